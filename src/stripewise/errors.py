@@ -1,0 +1,55 @@
+"""Every error that Stripewise raises on purpose.
+
+One root, split by who can mend the fault: the user (:class:`UserError`), time (:class:`TransientError`), or
+nobody before the program itself is mended (:class:`RunFailed`). A message says what was wrong and where;
+``mend`` says what to do. The edges (command line, server) turn them into one line and an exit code or status.
+"""
+
+from __future__ import annotations
+
+
+class StripewiseError(Exception):
+    """Root of all expected errors.
+
+    Parameters
+    ----------
+    what : str
+        What was wrong and where, in one line.
+    mend : str, optional
+        What the reader can do about it, in one line.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, mend: str = "") -> None:
+        self.what = " ".join(what.split())
+        self.mend = " ".join(mend.split())
+        super().__init__(self.what)
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.mend}" if self.mend else self.what
+
+
+class UserError(StripewiseError):
+    """The request cannot be carried out as asked: a file, an option or a command is wrong."""
+
+    exit_code = 2
+
+
+class StoreError(StripewiseError):
+    """The store cannot be read or written."""
+
+
+class TransientError(StripewiseError):
+    """The environment failed in a way that another try may not meet (a scheduler restarting, a busy store)."""
+
+
+class RunFailed(StripewiseError):  # noqa: N818  a run that failed is a result, not a fault of ours
+    """One launch failed; the experiment goes on.
+
+    ``what`` is the reason that is stored and shown with the run.
+    """
+
+
+class NothingWorks(StripewiseError):  # noqa: N818
+    """The program fails even with its default settings, so there is nothing to compare with."""

@@ -1,0 +1,143 @@
+"""An experiment: application, space, objective, budget; as written in a file or built from the command line."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from stripewise.errors import UserError
+from stripewise.spec.objective import Objective
+from stripewise.spec.stack import Scalar, explain_validation
+from stripewise.spec.workload import Workload
+
+
+class ObjectiveEntry(BaseModel):
+    """The ``[objective]`` table; a plain text stands for its name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = "elapsed"
+    direction: Literal["minimize", "maximize"] | None = None
+    unit: str | None = None
+
+    def build(self) -> Objective:
+        """Check and make the objective."""
+        return Objective.parse(self.name, self.direction, self.unit)
+
+
+class Budget(BaseModel):
+    """The ``[budget]`` table: the first limit that is reached ends the experiment.
+
+    Every launch counts: warm-up, failures, confirmation.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    runs: Annotated[int, Field(ge=1, le=1_000_000)] = 40
+    seconds: Annotated[float, Field(gt=0)] | None = None
+    node_hours: Annotated[float, Field(gt=0)] | None = None
+
+
+class Confirmation(BaseModel):
+    """The ``[confirmation]`` table: how a gain is proven."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    pairs: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        default=None, description="most pairs of runs; by default from the budget"
+    )
+    minimum_effect: Annotated[float, Field(ge=1.0, le=100.0)] = Field(
+        default=1.0, description="the speed-up that the interval's lower bound must exceed"
+    )
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+
+
+class Hooks(BaseModel):
+    """The ``[hooks]`` table: shell lines around each run, outside its time; ``STRIPEWISE_RUN`` holds its number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    before: list[str] = Field(default_factory=list)
+    after: list[str] = Field(default_factory=list)
+    delete: list[str] = Field(
+        default_factory=list, description="files that the program writes, removed before each run"
+    )
+    drop_caches: Literal["none", "advise", "system"] = "none"
+    timeout: Annotated[float, Field(gt=0)] = 600.0
+
+
+class ParameterOverride(BaseModel):
+    """A ``[parameters.NAME]`` table: a change to a stack's parameter, or a whole parameter of the user's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    values: list[Scalar] | None = None
+    fixed: Scalar | None = Field(default=None, description="always use this value")
+    exclude: bool = Field(default=False, description="leave the parameter out of the space")
+
+
+class Experiment(BaseModel):
+    """Everything that fixes an experiment; with the same seed and a deterministic program its history is the same."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
+    command: list[str] = Field(default_factory=list)
+    runner: str = "local"
+    stacks: list[str] = Field(default_factory=list, description="names or paths; found from the program if empty")
+    objective: ObjectiveEntry = ObjectiveEntry()
+    budget: Budget = Budget()
+    sampler: str = "auto"
+    sampler_options: dict[str, Any] = Field(default_factory=dict)
+    resampling: dict[str, Any] = Field(default_factory=dict)
+    pruning: dict[str, Any] = Field(default_factory=dict)
+    stopping: dict[str, Any] = Field(default_factory=dict)
+    model: str | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    setup: list[str] = Field(default_factory=list)
+    env: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, ParameterOverride] = Field(default_factory=dict)
+    constraints: list[str] = Field(default_factory=list)
+    workload: Workload = Workload()
+    hooks: Hooks = Hooks()
+    confirmation: Confirmation = Confirmation()
+    warmup: Annotated[int, Field(ge=0, le=100)] = 1
+    timeout: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="seconds a run; default from the warm-up"
+    )
+    scratch: str | None = Field(default=None, description="folder for the runs' own folders")
+    override: bool = Field(default=False, description="the plan wins over the application's own hints")
+    files: str = Field(default="*", description="glob of the files that the plan governs")
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _objective_text(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _budget_number(cls, value: Any) -> Any:
+        return {"runs": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _command_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return shlex.split(value)
+        return value
+
+
+def parse_experiment(text: str, origin: str) -> Experiment:
+    """Read an experiment from TOML.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    try:
+        return Experiment.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+    except ValueError as error:
+        raise UserError(f"{origin}: {error}") from error

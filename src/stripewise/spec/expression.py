@@ -1,0 +1,192 @@
+"""Expressions of stack and experiment files, evaluated safely: ``cb_nodes <= nodes * processes_per_node``.
+
+The text is parsed once with :mod:`ast` and only arithmetic, comparisons, boolean logic, ``in``, conditional
+expressions, literals, names and four functions are let through, so a file from elsewhere can compute but not act. The
+same expression evaluates one configuration (scalars) or many at once (arrays).
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stripewise.errors import UserError
+
+_MAX_LENGTH = 1000
+_MAX_MAGNITUDE = 2.0**63
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": lambda *a: _fold(np.minimum, a),
+    "max": lambda *a: _fold(np.maximum, a),
+    "abs": np.abs,
+    "log2": np.log2,
+}
+
+
+def _fold(function: Callable[[Any, Any], Any], items: tuple[Any, ...]) -> Any:
+    result = items[0]
+    for item in items[1:]:
+        result = function(result, item)
+    return result
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression.
+
+    Attributes
+    ----------
+    text : str
+        As written in the file.
+    names : frozenset of str
+        The parameters and workload words it needs.
+    """
+
+    text: str
+    names: frozenset[str] = field(compare=False)
+    _body: ast.expr = field(compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Expression:
+        """Parse and check an expression.
+
+        Raises
+        ------
+        UserError
+            If it is no expression, or uses anything beyond the allowed forms.
+        """
+        if len(text) > _MAX_LENGTH:
+            raise UserError(f"expression of {len(text)} characters", f"keep it under {_MAX_LENGTH}")
+        try:
+            body = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise UserError(f"'{text}' is no expression ({error.__class__.__name__})") from error
+        names: set[str] = set()
+        _check(body, names, text)
+        return cls(text, frozenset(names), body)
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """Evaluate with scalars or with equally long arrays.
+
+        Raises
+        ------
+        UserError
+            If a name is missing, or the arithmetic fails (division by zero, text times number).
+        """
+        missing = self.names - values.keys()
+        if missing:
+            raise UserError(
+                f"'{self.text}' needs {', '.join(sorted(missing))}, which nothing declares",
+                "declare it as a parameter or under [workload]",
+            )
+        try:
+            with np.errstate(divide="raise", invalid="raise"):
+                return _evaluate(self._body, values)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise UserError(f"'{self.text}' cannot be computed: {error}") from error
+
+
+def _check(node: ast.expr, names: set[str], text: str) -> None:
+    children: list[ast.expr] = []
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str()):
+            if isinstance(node.value, int | float) and abs(node.value) > _MAX_MAGNITUDE:
+                raise UserError(f"'{text}' has a number beyond 2^63")
+        case ast.Name():
+            if node.id not in ("true", "false"):
+                names.add(node.id)
+        case ast.BoolOp():
+            children = list(node.values)
+        case ast.BinOp(op=op) if type(op) in _BINARY:
+            children = [node.left, node.right]
+        case ast.UnaryOp(op=ast.Not() | ast.USub()):
+            children = [node.operand]
+        case ast.Compare(ops=ops) if all(type(op) in _COMPARE or isinstance(op, ast.In | ast.NotIn) for op in ops):
+            children = [node.left, *node.comparators]
+        case ast.IfExp():
+            children = [node.test, node.body, node.orelse]
+        case ast.Tuple() | ast.List():
+            children = list(node.elts)
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS and node.args:
+            children = list(node.args)
+        case _:
+            raise UserError(
+                f"'{text}' uses {ast.unparse(node)[:40]!r}, which expressions do not allow",
+                "use arithmetic, comparisons, and, or, not, in, if-else, min, max, abs, log2",
+            )
+    for child in children:
+        _check(child, names, text)
+
+
+def _is_array(*items: Any) -> bool:
+    return any(isinstance(item, np.ndarray) for item in items)
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return {"true": True, "false": False}.get(node.id) if node.id in ("true", "false") else values[node.id]
+        case ast.BoolOp():
+            parts = [_evaluate(part, values) for part in node.values]
+            both = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            result = _fold(both, tuple(parts))
+            return result if _is_array(result) else bool(result)
+        case ast.BinOp():
+            return _BINARY[type(node.op)](_evaluate(node.left, values), _evaluate(node.right, values))
+        case ast.UnaryOp():
+            operand = _evaluate(node.operand, values)
+            if isinstance(node.op, ast.Not):
+                return np.logical_not(operand) if _is_array(operand) else not operand
+            return -operand
+        case ast.Compare():
+            return _evaluate_comparison(node, values)
+        case ast.IfExp():
+            test = _evaluate(node.test, values)
+            if _is_array(test):
+                return np.where(test, _evaluate(node.body, values), _evaluate(node.orelse, values))
+            return _evaluate(node.body if test else node.orelse, values)
+        case ast.Tuple() | ast.List():
+            return tuple(_evaluate(item, values) for item in node.elts)
+        case ast.Call(func=ast.Name(id=name)):
+            result = _FUNCTIONS[name](*(_evaluate(item, values) for item in node.args))
+            return result if _is_array(result) else getattr(result, "item", lambda: result)()
+    raise AssertionError(f"unchecked expression node {node!r}")
+
+
+def _evaluate_comparison(node: ast.Compare, values: Mapping[str, Any]) -> Any:
+    left = _evaluate(node.left, values)
+    result: Any = True
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = _evaluate(comparator, values)
+        if isinstance(op, ast.In | ast.NotIn):
+            members = right if isinstance(right, tuple) else (right,)
+            part = _fold(np.logical_or, tuple(left == member for member in members)) if members else False
+            if isinstance(op, ast.NotIn):
+                part = np.logical_not(part)
+        else:
+            part = _COMPARE[type(op)](left, right)
+        result = np.logical_and(result, part)
+        left = right
+    return result if _is_array(result) else bool(result)

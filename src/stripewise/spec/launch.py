@@ -1,0 +1,87 @@
+"""What a runner is asked to launch, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.plan import Plan
+from stripewise.spec.trial import Phase, State
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One planned run, ready to start.
+
+    Attributes
+    ----------
+    experiment : str
+        Identifier, for folders and names of jobs.
+    number : int
+        The run's number within the experiment; it also keys a simulated or dummy run's randomness.
+    configuration : Configuration
+    plan : Plan
+        What to apply; empty for the default and the reference.
+    phase : Phase
+    reference : bool
+        Run without the component (the stack's ``off``).
+    timeout : float or None
+        Seconds after which the run counts as hung and is failed.
+    bound : float or None
+        Seconds after which the run is pruned: it cannot become interesting any more.
+    attempt : int
+        0, and one more each time the same planned run had to be launched again after a crash.
+    """
+
+    experiment: str
+    number: int
+    configuration: Configuration
+    plan: Plan
+    phase: Phase
+    reference: bool = False
+    timeout: float | None = None
+    bound: float | None = None
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a launch.
+
+    Attributes
+    ----------
+    number : int
+        The launch's.
+    state : State
+        FINISHED (exit code 0), FAILED or PRUNED.
+    elapsed : float
+        Wall seconds of the program, queue time excluded.
+    started : float
+        Epoch seconds (simulated seconds where simulated).
+    reason : str
+        One line where failed or pruned.
+    exit_code : int or None
+        None if it never started; negative for a signal.
+    report : mapping or None
+        The runtime's report as read from JSON, if one was written.
+    folder : Path or None
+        The run's scratch folder, with ``stdout`` and ``stderr``.
+    metrics : mapping
+        Values that a runner knows by itself, by objective name (replayed and simulated runs).
+    facts : mapping
+        More to keep with the run: ``node_hours``, ``queue_seconds``, ``nodes``, ``simulated`` ...
+    """
+
+    number: int
+    state: State
+    elapsed: float
+    started: float
+    reason: str = ""
+    exit_code: int | None = None
+    report: Mapping[str, Any] | None = None
+    folder: Path | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,215 @@
+"""One tunable, with all that is known about it: values, how it is set, when it acts, how its effect is proven."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.spec.configuration import Value
+from stripewise.spec.expression import Expression
+
+
+class Kind(StrEnum):
+    """How the values of a parameter relate to one another."""
+
+    INTEGER = "integer"
+    ORDINAL = "ordinal"
+    CATEGORICAL = "categorical"
+    BOOLEAN = "boolean"
+
+
+class Scale(StrEnum):
+    """The axis on which ordered values are evenly spread."""
+
+    LINEAR = "linear"
+    LOG2 = "log2"
+
+
+class Apply(StrEnum):
+    """The carrier that brings a value to the program."""
+
+    HINT = "hint"
+    MCA = "mca"
+    ENV = "env"
+    STRIPING = "striping"
+    HDF5 = "hdf5"
+    ARGUMENT = "argument"
+
+
+class When(StrEnum):
+    """The moment at which a value takes effect: for files still to be created, or at every open."""
+
+    CREATE = "create"
+    OPEN = "open"
+    START = "start"
+
+
+class Scope(StrEnum):
+    """What one value governs."""
+
+    PROCESS = "process"
+    FILE = "file"
+    DATASET = "dataset"
+
+
+class Safety(StrEnum):
+    """What a value may change besides time.
+
+    ``pure``: nothing. ``layout``: where bytes lie. ``format``: the file's internal format. ``corrupting``: the data;
+    never searched.
+    """
+
+    PURE = "pure"
+    LAYOUT = "layout"
+    FORMAT = "format"
+    CORRUPTING = "corrupting"
+
+
+OPERATIONS = ("read", "write")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tunable parameter.
+
+    Attributes
+    ----------
+    name : str
+        Unique within a space.
+    kind : Kind
+        Integer and ordinal values are ordered; categorical ones are not.
+    values : sequence of Value
+        All values that may be tried, ascending where ordered. A ``range`` is kept as such.
+    default : Value
+        What acts when nothing is set; always one of ``values``. A parameter at its default is not emitted.
+    unit : str
+        ``B``, ``count`` ... or empty.
+    scale : Scale
+        Of ordered values.
+    role : str
+        The field's word for it (see the design's table format); ``other`` if none fits.
+    apply, key : Apply, str
+        The carrier and the name that the carrier uses.
+    layer : str
+        The stack's layer (``romio``, ``lustre`` ...); for striping, the file system.
+    when, scope : When, Scope
+        Moment and reach.
+    operations : tuple of str
+        ``read``, ``write`` or both: the operations it can influence.
+    driver : tuple of str
+        File-system drivers (prefixes of ``romio_filesystem_type``) under which it acts; empty for any.
+    since, until : str
+        Version range of the component that knows it; empty where open.
+    active_if : Expression or None
+        When false, the value means nothing and folds to the default.
+    maximum_from, default_from : Expression or None
+        Largest value and default as functions of the workload, applied by :meth:`bind`.
+    safety : Safety
+        See :class:`Safety`.
+    evidence : str
+        The rule that can prove its effect (``stripewise.measure.effects``); ``none`` where nothing can.
+    cost : float
+        Relative price of a larger value (stripes, aggregators, memory): among equals the cheaper wins. 0 if none.
+    description, trap : str
+        What it does; what goes wrong silently.
+    """
+
+    name: str
+    kind: Kind
+    values: Sequence[Value]
+    default: Value
+    unit: str = ""
+    scale: Scale = Scale.LINEAR
+    role: str = "other"
+    apply: Apply = Apply.ARGUMENT
+    key: str = ""
+    layer: str = ""
+    when: When = When.OPEN
+    scope: Scope = Scope.FILE
+    operations: tuple[str, ...] = OPERATIONS
+    driver: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    active_if: Expression | None = None
+    maximum_from: Expression | None = None
+    default_from: Expression | None = None
+    safety: Safety = Safety.PURE
+    evidence: str = "none"
+    cost: float = 0.0
+    description: str = field(default="", compare=False)
+    trap: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise UserError(f"parameter name {self.name!r} is no identifier", "use letters, digits and underscores")
+        if len(self.values) == 0:
+            raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
+        if not isinstance(self.values, range):
+            if len(set(map(repr, self.values))) != len(self.values):
+                raise UserError(f"parameter {self.name} lists a value twice", "remove the duplicate")
+            if self.ordered:
+                self._check_order()
+        if self.scale is Scale.LOG2 and self.ordered and float(self.values[0]) <= 0:
+            raise UserError(f"parameter {self.name} has scale log2 but a value of {self.values[0]}", "use scale linear")
+        if self.default not in self.values:
+            raise UserError(f"parameter {self.name}: default {self.default!r} is not among its values")
+
+    def _check_order(self) -> None:
+        numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
+        if len(numbers) != len(self.values):
+            raise UserError(f"parameter {self.name} is {self.kind} but has a value that is no number")
+        if any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
+            raise UserError(f"parameter {self.name}: values must ascend", "sort them")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether values can be compared by size."""
+        return self.kind in (Kind.INTEGER, Kind.ORDINAL)
+
+    @property
+    def setting(self) -> str:
+        """The carrier's name for the parameter."""
+        return self.key or self.name
+
+    def level(self, value: Value) -> int:
+        """Give the index of a value.
+
+        Raises
+        ------
+        UserError
+            If the value is not one of the parameter's.
+        """
+        if isinstance(self.values, range):
+            if isinstance(value, int) and not isinstance(value, bool) and value in self.values:
+                return self.values.index(value)
+        else:
+            for index, candidate in enumerate(self.values):
+                if candidate == value and isinstance(candidate, str) == isinstance(value, str):
+                    return index
+        shown = ", ".join(str(v) for v in list(self.values[:8])) + (", ..." if len(self.values) > 8 else "")
+        raise UserError(f"{self.name} has no value {value!r}", f"choose from {shown}")
+
+    def bind(self, context: Mapping[str, Any]) -> Parameter:
+        """Fix what depends on the workload: drop values beyond ``maximum_from``, compute ``default_from``.
+
+        The default is added to the values of an ordered parameter if it is missing: it is the baseline and must be
+        in the space.
+        """
+        if self.maximum_from is None and self.default_from is None:
+            return self
+        values = list(self.values)
+        default = self.default
+        if self.default_from is not None:
+            default = self.default_from(context)
+            if isinstance(default, float) and default == int(default):
+                default = int(default)
+        if self.maximum_from is not None:
+            largest = self.maximum_from(context)
+            values = [value for value in values if float(value) <= largest or value == default]
+        if default not in values and self.ordered:
+            bisect.insort(values, default)
+        return replace(self, values=tuple(values), default=default, maximum_from=None, default_from=None)

@@ -1,0 +1,189 @@
+"""The plan: what is to be applied to a run, in the text form that the runtime reads.
+
+The grammar is documented in ``native/include/stripewise_format.h``, the only contract between C and Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stripewise.errors import UserError
+from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.parameter import Apply
+from stripewise.spec.space import Space
+
+HEADER = "stripewise-plan 1"
+MAX_BYTES = 1 << 20
+MAX_SETTINGS = 4096
+MAX_KEY = 255
+MAX_VALUE = 1023
+_VERBS = {
+    Apply.HINT: "hint",
+    Apply.STRIPING: "layout",
+    Apply.HDF5: "hdf5",
+    Apply.ENV: "env",
+    Apply.MCA: "mca",
+    Apply.ARGUMENT: "argument",
+}
+_CARRIERS = {verb: apply for apply, verb in _VERBS.items()}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a plan.
+
+    Attributes
+    ----------
+    apply : Apply
+        The carrier.
+    key, value : str
+        As the carrier spells them.
+    layer : str
+        For striping the file system (``lustre``, ``cephfs``); otherwise empty.
+    """
+
+    apply: Apply
+    key: str
+    value: str
+    layer: str = ""
+
+    def line(self) -> str:
+        """The setting as a line of the plan."""
+        layer = f" {self.layer}" if self.apply is Apply.STRIPING else ""
+        return f"{_VERBS[self.apply]}{layer} {self.key} {self.value}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings for the files that a glob names.
+
+    Attributes
+    ----------
+    settings : tuple of Setting
+    identifier : str
+        Echoed in the report.
+    override : bool
+        Whether the plan wins over the application's own hints.
+    files : str
+        Glob on the absolute path or the base name.
+    """
+
+    settings: tuple[Setting, ...] = ()
+    identifier: str = ""
+    override: bool = False
+    files: str = "*"
+
+    def text(self) -> str:
+        """Write the plan.
+
+        Raises
+        ------
+        UserError
+            If a key or value cannot be carried (too long, control characters).
+        """
+        lines = [HEADER]
+        if self.identifier:
+            lines.append(f"id {self.identifier}")
+        lines.append(f"override {'yes' if self.override else 'no'}")
+        lines.append(f"file {self.files}")
+        for setting in self.settings:
+            _check(setting, "plan")
+            lines.append(setting.line())
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def parse(cls, text: str, origin: str) -> Plan:
+        """Read a plan with one file section.
+
+        Raises
+        ------
+        UserError
+            With the line that is wrong.
+        """
+        if len(text) > MAX_BYTES:
+            raise UserError(
+                f"{origin} is larger than {MAX_BYTES} bytes", "a plan is a short text: is it the right file?"
+            )
+        lines = text.splitlines()
+        if not lines or lines[0] != HEADER:
+            raise UserError(
+                f"{origin} is no plan: its first line is not '{HEADER}'", "export one with stripewise export"
+            )
+        settings: list[Setting] = []
+        fields = {"id": "", "override": "no", "file": "*"}
+        for number, line in enumerate(lines[1:], start=2):
+            if not line.strip() or line.startswith("#"):
+                continue
+            where = f"{origin} line {number}"
+            verb, _, rest = line.partition(" ")
+            rest = rest.strip()
+            if verb in fields:
+                if verb == "override" and rest not in ("yes", "no"):
+                    raise UserError(f"{where}: override is '{rest}'", "write yes or no")
+                fields[verb] = rest
+                continue
+            if verb not in _CARRIERS:
+                raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join([*fields, *_CARRIERS])}")
+            parts = rest.split(None, 2 if verb == "layout" else 1)
+            if len(parts) != (3 if verb == "layout" else 2):
+                raise UserError(f"{where}: a '{verb}' needs a key and a value")
+            layer = parts.pop(0) if verb == "layout" else ""
+            setting = Setting(_CARRIERS[verb], parts[0], parts[1].strip(), layer)
+            _check(setting, where)
+            settings.append(setting)
+            if len(settings) > MAX_SETTINGS:
+                raise UserError(f"{origin} has more than {MAX_SETTINGS} settings", "is it the right file?")
+        return cls(tuple(settings), fields["id"], fields["override"] == "yes", fields["file"])
+
+    def of(self, *carriers: Apply) -> tuple[Setting, ...]:
+        """The settings of some carriers."""
+        return tuple(setting for setting in self.settings if setting.apply in carriers)
+
+
+def _check(setting: Setting, where: str) -> None:
+    for what, text, limit in (("key", setting.key, MAX_KEY), ("value", setting.value, MAX_VALUE)):
+        if not text or len(text.encode()) > limit or any(ord(c) < 32 or ord(c) == 127 for c in text):
+            raise UserError(
+                f"{where}: {what} {text[:40]!r} is empty, longer than {limit} bytes or has control characters"
+            )
+    if any(c.isspace() for c in setting.key):
+        raise UserError(f"{where}: key {setting.key[:40]!r} has white space")
+
+
+def spell(value: Value) -> str:
+    """Write a value as carriers expect it: booleans as true and false."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ...]:
+    """Turn a configuration into settings: every active parameter that is not at its default, then derived ones.
+
+    The default configuration therefore sets nothing at all: it is the program as its user runs it today.
+    """
+    levels = space.levels([configuration])
+    active = space.active(levels)[0]
+    folded = space.configuration(levels[0])
+    changed: set[str] = set()
+    settings: list[Setting] = []
+    for index, parameter in enumerate(space.parameters):
+        value = folded[parameter.name]
+        if active[index] and value != parameter.default:
+            changed.add(parameter.name)
+            settings.append(Setting(parameter.apply, parameter.setting, spell(value), parameter.layer))
+    words: Mapping[str, object] = {**space.context, **folded}
+    for derived in space.derived:
+        if not derived.value.names & changed:
+            continue
+        if derived.active_if is not None and not derived.active_if(words):
+            continue
+        number = derived.value(words)
+        if isinstance(number, float) and number == int(number):
+            number = int(number)
+        settings.append(Setting(derived.apply, derived.name, derived.template.format(value=number), derived.layer))
+    return _unique(settings)
+
+
+def _unique(settings: Iterable[Setting]) -> tuple[Setting, ...]:
+    by_key = {(setting.apply, setting.layer, setting.key): setting for setting in settings}
+    return tuple(by_key.values())

@@ -1,0 +1,59 @@
+"""Byte sizes as people write them: ``64 KiB``, ``4m``, ``1GiB``."""
+
+from __future__ import annotations
+
+import re
+
+from stripewise.errors import UserError
+
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15}
+_FORM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
+
+
+def parse_size(text: str | int) -> int:
+    """Read a number of bytes.
+
+    Parameters
+    ----------
+    text : str or int
+        An integer, or a number with a unit: ``k``/``KiB`` (1024) up to ``P``/``PiB``; ``kB``, ``MB`` ... are
+        decimal as in SI.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    UserError
+        If the text is no size, or no whole number of bytes.
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        if text < 0:
+            raise UserError(f"a size cannot be negative: {text}")
+        return text
+    match = _FORM.match(str(text))
+    if match:
+        number, unit = match.groups()
+        lowered = unit.lower()
+        factor = _DECIMAL.get(lowered)
+        if factor is None:
+            factor = _UNITS.get(lowered.removesuffix("ib") if lowered.endswith("ib") else lowered)
+        if factor is not None:
+            value = float(number) * factor if "." in number else int(number) * factor
+            if value == int(value):
+                return int(value)
+    raise UserError(f"'{text}' is no size", "write bytes or a unit, as in 65536, 64 KiB or 4m")
+
+
+def format_size(value: float) -> str:
+    """Write a number of bytes with the largest binary unit that keeps it short (``1.5 MiB``)."""
+    amount = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(amount) < 1024 or unit == "TiB":
+            digits = f"{amount:.1f}".rstrip("0").rstrip(".")
+            return f"{digits} {unit}"
+        amount /= 1024
+    raise AssertionError("unreachable")

@@ -1,0 +1,361 @@
+"""The space of configurations: parameters, constraints, activity conditions and derived settings.
+
+Inside, a configuration is a row of *levels*, the index of each parameter's value, so that millions can be folded,
+checked and enumerated as one integer array of shape ``(n, d)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError
+from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.expression import Expression
+from stripewise.spec.parameter import Apply, Parameter, Safety
+
+Levels = NDArray[np.int64]
+"""Rows of value indices, shape ``(n, d)``."""
+
+_CHUNK = 1 << 18
+_MAX_TRIES = 200
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A setting computed from others, as ``cb_config_list`` from ``cb_nodes``.
+
+    Attributes
+    ----------
+    name : str
+        The carrier's name of the setting.
+    apply, layer : Apply, str
+        As in :class:`Parameter`.
+    template : str
+        The value with ``{value}`` in place of the computed number.
+    value : Expression
+        The number.
+    active_if : Expression or None
+        When to emit it; it is also left out while every parameter that it needs is at its default.
+    """
+
+    name: str
+    apply: Apply
+    layer: str
+    template: str
+    value: Expression
+    active_if: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """A piece of expert knowledge: under a condition, performance is expected to change by a factor.
+
+    Attributes
+    ----------
+    condition : Expression
+        Over parameters and workload words.
+    gain : float
+        Expected ratio of performance to that without the condition; above 1 is faster.
+    source : str
+        Where it is known from.
+    """
+
+    condition: Expression
+    gain: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """Parameters bound to a workload, with their constraints.
+
+    Attributes
+    ----------
+    parameters : tuple of Parameter
+        Bound (see :meth:`bind`).
+    constraints : tuple of Expression
+        All must hold.
+    derived : tuple of Derived
+        Settings computed from the parameters.
+    context : mapping
+        The words of the workload, as used by expressions.
+    knowledge : tuple of Knowledge
+        Expert expectations, for samplers that start from a prior.
+    """
+
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[Expression, ...] = ()
+    derived: tuple[Derived, ...] = ()
+    context: Mapping[str, Any] = field(default_factory=dict)
+    knowledge: tuple[Knowledge, ...] = ()
+
+    @classmethod
+    def bind(
+        cls,
+        parameters: Sequence[Parameter],
+        constraints: Sequence[Expression] = (),
+        derived: Sequence[Derived] = (),
+        context: Mapping[str, Any] | None = None,
+        knowledge: Sequence[Knowledge] = (),
+    ) -> Space:
+        """Bind parameters to a workload and check that the default is feasible.
+
+        Raises
+        ------
+        UserError
+            Duplicate names, corrupting parameters, cyclic activity, unknown names in an expression, a default that a
+            constraint forbids.
+        """
+        words = dict(context or {})
+        names = [parameter.name for parameter in parameters]
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"two parameters are called {name}", "rename one under [parameters]")
+            if name in words:
+                raise UserError(f"parameter {name} has the name of a word of the workload", "rename it")
+        for parameter in parameters:
+            if parameter.safety is Safety.CORRUPTING:
+                raise UserError(f"{parameter.name} can corrupt data and is never searched", "remove it")
+        bound = tuple(parameter.bind(words) for parameter in parameters)
+        space = cls(bound, tuple(constraints), tuple(derived), words, tuple(knowledge))
+        space._order  # noqa: B018  raises on cycles
+        default = space._encode(space.default)
+        for constraint in space.constraints:
+            if not bool(np.all(constraint(space.columns(default)))):
+                raise UserError(
+                    f"the default configuration breaks the constraint '{constraint.text}'",
+                    "the default is the baseline: change the constraint or the default",
+                )
+        return space
+
+    # -- shape ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names in order."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values of each parameter."""
+        return tuple(len(parameter.values) for parameter in self.parameters)
+
+    @cached_property
+    def cardinality(self) -> int:
+        """Number of points of the full grid, before constraints and folding."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def default(self) -> Configuration:
+        """The configuration in which nothing is set."""
+        return Configuration({parameter.name: parameter.default for parameter in self.parameters})
+
+    def __getitem__(self, name: str) -> Parameter:
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        raise UserError(f"no parameter is called {name}", f"known: {', '.join(self.names)}")
+
+    # -- levels and values ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _values(self) -> tuple[NDArray[Any], ...]:
+        return tuple(np.asarray(parameter.values) for parameter in self.parameters)
+
+    @cached_property
+    def _default_levels(self) -> Levels:
+        levels: Levels = self._encode(self.default)[0]
+        return levels
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """Indices of conditional parameters, each after those that its condition needs."""
+        remaining = {p.name: p.active_if.names for p in self.parameters if p.active_if is not None}
+        order: list[int] = []
+        while remaining:
+            ready = [name for name, needs in remaining.items() if not (needs - {name}) & remaining.keys()]
+            if not ready:
+                raise UserError(
+                    f"activity conditions of {', '.join(sorted(remaining))} need one another",
+                    "break the cycle",
+                )
+            for name in ready:
+                order.append(self.names.index(name))
+                del remaining[name]
+        return tuple(order)
+
+    def _encode(self, configuration: Mapping[str, Value]) -> Levels:
+        unknown = configuration.keys() - set(self.names)
+        if unknown:
+            raise UserError(f"no parameter is called {sorted(unknown)[0]}", f"known: {', '.join(self.names)}")
+        missing = set(self.names) - configuration.keys()
+        if missing:
+            raise UserError(f"configuration gives no value for {sorted(missing)[0]}")
+        return np.array([[p.level(configuration[p.name]) for p in self.parameters]], dtype=np.int64)
+
+    def levels(self, configurations: Sequence[Mapping[str, Value]]) -> Levels:
+        """Encode configurations, shape ``(n, d)``, folded."""
+        if not configurations:
+            return np.empty((0, len(self.parameters)), dtype=np.int64)
+        return self.fold(np.concatenate([self._encode(configuration) for configuration in configurations]))
+
+    def configuration(self, levels: NDArray[np.int64]) -> Configuration:
+        """Decode one row of levels, as it is."""
+        return Configuration({p.name: p.values[int(level)] for p, level in zip(self.parameters, levels, strict=True)})
+
+    def columns(self, levels: Levels) -> dict[str, Any]:
+        """Values by name as arrays of length ``n``, with the workload's words as scalars."""
+        columns: dict[str, Any] = dict(self.context)
+        for index, values in enumerate(self._values):
+            columns[self.names[index]] = values[levels[:, index]]
+        return columns
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def _condition(self, condition: Expression, columns: Mapping[str, Any], n: int) -> NDArray[np.bool_]:
+        return np.broadcast_to(np.asarray(condition(columns), dtype=bool), (n,))
+
+    def fold(self, levels: Levels) -> Levels:
+        """Set inactive parameters to their default, so that equal behaviour has one canonical form.
+
+        Parameters
+        ----------
+        levels : ndarray, shape (n, d)
+
+        Returns
+        -------
+        ndarray, shape (n, d)
+            A new array.
+        """
+        folded = np.array(levels, dtype=np.int64, copy=True)
+        if not self._order:
+            return folded
+        columns = self.columns(folded)
+        for index in self._order:
+            condition = self.parameters[index].active_if
+            assert condition is not None
+            active = self._condition(condition, columns, len(folded))
+            folded[:, index] = np.where(active, folded[:, index], self._default_levels[index])
+            columns[self.names[index]] = self._values[index][folded[:, index]]
+        return folded
+
+    def active(self, levels: Levels) -> NDArray[np.bool_]:
+        """Say which parameters mean something in each configuration, shape ``(n, d)``; ``levels`` are folded first."""
+        folded = self.fold(levels)
+        columns = self.columns(folded)
+        result = np.ones(folded.shape, dtype=bool)
+        for index in self._order:
+            condition = self.parameters[index].active_if
+            assert condition is not None
+            result[:, index] = self._condition(condition, columns, len(folded))
+        return result
+
+    def feasible(self, levels: Levels) -> NDArray[np.bool_]:
+        """Say which configurations satisfy every constraint, shape ``(n,)``."""
+        result = np.ones(len(levels), dtype=bool)
+        columns = self.columns(levels)
+        for constraint in self.constraints:
+            result &= self._condition(constraint, columns, len(levels))
+        return result
+
+    def canonical(self, configuration: Mapping[str, Value]) -> Configuration:
+        """Fold one configuration.
+
+        Raises
+        ------
+        UserError
+            If a name or value is unknown, or a constraint is broken.
+        """
+        levels = self.fold(self._encode(configuration))
+        if not self.feasible(levels)[0]:
+            columns = self.columns(levels)
+            broken = next(c for c in self.constraints if not bool(np.all(c(columns))))
+            raise UserError(f"configuration breaks the constraint '{broken.text}'")
+        return self.configuration(levels[0])
+
+    # -- enumeration ---------------------------------------------------------------------------------------
+
+    def flat(self, levels: Levels) -> NDArray[np.int64]:
+        """Number each row of levels by its place in the full grid, shape ``(n,)``.
+
+        Raises
+        ------
+        UserError
+            If the grid has more than 2^62 points.
+        """
+        if self.cardinality > 2**62:
+            raise UserError(f"a grid of {self.cardinality:.3g} points is too large to number")
+        return np.asarray(np.ravel_multi_index(tuple(levels.T), self.shape), dtype=np.int64)
+
+    def unflat(self, numbers: NDArray[np.int64]) -> Levels:
+        """Invert :meth:`flat`."""
+        return np.stack(np.unravel_index(numbers, self.shape), axis=1).astype(np.int64)
+
+    def chunks(self) -> Iterator[Levels]:
+        """Yield the distinct feasible configurations in grid order, some hundred thousand grid points at a time."""
+        for start in range(0, self.cardinality, _CHUNK):
+            numbers = np.arange(start, min(start + _CHUNK, self.cardinality), dtype=np.int64)
+            levels = self.unflat(numbers)
+            # A folded form is itself a grid point: keeping exactly the points that fold to themselves counts each once.
+            own = np.all(self.fold(levels) == levels, axis=1)
+            levels = levels[own]
+            yield levels[self.feasible(levels)]
+
+    def enumerate(self, limit: int = 20_000_000) -> Levels:
+        """All distinct feasible configurations, shape ``(n, d)``.
+
+        Raises
+        ------
+        UserError
+            If the grid has more than ``limit`` points, or no configuration is feasible.
+        """
+        if self.cardinality > limit:
+            raise UserError(
+                f"the grid has {self.cardinality:,} points, more than the {limit:,} that can be listed",
+                "narrow it under [parameters]",
+            )
+        parts = list(self.chunks())
+        return np.concatenate(parts)
+
+    def count(self, limit: int = 2_000_000) -> tuple[int, bool]:
+        """Count distinct feasible configurations.
+
+        Returns
+        -------
+        (int, bool)
+            The number, and whether it is exact; beyond ``limit`` grid points it is estimated from a fixed sample.
+        """
+        if self.cardinality <= limit:
+            return sum(len(chunk) for chunk in self.chunks()), True
+        rng = np.random.default_rng(0)
+        levels = np.stack([rng.integers(0, n, size=100_000) for n in self.shape], axis=1)
+        own = np.all(self.fold(levels) == levels, axis=1) & self.feasible(levels)
+        return max(1, round(self.cardinality * float(np.mean(own)))), False
+
+    def sample(self, rng: np.random.Generator, n: int) -> Levels:
+        """Draw ``n`` feasible configurations uniformly from the grid, folded, shape ``(n, d)``; repeats are possible.
+
+        Raises
+        ------
+        UserError
+            If hardly any grid point is feasible.
+        """
+        found: list[Levels] = []
+        have = 0
+        for _ in range(_MAX_TRIES):
+            batch = max(64, 2 * (n - have))
+            levels = self.fold(np.stack([rng.integers(0, size, size=batch) for size in self.shape], axis=1))
+            levels = levels[self.feasible(levels)]
+            found.append(levels)
+            have += len(levels)
+            if have >= n:
+                return np.concatenate(found)[:n]
+        texts = "', '".join(constraint.text for constraint in self.constraints)
+        raise UserError(f"hardly any configuration satisfies '{texts}'", "loosen the constraints")

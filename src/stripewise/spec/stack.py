@@ -1,0 +1,301 @@
+"""Stack files: named sets of parameters of one layer, read from TOML.
+
+A user's own file has the same form, so any component can be tuned without code; see ``docs/reference/stack-files.md``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from stripewise.errors import UserError
+from stripewise.spec.configuration import Value
+from stripewise.spec.expression import Expression
+from stripewise.spec.parameter import OPERATIONS, Apply, Kind, Parameter, Safety, Scale, Scope, When
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.space import Derived, Knowledge
+
+_MAX_BYTES = 1 << 20
+_MAX_VALUES = 1_000_000
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError("must be a number, a text or true/false")
+
+
+Scalar = Annotated[Any, BeforeValidator(_plain)]
+
+
+class ParameterEntry(BaseModel):
+    """A ``[[parameter]]`` table of a stack file, or a ``[parameters.NAME]`` table of an experiment file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    kind: Kind
+    values: list[Scalar] | None = None
+    low: Scalar | None = None
+    high: Scalar | None = None
+    step: int | None = Field(default=None, ge=1)
+    default: Scalar | None = None
+    unit: str = ""
+    scale: Scale | None = None
+    role: str = "other"
+    apply: Apply = Apply.ARGUMENT
+    key: str = ""
+    when: When = When.OPEN
+    scope: Scope = Scope.FILE
+    operations: list[Literal["read", "write"]] = Field(default_factory=lambda: list(OPERATIONS))  # type: ignore[arg-type]
+    driver: list[str] = Field(default_factory=list)
+    since: str = ""
+    until: str = ""
+    active_if: str | None = None
+    maximum_from: str | None = None
+    default_from: str | None = None
+    safety: Safety = Safety.PURE
+    evidence: str = "none"
+    cost: float = 0.0
+    description: str = ""
+    trap: str = ""
+
+    def build(self, layer: str) -> Parameter:
+        """Make the parameter.
+
+        Raises
+        ------
+        UserError
+            If values are missing, contradictory or of the wrong type.
+        """
+        values = self._values()
+        default = self._number(self.default) if self.kind in (Kind.INTEGER, Kind.ORDINAL) else self.default
+        return Parameter(
+            name=self.name,
+            kind=self.kind,
+            values=values,
+            default=values[0] if default is None else default,
+            unit=self.unit,
+            scale=self.scale or Scale.LINEAR,
+            role=self.role,
+            apply=self.apply,
+            key=self.key,
+            layer=layer,
+            when=self.when,
+            scope=self.scope,
+            operations=tuple(self.operations),
+            driver=tuple(self.driver),
+            since=self.since,
+            until=self.until,
+            active_if=_expression(self.active_if),
+            maximum_from=_expression(self.maximum_from),
+            default_from=_expression(self.default_from),
+            safety=self.safety,
+            evidence=self.evidence,
+            cost=self.cost,
+            description=self.description,
+            trap=self.trap,
+        )
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, str):
+            if self.unit == "B":
+                return parse_size(value)
+            raise UserError(f"parameter {self.name}: {value!r} is no number", 'set unit = "B" to write sizes as text')
+        return value
+
+    def _values(self) -> tuple[Value, ...] | range:
+        if self.kind is Kind.BOOLEAN:
+            if self.values is not None and sorted(map(bool, self.values)) != [False, True]:
+                raise UserError(f"parameter {self.name} is boolean, so its values are false and true")
+            return (False, True)
+        if self.values is not None:
+            if self.low is not None or self.high is not None:
+                raise UserError(f"parameter {self.name} has both values and low/high", "keep one of them")
+            ordered = self.kind in (Kind.INTEGER, Kind.ORDINAL)
+            return tuple(self._number(value) if ordered else value for value in self.values)
+        if self.kind is not Kind.INTEGER or self.low is None or self.high is None:
+            raise UserError(f"parameter {self.name} has no values", "give 'values', or 'low' and 'high' of an integer")
+        low, high = self._number(self.low), self._number(self.high)
+        if not isinstance(low, int) or not isinstance(high, int) or low > high:
+            raise UserError(f"parameter {self.name}: low {low!r} and high {high!r} span no integers")
+        grid = range(low, high + 1, self.step or 1)
+        if len(grid) > _MAX_VALUES:
+            raise UserError(
+                f"parameter {self.name} has {len(grid):,} values",
+                f"raise 'step' to stay under {_MAX_VALUES:,}",
+            )
+        if grid[-1] != high:
+            # The top value is part of the range whatever the step: else the largest setting is never tried.
+            return (*grid, high)
+        return grid
+
+
+class DerivedEntry(BaseModel):
+    """A ``[[derived]]`` table."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    apply: Apply
+    template: str = "{value}"
+    value: str
+    active_if: str | None = None
+
+
+class KnowledgeEntry(BaseModel):
+    """A ``[[knowledge]]`` table."""
+
+    model_config = ConfigDict(extra="forbid")
+    condition: str
+    gain: float = Field(gt=0)
+    source: str
+
+
+class OffEntry(BaseModel):
+    """The ``[off]`` table: how to run the program without the component."""
+
+    model_config = ConfigDict(extra="forbid")
+    description: str = ""
+    env: dict[str, str] = Field(default_factory=dict)
+    unset: list[str] = Field(default_factory=list)
+    command: str | None = None
+
+
+class StackFile(BaseModel):
+    """A whole stack file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    layer: str = ""
+    version: int = 1
+    description: str = ""
+    source: str = ""
+    io_component: list[str] = Field(default_factory=list)
+    env: dict[str, str] = Field(default_factory=dict)
+    parameter: list[ParameterEntry] = Field(min_length=1)
+    constraint: list[str] = Field(default_factory=list)
+    derived: list[DerivedEntry] = Field(default_factory=list)
+    knowledge: list[KnowledgeEntry] = Field(default_factory=list)
+    off: OffEntry | None = None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A named set of parameters of one layer.
+
+    Attributes
+    ----------
+    name, layer, description : str
+    parameters, constraints, derived, knowledge
+        See :class:`~stripewise.spec.space.Space`.
+    io_component : tuple of str
+        MPI-IO implementations under which the stack acts (``romio``, ``ompio``); empty for any.
+    env : mapping
+        Environment that switches the component on, in every run but the reference.
+    off : OffEntry or None
+        How to run without the component; then that run is the *reference*.
+    """
+
+    name: str
+    layer: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[Expression, ...] = ()
+    derived: tuple[Derived, ...] = ()
+    knowledge: tuple[Knowledge, ...] = ()
+    io_component: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    off: OffEntry | None = None
+
+
+def _expression(text: str | None) -> Expression | None:
+    return None if text is None else Expression.parse(text)
+
+
+def explain_validation(error: ValidationError, origin: str) -> UserError:
+    """Turn a schema error into one line that names the place."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "top level"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return UserError(f"{origin}: {place}: {first['msg']}{more}", "see the reference of file formats")
+
+
+def parse_stack(text: str, origin: str) -> Stack:
+    """Read a stack from TOML text.
+
+    Parameters
+    ----------
+    text : str
+    origin : str
+        Where it came from, for messages.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    try:
+        entry = StackFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+    layer = entry.layer or entry.name
+    try:
+        return Stack(
+            name=entry.name,
+            layer=layer,
+            description=entry.description,
+            parameters=tuple(parameter.build(layer) for parameter in entry.parameter),
+            constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
+            derived=tuple(
+                Derived(d.name, d.apply, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
+                for d in entry.derived
+            ),
+            knowledge=tuple(Knowledge(Expression.parse(k.condition), k.gain, k.source) for k in entry.knowledge),
+            io_component=tuple(entry.io_component),
+            env=entry.env,
+            off=entry.off,
+        )
+    except UserError as error:
+        raise UserError(f"{origin}: {error.what}", error.mend) from error
+
+
+def stack_names() -> list[str]:
+    """List the stacks that come with Stripewise."""
+    folder = resources.files("stripewise.spec") / "stacks"
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+def load_stack(name: str) -> Stack:
+    """Load a stack by name, or from a file if ``name`` is a path ending in ``.toml``.
+
+    Raises
+    ------
+    UserError
+        If there is none, or it cannot be read.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        try:
+            if path.stat().st_size > _MAX_BYTES:
+                raise UserError(f"stack file {path} is larger than 1 MiB", "is it the right file?")
+            return parse_stack(path.read_text("utf-8"), str(path))
+        except OSError as error:
+            raise UserError(f"cannot read the stack file {path}: {error.strerror}", "check the path") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"stack file {path} is not UTF-8 text", "is it the right file?") from error
+    if name not in stack_names():
+        raise UserError(
+            f"unknown stack '{name}'",
+            f"choose from {', '.join(stack_names())}, or give the path of a .toml file",
+        )
+    text = (resources.files("stripewise.spec") / "stacks" / f"{name}.toml").read_text("utf-8")
+    return parse_stack(text, f"stack {name}")
