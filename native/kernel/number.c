@@ -1,0 +1,71 @@
+/* Numbers as users write them: sizes with binary units, seeds, reals. */
+#include "kernel.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct {
+    const char *name;
+    int shift;
+} units[] = {{"", 0},     {"b", 0},  {"k", 10},   {"kib", 10}, {"m", 20},
+             {"mib", 20}, {"g", 30}, {"gib", 30}, {"t", 40},   {"tib", 40}};
+
+const char *parse_size(const char *text, int64_t *bytes) {
+    static const char *const malformed = "is not a size; write it like 512, 1k, 4m, 1g or \"64 MiB\"";
+    while (isspace((unsigned char)*text))
+        text++;
+    if (*text == '-')
+        return "is negative";
+    if (!isdigit((unsigned char)*text))
+        return malformed;
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno == ERANGE)
+        return "is too large";
+    while (isspace((unsigned char)*end))
+        end++;
+    size_t length = strlen(end);
+    while (length > 0 && isspace((unsigned char)end[length - 1]))
+        length--;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strlen(units[i].name) != length || strncasecmp(end, units[i].name, length) != 0)
+            continue;
+        if (__builtin_mul_overflow((int64_t)number, (int64_t)1 << units[i].shift, bytes))
+            return "is too large";
+        return NULL;
+    }
+    if (length == 2 && tolower((unsigned char)end[1]) == 'b' &&
+        strchr("kmgt", tolower((unsigned char)end[0])))
+        return "has a decimal unit; sizes are binary: write k, m, g, t or KiB, MiB, GiB, TiB";
+    return malformed;
+}
+
+const char *parse_seed(const char *text, uint64_t *seed) {
+    if (!isdigit((unsigned char)*text))
+        return "is not a whole number";
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno == ERANGE)
+        return "is too large";
+    if (*end != '\0')
+        return "is not a whole number";
+    *seed = number;
+    return NULL;
+}
+
+const char *parse_real(const char *text, double *value) {
+    char *end = NULL;
+    double number = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(number))
+        return "is not a number";
+    if (number < 0)
+        return "is negative";
+    *value = number;
+    return NULL;
+}
