@@ -1,0 +1,1 @@
+"""Runners: how a planned run is launched, watched and ended, and what came of it."""

@@ -1,0 +1,105 @@
+"""The interface of a runner: the stage that turns a planned run into an outcome."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from stripewise.spec.launch import Launch, Outcome
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What a runner found out before the first run.
+
+    Attributes
+    ----------
+    facts : mapping
+        JSON values, kept with the experiment: ``command``, ``ranks``, ``nodes``, ``mpi``, ``program``, ``runtime``,
+        ``carriage``, ``environment`` ... A runner gives those that mean something for it.
+    warnings : tuple of str
+        One line each, to be shown before the first run; nothing in them prevents the experiment.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Runner(ABC):
+    """Launches planned runs, at most :attr:`capacity` at a time.
+
+    The tuning loop calls :meth:`prepare` once, then :meth:`start` and :meth:`poll` in turn from one thread, and
+    :meth:`close` at the end whatever happened. Every started run gives exactly one outcome, unless it was
+    cancelled. Constructors have no side effects: no thread, no folder, no look at the machine.
+    """
+
+    name: ClassVar[str]
+    simulated: ClassVar[bool] = False
+    """Whether figures come from a simulation; a replay of measured values is not simulated."""
+    kind: ClassVar[str] = "measured"
+    """``measured``, ``replayed`` or ``simulated``: what results must say about their figures."""
+
+    @property
+    def capacity(self) -> int:
+        """Runs that may be under way at the same time."""
+        return 1
+
+    @abstractmethod
+    def prepare(self) -> Preflight:
+        """Check, once and before the first run, that runs can be started, and get ready for them.
+
+        Raises
+        ------
+        UserError
+            If no run could succeed: with what is wrong, and how to mend it.
+        """
+
+    @abstractmethod
+    def start(self, launch: Launch) -> None:
+        """Begin a run and return at once.
+
+        Called only while fewer than :attr:`capacity` runs are under way. What goes wrong with the program is an
+        outcome; an error is raised only where the machine keeps any run from starting (a full disk).
+
+        Raises
+        ------
+        StripewiseError
+            The run was not started and may be started again later.
+        """
+
+    @abstractmethod
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Wait until a run ends, at most ``timeout`` seconds, and give all ended runs not given before.
+
+        Returns at once if no run is under way.
+        """
+
+    @abstractmethod
+    def cancel(self, number: int) -> None:
+        """End a run and all its processes; it gives no outcome. A number that is not under way is ignored."""
+
+    @abstractmethod
+    def reap(self, launch: Launch) -> None:
+        """Make sure that a planned run of an earlier process is dead, before it is started again.
+
+        Called on resuming, before :meth:`start` of the same run with a higher attempt.
+
+        Raises
+        ------
+        StripewiseError
+            If that cannot be made sure from here (it was started on another host).
+        """
+
+    def close(self) -> None:  # noqa: B027  a runner without processes has nothing to end
+        """End all runs under way and give back what is held. May be called again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

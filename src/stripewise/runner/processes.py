@@ -1,0 +1,221 @@
+"""The processes of a run: finding them all, and ending them all.
+
+A run is started as the leader of a session of its own. Its processes are those of that session or process group, all
+whose environment carries the run's marker (launchers like to start sessions of their own), and the descendants of
+any of them. A process number alone proves nothing, since numbers are used again: an identity adds the start time
+and the boot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MARKER = "STRIPEWISE_RUN_ID"
+_PROC = Path("/proc")
+_GONE = "ZX"
+_SWEEP_SECONDS = 10.0
+
+
+def boot_id() -> str:
+    """Give the identifier of this boot of the machine, or an empty text where the kernel keeps it."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def host_name() -> str:
+    """Give this machine's name."""
+    return socket.gethostname()
+
+
+@dataclass(frozen=True)
+class Status:
+    """A line of the process table.
+
+    Attributes
+    ----------
+    pid, parent, group, session : int
+    state : str
+        The kernel's letter.
+    start : int
+        Clock ticks since the boot.
+    """
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    start: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is neither a zombie nor dead."""
+        return self.state not in _GONE
+
+
+def status(pid: int) -> Status | None:
+    """Look a process up; None if there is none."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command's name may hold spaces and parentheses: fields are counted from the last parenthesis.
+    fields = text[text.rfind(")") + 2 :].split()
+    try:
+        return Status(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0], int(fields[19]))
+    except (IndexError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process that cannot be mistaken for a later one with the same number."""
+
+    pid: int
+    start: int
+    boot: str
+    host: str
+
+    @classmethod
+    def of(cls, pid: int) -> Identity:
+        """Identify a live process."""
+        found = status(pid)
+        return cls(pid, found.start if found else 0, boot_id(), host_name())
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Identity:
+        """Take an identity from JSON.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing or of the wrong type.
+        """
+        try:
+            return cls(int(data["pid"]), int(data["start"]), str(data["boot"]), str(data["host"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no process identity: {error}") from error
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the identity as JSON."""
+        return asdict(self)
+
+    @property
+    def here(self) -> bool:
+        """Whether it was a process of this host."""
+        return self.host == host_name()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs (zombies do not); only meaningful where :attr:`here`."""
+        if self.boot != boot_id():
+            return False
+        found = status(self.pid)
+        return found is not None and found.start == self.start and found.alive
+
+
+def _table() -> list[Status]:
+    found = (status(int(entry)) for entry in os.listdir(_PROC) if entry.isdigit())  # noqa: PTH208  faster on big hosts
+    return [line for line in found if line is not None and line.alive]
+
+
+def _carries(pid: int, marker: bytes) -> bool:
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return marker in environment.split(b"\0")
+
+
+def members(run_id: str, session: int | None = None) -> list[Status]:
+    """Find the live processes of a run, whatever their parent.
+
+    Parameters
+    ----------
+    run_id : str
+        The value of the marker in their environment.
+    session : int, optional
+        The session that the run was started as, only where it is known to be still that session.
+    """
+    marker = f"{MARKER}={run_id}".encode()
+    table = _table()
+    own = _lineage(table)
+    found = {
+        line.pid: line
+        for line in table
+        if (session is not None and session in (line.session, line.group)) or _carries(line.pid, marker)
+    }
+    grown = True
+    while grown:
+        children = {line.pid: line for line in table if line.parent in found and line.pid not in found}
+        found.update(children)
+        grown = bool(children)
+    return [line for pid, line in sorted(found.items()) if pid not in own]
+
+
+def _lineage(table: Iterable[Status]) -> set[int]:
+    """Give this process and its ancestors: a tuner inside a run must never end itself."""
+    parents = {line.pid: line.parent for line in table}
+    pid = os.getpid()
+    lineage = {1}
+    while pid and pid not in lineage:
+        lineage.add(pid)
+        pid = parents.get(pid, 0)
+    return lineage
+
+
+def _send(line: Status, number: int) -> None:
+    current = status(line.pid)
+    if current is not None and current.start == line.start:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(line.pid, number)
+
+
+def end(run_id: str, session: int | None = None, grace: float = 0.0) -> list[Status]:
+    """End all processes of a run: politely first if there is a grace time, then for certain.
+
+    Parameters
+    ----------
+    run_id, session
+        As in :func:`members`.
+    grace : float
+        Seconds between SIGTERM, upon which launchers end their ranks, and SIGKILL.
+
+    Returns
+    -------
+    list of Status
+        Processes that could not be ended (they hang in the kernel, or belong to somebody else).
+    """
+    left = members(run_id, session)
+    if grace > 0 and left:
+        for line in left:
+            _send(line, signal.SIGTERM)
+        left = settled(run_id, session, grace)
+    deadline = time.monotonic() + _SWEEP_SECONDS
+    while left and time.monotonic() < deadline:
+        for line in left:
+            _send(line, signal.SIGKILL)
+        left = settled(run_id, session, 0.5)
+    return left
+
+
+def settled(run_id: str, session: int | None, seconds: float) -> list[Status]:
+    """Wait until no process of a run is left, at most some seconds, and give those that are."""
+    deadline = time.monotonic() + seconds
+    pause = 0.002
+    while left := members(run_id, session):
+        if time.monotonic() >= deadline:
+            return left
+        time.sleep(pause)
+        pause = min(2 * pause, 0.1)
+    return []
