@@ -69,7 +69,10 @@ static int dummy_open(struct session *session, void **handle, struct fault *faul
     const double rank_bandwidth = dummy->bandwidth * dummy->factor * 1048576.0 / session->job->ranks;
     file->latency = dummy->latency * noise;
     file->transfer = file->latency + (double)geometry->transfer / rank_bandwidth * noise;
-    file->fails = dummy->fails || uniform(session, DRAW_FAILURE, 0, 0) < dummy->fail_probability;
+    /* One rank fails, as a real fault would have it. */
+    const int64_t culprit = (int64_t)(uniform(session, DRAW_FAILURE, 0, 1) * session->job->ranks);
+    const bool unlucky = dummy->fails || uniform(session, DRAW_FAILURE, 0, 0) < dummy->fail_probability;
+    file->fails = unlucky && culprit == session->job->rank;
     clock_gettime(CLOCK_MONOTONIC, &file->due);
     *handle = file;
     delay(session, file, file->latency, true);

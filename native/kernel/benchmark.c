@@ -63,7 +63,8 @@ static double access_phase(struct session *session, const struct backend *backen
             /* After a fault a rank goes on with collective calls: the others would wait for it for ever. */
             if (fault->call[0] != '\0' && !options->collective)
                 break;
-            backend->transfer(session, handle, first + i, at, fault);
+            if (backend->transfer(session, handle, first + i, at, fault) != 0)
+                fault_watch(fault, writing && !options->keep && !options->existing ? session->path : NULL);
         }
         elapsed += job_now(session->job) - start;
         if (check != NULL && fault->call[0] == '\0')
@@ -126,6 +127,13 @@ static int run_operation(struct job *job, const struct options *options, const s
     session_init(&session, job, options, measurement->operation, measurement->repetition, rank);
     if (run_session(&session, backend, batch, key, checking ? &check : NULL, measurement) != 0)
         return -1;
+    if (writing && backend->stores) {
+        struct fault fault = {.call = ""};
+        if (options->file_per_process || job->rank == 0)
+            file_check_after(&session, &fault);
+        if (job_agree(job, &fault) != 0)
+            return -1;
+    }
     measurement->bytes = options->geometry.rank_bytes * job->ranks;
     measurement->bandwidth =
         measurement->total > 0 ? (double)measurement->bytes / 1048576.0 / measurement->total : 0;

@@ -180,6 +180,11 @@ int refuse(char *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* sets it, returns -1 */
 bool option_given(const struct options *options, const char *name);
 
+/* file_check.c */
+int file_check_before(const struct job *job, const struct options *options,
+                      char *reason); /* on rank 0 only */
+int file_check_after(const struct session *session, struct fault *fault);
+
 /* help.c */
 void help_print(void);
 
@@ -188,6 +193,7 @@ void job_init(struct job *job);
 double job_now(const struct job *job);
 int fault_set(struct fault *fault, const char *call, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void fault_watch(const struct fault *fault, const char *leftover); /* ends the job if no job_agree follows */
 int job_agree(const struct job *job,
               const struct fault *fault); /* -1 on all if any has one; rank 0 prints it */
 double job_max(double value);

@@ -12,7 +12,7 @@ static int say(const char *reason, int code) {
 }
 
 static int decide(int argc, char **argv, const struct job *job, struct options *options,
-                  struct json_file *json, struct measurement **measurements) {
+                  struct json_file *json) {
     char reason[REASON_MAX] = "";
     if (options_parse(argc, argv, options, reason) != 0)
         return say(reason, EXIT_WRONG_USE);
@@ -26,9 +26,6 @@ static int decide(int argc, char **argv, const struct job *job, struct options *
     }
     if (options_resolve(job, options, reason) != 0 || json_open(options->json, json, reason) != 0)
         return say(reason, EXIT_WRONG_USE);
-    *measurements = calloc((size_t)benchmark_operations(options), sizeof **measurements);
-    if (*measurements == NULL)
-        return say("no memory for the results of so many --repetitions", EXIT_FAILED);
     return DECISION_RUN;
 }
 
@@ -59,13 +56,16 @@ static int run(int argc, char **argv, struct options *options) {
     int code = DECISION_RUN;
     job_init(&job);
     if (job.rank == 0)
-        code = decide(argc, argv, &job, options, &json, &measurements);
+        code = decide(argc, argv, &job, options, &json);
     MPI_Bcast(&code, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (code == DECISION_RUN) {
         MPI_Bcast(options, (int)sizeof *options, MPI_BYTE, 0, MPI_COMM_WORLD);
         job.virtual_time = options->dummy.virtual_time;
-        if (job.rank != 0)
-            measurements = calloc((size_t)benchmark_operations(options), sizeof *measurements);
+        measurements = calloc((size_t)benchmark_operations(options), sizeof *measurements);
+        if (measurements == NULL) {
+            say("no memory for the results of so many --repetitions", EXIT_FAILED);
+            MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
+        }
         const bool table = job.rank == 0 && json.stream != stdout;
         if (table)
             report_head(&job, options);

@@ -2,12 +2,9 @@
  * disk. */
 #include "kernel.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define REPETITIONS_MAX 1000000
 
@@ -48,11 +45,8 @@ static int resolve_size(const struct job *job, struct options *options, char *re
         geometry->segments = share / geometry->block;
     }
     if (geometry->block == 0 || geometry->segments == 0)
-        return refuse(reason,
-                      "--size: %" PRId64
-                      " bytes are less than one %s a rank (%d ranks); make --size at least "
-                      "%d times as large",
-                      options->size, geometry->block == 0 ? "transfer" : "block", job->ranks, job->ranks);
+        return refuse(reason, "--size: %" PRId64 " bytes are less than one %s for each of the %d ranks",
+                      options->size, geometry->block == 0 ? "transfer" : "block", job->ranks);
     return 0;
 }
 
@@ -81,8 +75,9 @@ static int resolve_linear(const struct job *job, struct options *options, char *
             geometry->segments = 1;
     }
     if (geometry->block % geometry->transfer != 0)
-        return refuse(reason, "--transfer: %" PRId64 " bytes do not divide the block of %" PRId64 " bytes",
-                      geometry->transfer, geometry->block);
+        return refuse(reason, "--transfer: %" PRId64 " bytes%s do not divide the block of %" PRId64 " bytes",
+                      geometry->transfer, option_given(options, "transfer") ? "" : " (the default)",
+                      geometry->block);
     if (geometry->piece == 0)
         geometry->piece = geometry->transfer;
     if (geometry->transfer % geometry->piece != 0)
@@ -108,8 +103,8 @@ static int refuse_foreign(const struct options *options, char *reason) {
             return refuse(reason, "--%s needs --api dummy", dummy_only[i]);
     if (options->geometry.piece > 0 && options->geometry.layout != LAYOUT_STRIDED)
         return refuse(reason, "--piece needs --layout strided");
-    if (option_given(options, "random") && options->geometry.layout != LAYOUT_RANDOM)
-        return refuse(reason, "--random contradicts --layout %s", layout_name(options->geometry.layout));
+    if (option_given(options, "random") && option_given(options, "layout"))
+        return refuse(reason, "--random and --layout both choose the layout; give one");
     if (tile && options->geometry.block > 0)
         return refuse(
             reason,
@@ -153,40 +148,6 @@ static int check_combination(const struct job *job, struct options *options, cha
     return 0;
 }
 
-/* A file to write needs its folder; a file only to be read must be there. ROMIO's `type:` is no part of the
- * path. */
-static int check_file(const struct job *job, const struct options *options, char *reason) {
-    if (options->file[0] == '\0')
-        return refuse(reason, "no test file; name one with -o PATH");
-    const char *path = options->file, *colon = strchr(path, ':');
-    if (strcmp(options->api, "mpiio") == 0 && colon != NULL &&
-        memchr(path, '/', (size_t)(colon - path)) == NULL)
-        path = colon + 1;
-    struct stat status;
-    if (!options->file_per_process && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        return refuse(reason, "--file: %s is a directory; name a file in it", path);
-    if (options->write) {
-        char folder[TEXT_MAX];
-        snprintf(folder, sizeof folder, "%s", path);
-        char *slash = strrchr(folder, '/');
-        if (slash != NULL)
-            slash[slash == folder ? 1 : 0] = '\0';
-        if (stat(slash != NULL ? folder : ".", &status) != 0)
-            return refuse(reason, "--file: the folder of %s: %s; make it first", path, strerror(errno));
-        if (!S_ISDIR(status.st_mode))
-            return refuse(reason, "--file: %s is not a directory", folder);
-        return 0;
-    }
-    char name[TEXT_MAX + 16];
-    for (int index = 0; index < (options->file_per_process ? job->ranks : 1); index++) {
-        snprintf(name, sizeof name, options->file_per_process ? "%s.%08d" : "%s", path, index);
-        if (access(name, R_OK) != 0)
-            return refuse(reason, "--file: cannot read %s: %s; write it first with -w -k", name,
-                          strerror(errno));
-    }
-    return 0;
-}
-
 int options_resolve(const struct job *job, struct options *options, char *reason) {
     if (!options->write && !options->read)
         options->write = options->read = true;
@@ -200,9 +161,13 @@ int options_resolve(const struct job *job, struct options *options, char *reason
         return -1;
     if (options->size > 0)
         say_resolution(job, options);
-    if (backend_find(options->api)->stores && check_file(job, options, reason) != 0)
+    if (backend_find(options->api)->stores && file_check_before(job, options, reason) != 0)
         return -1;
     if (options->hints_file[0] != '\0' && hints_read(options->hints_file, &options->hints, reason) != 0)
         return -1;
-    return strcmp(options->api, "dummy") == 0 ? dummy_resolve(options, reason) : 0;
+    if (strcmp(options->api, "dummy") != 0)
+        return 0;
+    if (options->file[0] == '\0')
+        strcpy(options->file, "dummy"); /* for messages, and for the `file` lines of a plan */
+    return dummy_resolve(options, reason);
 }
