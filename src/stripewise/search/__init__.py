@@ -1,0 +1,1 @@
+"""Samplers: which configuration to run next, from the history alone."""

@@ -1,0 +1,124 @@
+"""What every sampler is: a pure function from the history of an experiment to the next configurations."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from stripewise.search.posterior import rank
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.space import Levels, Space
+from stripewise.spec.trial import History, Trial
+
+
+def _from_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+Keywords = Annotated[dict[str, Any], BeforeValidator(_from_json)]
+"""Arguments handed on to another library; on a command line they are written as JSON."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A configuration to run next.
+
+    Attributes
+    ----------
+    configuration : Configuration
+        Canonical, feasible, and not in the history.
+    tag : str
+        The sampler's note to itself; it comes back as :attr:`stripewise.spec.trial.Trial.tag`.
+    """
+
+    configuration: Configuration
+    tag: str = ""
+
+
+def suggest(space: Space, levels: Levels, tag: str = "") -> list[Suggestion]:
+    """Make suggestions of rows of levels, all with the same tag."""
+    return [Suggestion(space.configuration(row), tag) for row in levels]
+
+
+class SamplerOptions(BaseModel):
+    """Options of a sampler, declared once for the command line, files, Python and forms.
+
+    Each field has a default, bounds and a description. What is given is used as given: a 0 stays 0.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PriorMean(Protocol):
+    """What is expected before the first run, from a performance model or from expert knowledge."""
+
+    def __call__(self, space: Space, levels: Levels) -> NDArray[np.float64]:
+        """Expected natural logarithm of performance, larger is better, up to any constant: ``(n, d)`` to ``(n,)``."""
+
+
+class Sampler(ABC):
+    """A search method.
+
+    A sampler keeps nothing between calls: the tuning loop may make a new one for every question, on any host, and
+    replay any part of a history. What a method must remember (a generation, a temperature) travels in the tags of its
+    own suggestions, and its randomness comes from ``rng`` alone.
+
+    Parameters
+    ----------
+    options : SamplerOptions, optional
+        An instance of :attr:`Options`; the defaults if left out.
+    prior : PriorMean, optional
+        For samplers that can use one; others ignore it.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[SamplerOptions]] = SamplerOptions
+
+    def __init__(self, options: SamplerOptions | None = None, *, prior: PriorMean | None = None) -> None:
+        self.options = self.Options() if options is None else options
+        self.prior = prior
+
+    @abstractmethod
+    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
+        """Propose the next configurations.
+
+        Called by the tuning loop whenever runners are free and no trial is to be repeated. The history then holds all
+        trials asked for so far: finished, failed and pruned ones, and those pending or running on other runners.
+
+        Parameters
+        ----------
+        space : Space
+        history : History
+        rng : numpy.random.Generator
+            Keyed by the experiment's seed and the number of the next trial
+            (:func:`stripewise.search.registry.sampler_rng`).
+        n : int
+            How many are wanted, at least 1.
+
+        Returns
+        -------
+        list of Suggestion
+            Distinct, canonical and feasible configurations, none of them in the history. Fewer than ``n``, or none,
+            means that nothing else is left to try.
+        """
+
+    def recommend(self, space: Space, history: History) -> list[Trial]:
+        """Order the finished trials by how good they are believed to be, best first.
+
+        Called at the end of the search, to choose what is confirmed. The default discounts single lucky runs by
+        shrinkage (:func:`stripewise.search.posterior.rank`) and ignores the space.
+        """
+        return rank(history)
+
+    def expected_improvement(self, space: Space, history: History) -> float | None:
+        """Expected gain of the next run, as a fraction of the best cost; None if the method cannot tell.
+
+        Called before each question if the user stops the search on it (:mod:`stripewise.search.stopping`).
+        """
+        return None

@@ -1,0 +1,122 @@
+"""Samplers by name: built in, presets, adapters, and those that other packages bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from stripewise.errors import UserError
+from stripewise.search.base import PriorMean, Sampler
+
+ENTRY_POINTS = "stripewise.samplers"
+
+_BUILT_IN = {
+    "auto": "stripewise.search.auto:AutoSampler",
+    "random": "stripewise.search.random_search:RandomSampler",
+    "latin_hypercube": "stripewise.search.latin_hypercube:LatinHypercubeSampler",
+    "exhaustive": "stripewise.search.exhaustive:ExhaustiveSampler",
+    "genetic": "stripewise.search.genetic:GeneticSampler",
+    "annealing": "stripewise.search.annealing:AnnealingSampler",
+    "surrogate": "stripewise.search.surrogate:SurrogateSampler",
+}
+_OPTUNA = "stripewise.search.optuna_adapter:OptunaSampler"
+
+PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    # Bagbaba and Wang, iWAPT 2021: bandwidth is the fitness, in proportion to which parents are chosen.
+    "io-search": (
+        "genetic",
+        {"population": 10, "generations": 30, "mutation_rate": 0.15, "selection": "probabilistic", "plan": "random"},
+    ),
+    # Robert, Zertal and Goret, SITA 2020: 30 initial points, then one child at a time from all that was tried.
+    "shaman": (
+        "genetic",
+        {"initial": 30, "parents": "all", "population": 1, "generations": 70, "plan": "hybrid"},
+    ),
+}
+"""Name to sampler and the options it presets; options given by the user go on top."""
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def sampler_names() -> list[str]:
+    """List all names that :func:`make_sampler` knows; ``optuna:NAME`` stands for any of Optuna's samplers."""
+    return [*_BUILT_IN, *PRESETS, *sorted(_entry_points().keys() - _BUILT_IN.keys() - PRESETS.keys()), "optuna:NAME"]
+
+
+def sampler_class(name: str) -> type[Sampler]:
+    """Find the class behind a name; its ``Options`` describe what can be set.
+
+    Raises
+    ------
+    UserError
+        Unknown name, or a plug-in that cannot be loaded.
+    """
+    if name in PRESETS:
+        return sampler_class(PRESETS[name][0])
+    if name in _BUILT_IN or name.startswith("optuna:"):
+        module, _, attribute = _BUILT_IN.get(name, _OPTUNA).partition(":")
+        found: Any = getattr(import_module(module), attribute)
+    elif entry := _entry_points().get(name):
+        try:
+            found = entry.load()
+        except Exception as error:  # whatever a foreign package raises while it is imported
+            raise UserError(
+                f"sampler '{name}' ({entry.value}) cannot be loaded: {error}", "mend or uninstall the package"
+            ) from error
+        if not (isinstance(found, type) and issubclass(found, Sampler)):
+            raise UserError(f"sampler '{name}' ({entry.value}) is no stripewise.search.base.Sampler")
+    else:
+        raise UserError(f"unknown sampler '{name}'", f"choose from {', '.join(sampler_names())}")
+    cls: type[Sampler] = found
+    return cls
+
+
+def make_sampler(name: str, options: Mapping[str, Any] | None = None, prior: PriorMean | None = None) -> Sampler:
+    """Make a sampler from its name and options.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`sampler_names`.
+    options : mapping, optional
+        By option name; texts are converted, so that ``NAME=VALUE`` of a command line can be handed on.
+    prior : PriorMean, optional
+
+    Raises
+    ------
+    UserError
+        Unknown name or option, or a value out of bounds.
+    """
+    cls = sampler_class(name)
+    preset: dict[str, Any] = dict(PRESETS[name][1]) if name in PRESETS else {}
+    if name.startswith("optuna:"):
+        preset["sampler"] = name.removeprefix("optuna:")
+    try:
+        return cls(cls.Options.model_validate({**preset, **(options or {})}), prior=prior)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(cls.Options.model_fields) or "none"
+        if first["type"] == "extra_forbidden":
+            raise UserError(f"sampler {name} has no option '{option}'", f"its options: {known}") from error
+        raise UserError(f"sampler {name}: option {option}: {first['msg']}", f"its options: {known}") from error
+
+
+def sampler_rng(seed: int, number: int) -> np.random.Generator:
+    """Give the random numbers for the trial of a number: counter-based, so no state has to be kept.
+
+    Parameters
+    ----------
+    seed : int
+        The experiment's.
+    number : int
+        Of the (first) trial asked for.
+    """
+    return np.random.Generator(np.random.Philox(key=np.array([seed, number], dtype=np.uint64)))
