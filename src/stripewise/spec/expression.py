@@ -78,7 +78,7 @@ class Expression:
         if len(text) > _MAX_LENGTH:
             raise UserError(f"expression of {len(text)} characters", f"keep it under {_MAX_LENGTH}")
         try:
-            body = ast.parse(text.strip(), mode="eval").body
+            body = ast.parse(f"(\n{text}\n)", mode="eval").body  # in parentheses, so that it may span lines
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UserError(f"'{text}' is no expression ({error.__class__.__name__})") from error
         names: set[str] = set()

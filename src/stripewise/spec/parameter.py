@@ -106,6 +106,9 @@ class Parameter:
         Version range of the component that knows it; empty where open.
     active_if : Expression or None
         When false, the value means nothing and folds to the default.
+    same_as_default : Expression or None
+        When true, the value acts exactly as the default does and folds to it: a synonym, or a buffer larger than
+        anything it is to hold. It may name the parameter itself.
     maximum_from, default_from : Expression or None
         Largest value and default as functions of the workload, applied by :meth:`bind`.
     safety : Safety
@@ -135,6 +138,7 @@ class Parameter:
     since: str = ""
     until: str = ""
     active_if: Expression | None = None
+    same_as_default: Expression | None = None
     maximum_from: Expression | None = None
     default_from: Expression | None = None
     safety: Safety = Safety.PURE

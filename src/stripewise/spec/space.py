@@ -177,7 +177,8 @@ class Space:
     @cached_property
     def _order(self) -> tuple[int, ...]:
         """Indices of conditional parameters, each after those that its condition needs."""
-        remaining = {p.name: p.active_if.names for p in self.parameters if p.active_if is not None}
+        conditions = {p.name: [c for c in (p.active_if, p.same_as_default) if c is not None] for p in self.parameters}
+        remaining = {name: frozenset().union(*(c.names for c in some)) for name, some in conditions.items() if some}
         order: list[int] = []
         while remaining:
             ready = [name for name, needs in remaining.items() if not (needs - {name}) & remaining.keys()]
@@ -222,8 +223,12 @@ class Space:
     def _condition(self, condition: Expression, columns: Mapping[str, Any], n: int) -> NDArray[np.bool_]:
         return np.broadcast_to(np.asarray(condition(columns), dtype=bool), (n,))
 
+    def _active(self, index: int, columns: Mapping[str, Any], n: int) -> NDArray[np.bool_]:
+        condition = self.parameters[index].active_if
+        return np.ones(n, dtype=bool) if condition is None else self._condition(condition, columns, n)
+
     def fold(self, levels: Levels) -> Levels:
-        """Set inactive parameters to their default, so that equal behaviour has one canonical form.
+        """Set inactive parameters, and those that act as their default does, to it: equal behaviour has one form.
 
         Parameters
         ----------
@@ -239,10 +244,11 @@ class Space:
             return folded
         columns = self.columns(folded)
         for index in self._order:
-            condition = self.parameters[index].active_if
-            assert condition is not None
-            active = self._condition(condition, columns, len(folded))
-            folded[:, index] = np.where(active, folded[:, index], self._default_levels[index])
+            own = self._active(index, columns, len(folded))
+            same = self.parameters[index].same_as_default
+            if same is not None:
+                own = own & ~self._condition(same, columns, len(folded))
+            folded[:, index] = np.where(own, folded[:, index], self._default_levels[index])
             columns[self.names[index]] = self._values[index][folded[:, index]]
         return folded
 
@@ -252,10 +258,30 @@ class Space:
         columns = self.columns(folded)
         result = np.ones(folded.shape, dtype=bool)
         for index in self._order:
-            condition = self.parameters[index].active_if
-            assert condition is not None
-            result[:, index] = self._condition(condition, columns, len(folded))
+            result[:, index] = self._active(index, columns, len(folded))
         return result
+
+    @cached_property
+    def live(self) -> frozenset[str]:
+        """Names of the parameters that can differ from their default after folding, in some configuration."""
+        return frozenset(name for index, name in enumerate(self.names) if self._can_act(index))
+
+    def _can_act(self, index: int) -> bool:
+        involved = {index}
+        while True:
+            some = [self.parameters[i] for i in involved]
+            conditions = [c for p in some for c in (p.active_if, p.same_as_default) if c is not None]
+            needed = {self.names.index(name) for c in conditions for name in c.names & set(self.names)}
+            if needed <= involved:
+                break
+            involved |= needed
+        order = sorted(involved)
+        shape = tuple(self.shape[i] for i in order)
+        if math.prod(shape) > _CHUNK:
+            return True
+        levels = np.tile(self._default_levels, (math.prod(shape), 1))
+        levels[:, order] = np.stack(np.unravel_index(np.arange(len(levels)), shape), axis=1)
+        return bool(np.any(self.fold(levels)[:, index] != self._default_levels[index]))
 
     def feasible(self, levels: Levels) -> NDArray[np.bool_]:
         """Say which configurations satisfy every constraint, shape ``(n,)``."""

@@ -58,6 +58,7 @@ class ParameterEntry(BaseModel):
     since: str = ""
     until: str = ""
     active_if: str | None = None
+    same_as_default: str | None = None
     maximum_from: str | None = None
     default_from: str | None = None
     safety: Safety = Safety.PURE
@@ -94,6 +95,7 @@ class ParameterEntry(BaseModel):
             since=self.since,
             until=self.until,
             active_if=_expression(self.active_if),
+            same_as_default=_expression(self.same_as_default),
             maximum_from=_expression(self.maximum_from),
             default_from=_expression(self.default_from),
             safety=self.safety,

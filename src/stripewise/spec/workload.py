@@ -42,7 +42,12 @@ class Workload(BaseModel):
         return self.nodes * self.processes_per_node
 
     def words(self) -> dict[str, Any]:
-        """Give the words that expressions may use; unknown ones have the value that rules nothing out."""
+        """Give the words that expressions may use; unknown ones have the value that rules nothing out.
+
+        ``pieces``: one call of a rank touches several places of the file. ``interleaved``: in one collective call the
+        ranks' ranges of the file overlap, so that ROMIO's ``automatic`` means collective buffering. Both are ``yes``,
+        ``no`` or ``unknown``.
+        """
         return {
             "nodes": self.nodes or 1,
             "processes_per_node": self.processes_per_node or 1,
@@ -54,6 +59,8 @@ class Workload(BaseModel):
             "transfer_size": self.transfer_size or 0,
             "piece_size": self.piece_size or 0,
             "layout": self.layout or "unknown",
+            "pieces": self._pieces(),
+            "interleaved": self._interleaved(),
             "collective": self.collective is not False,
             "independent": self.collective is not True,
             "file_per_process": bool(self.file_per_process),
@@ -61,6 +68,20 @@ class Workload(BaseModel):
             "driver": self.driver or "unknown",
             "file_system": self.file_system or "unknown",
         }
+
+    def _pieces(self) -> str:
+        if self.layout == "segmented" or (self.transfer_size and self.transfer_size == self.piece_size):
+            return "no"
+        if self.layout in ("strided", "tile") and self.piece_size and self.transfer_size:
+            return "yes"
+        return "unknown"
+
+    def _interleaved(self) -> str:
+        if self.processes == 1 or self.file_per_process or self.layout == "segmented":
+            return "no"
+        if self.layout == "strided" and self._pieces() != "unknown":
+            return self._pieces()
+        return "unknown"
 
     def merged(self, observed: Workload) -> Workload:
         """Fill what is unknown here from an observation; what was declared stays."""
