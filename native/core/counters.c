@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "counters.h"
+
+static uint64_t min_of(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+static uint64_t max_of(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+void sw_span_include(struct sw_span *span, struct sw_span other) {
+    if (other.start < span->start)
+        span->start = other.start;
+    if (other.end > span->end)
+        span->end = other.end;
+}
+
+void sw_calls_add(struct sw_calls *calls, uint64_t bytes, int64_t time) {
+    calls->min_size = calls->count ? min_of(calls->min_size, bytes) : bytes;
+    calls->max_size = max_of(calls->max_size, bytes);
+    calls->count++;
+    calls->bytes += bytes;
+    calls->time_sum += time;
+    calls->time_max += time;
+}
+
+void sw_calls_merge(struct sw_calls *into, const struct sw_calls *from) {
+    if (!from->count)
+        return;
+    into->min_size = into->count ? min_of(into->min_size, from->min_size) : from->min_size;
+    into->max_size = max_of(into->max_size, from->max_size);
+    into->count += from->count;
+    into->bytes += from->bytes;
+    into->time_sum += from->time_sum;
+    if (from->time_max > into->time_max)
+        into->time_max = from->time_max;
+}
+
+void sw_calls_merge_same_rank(struct sw_calls *into, const struct sw_calls *from) {
+    sw_calls_merge(into, from);
+    into->time_max = into->time_sum;
+}
+
+/* Space-saving counting (Metwally, Agrawal, El Abbadi 2005): exact while there are at most SW_SIZES sizes;
+ * beyond, a new size takes over the rarest entry and its count. The entry is moved up as it grows, so the
+ * common size is found first. */
+static void count_size(struct sw_posix *posix, uint64_t size, uint64_t count) {
+    int i = 0;
+    while (i < SW_SIZES - 1 && posix->sizes[i].count && posix->sizes[i].size != size)
+        i++;
+    posix->sizes[i].size = size;
+    posix->sizes[i].count += count;
+    for (; i > 0 && posix->sizes[i].count > posix->sizes[i - 1].count; i--) {
+        uint64_t other_size = posix->sizes[i - 1].size, other_count = posix->sizes[i - 1].count;
+        posix->sizes[i - 1] = posix->sizes[i];
+        posix->sizes[i].size = other_size;
+        posix->sizes[i].count = other_count;
+    }
+}
+
+void sw_posix_add(struct sw_posix *posix, uint64_t size, unsigned during) {
+    posix->min_size = posix->count ? min_of(posix->min_size, size) : size;
+    posix->max_size = max_of(posix->max_size, size);
+    posix->count++;
+    posix->bytes += size;
+    posix->ranks = 1;
+    for (int i = 0; i < SW_DURINGS; i++)
+        if (during & (1u << i)) {
+            struct sw_beneath *beneath = &posix->during[i];
+            beneath->count++;
+            beneath->bytes += size;
+            beneath->max_size = max_of(beneath->max_size, size);
+            beneath->ranks = 1;
+        }
+    count_size(posix, size, 1);
+}
+
+void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from) {
+    if (!from->count)
+        return;
+    into->min_size = into->count ? min_of(into->min_size, from->min_size) : from->min_size;
+    into->max_size = max_of(into->max_size, from->max_size);
+    into->count += from->count;
+    into->bytes += from->bytes;
+    into->ranks += from->ranks;
+    for (int i = 0; i < SW_DURINGS; i++) {
+        into->during[i].count += from->during[i].count;
+        into->during[i].bytes += from->during[i].bytes;
+        into->during[i].ranks += from->during[i].ranks;
+        into->during[i].max_size = max_of(into->during[i].max_size, from->during[i].max_size);
+    }
+    for (int i = 0; i < SW_SIZES && from->sizes[i].count; i++)
+        count_size(into, from->sizes[i].size, from->sizes[i].count);
+}
+
+void sw_posix_merge_same_rank(struct sw_posix *into, const struct sw_posix *from) {
+    sw_posix_merge(into, from);
+    into->ranks = into->count > 0;
+    for (int i = 0; i < SW_DURINGS; i++)
+        into->during[i].ranks = into->during[i].count > 0;
+}

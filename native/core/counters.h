@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is counted of a file: plain numbers that add up over calls, ranks and files. Times are nanoseconds. */
+#ifndef STRIPEWISE_COUNTERS_H
+#define STRIPEWISE_COUNTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An interval of time; empty while end < start. */
+struct sw_span {
+    int64_t start, end;
+};
+
+#define SW_EMPTY_SPAN ((struct sw_span){INT64_MAX, INT64_MIN})
+
+/* Calls of one MPI-IO operation. */
+struct sw_calls {
+    uint64_t count, bytes, min_size, max_size;
+    int64_t time_sum, time_max; /* on one rank both are its total; see the header on time_max */
+};
+
+/* POSIX calls beneath one class of MPI-IO calls. */
+struct sw_beneath {
+    uint64_t count, bytes, max_size, ranks;
+};
+
+enum sw_during { SW_DURING_COLLECTIVE, SW_DURING_INDEPENDENT, SW_DURING_WRITE, SW_DURINGS };
+
+#define SW_SIZES 16 /* distinct sizes followed; twice what is reported, so that the frequent ones survive */
+
+/* POSIX reads or writes of one file. */
+struct sw_posix {
+    uint64_t count, bytes, min_size, max_size, ranks;
+    struct sw_beneath during[SW_DURINGS];
+    struct {
+        uint64_t size, count;
+    } sizes[SW_SIZES];
+};
+
+static inline bool sw_span_is_empty(struct sw_span span) {
+    return span.end < span.start;
+}
+void sw_span_include(struct sw_span *span, struct sw_span other);
+
+void sw_calls_add(struct sw_calls *calls, uint64_t bytes, int64_t time);
+void sw_calls_merge(struct sw_calls *into, const struct sw_calls *from);
+void sw_calls_merge_same_rank(struct sw_calls *into, const struct sw_calls *from);
+
+/* Counts one POSIX call of this process. during: bits 1 << enum sw_during. */
+void sw_posix_add(struct sw_posix *posix, uint64_t size, unsigned during);
+void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from);
+
+/* The same where both were counted by one rank: it must not count as two. */
+void sw_posix_merge_same_rank(struct sw_posix *into, const struct sw_posix *from);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "files.h"
+
+#include <string.h>
+
+const char *const sw_amode_names[SW_AMODES] = {
+    "create", "excl", "rdonly", "wronly", "rdwr", "append", "sequential", "unique_open", "delete_on_close"};
+const char *const sw_outcome_names[SW_OUTCOMES] = {"not_applicable", "refused", "application_wins",
+                                                   "applied"};
+
+bool sw_files_open(struct sw_files *files, size_t memory, size_t limit) {
+    memset(files, 0, sizeof *files);
+    files->limit = limit;
+    return sw_arena_open(&files->arena, memory);
+}
+
+void sw_files_close(struct sw_files *files) {
+    sw_arena_close(&files->arena);
+    memset(files, 0, sizeof *files);
+}
+
+static uint32_t hash_path(const char *path) {
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (; *path; path++)
+        hash = (hash ^ (unsigned char)*path) * 16777619u;
+    return hash;
+}
+
+static void free_file(struct sw_files *files, struct sw_file *file) {
+    struct sw_arena *arena = &files->arena;
+    for (int op = 0; op < SW_OPERATIONS; op++)
+        sw_arena_give(arena, file->calls[op], sizeof *file->calls[op]);
+    for (int i = 0; i < 2; i++)
+        sw_arena_give(arena, file->posix[i], sizeof *file->posix[i]);
+    sw_arena_give(arena, file->results, file->result_count * sizeof *file->results);
+    sw_arena_give(arena, (void *)file->path, strlen(file->path) + 1);
+    sw_arena_give(arena, file, sizeof *file);
+}
+
+static struct sw_file *new_file(struct sw_files *files, const char *path, uint32_t hash) {
+    size_t length = strlen(path) + 1;
+    struct sw_file *file = sw_arena_take(&files->arena, sizeof *file);
+    char *copy = sw_arena_take(&files->arena, length);
+    if (!file || !copy) {
+        sw_arena_give(&files->arena, file, sizeof *file);
+        sw_arena_give(&files->arena, copy, length);
+        return NULL;
+    }
+    file->path = memcpy(copy, path, length);
+    file->hash = hash;
+    file->facts.size = -1;
+    file->facts.span = file->facts.write_span = file->facts.read_span = SW_EMPTY_SPAN;
+    return file;
+}
+
+static void unlink_file(struct sw_files *files, struct sw_file *file) {
+    struct sw_file **link = &files->buckets[file->hash % SW_FILE_BUCKETS];
+    while (*link != file)
+        link = &(*link)->same_hash;
+    *link = file->same_hash;
+    *(file->older ? &file->older->newer : &files->oldest) = file->newer;
+    *(file->newer ? &file->newer->older : &files->newest) = file->older;
+    files->count--;
+}
+
+static void link_file(struct sw_files *files, struct sw_file *file) {
+    struct sw_file **bucket = &files->buckets[file->hash % SW_FILE_BUCKETS];
+    file->same_hash = *bucket;
+    *bucket = file;
+    file->older = files->newest;
+    *(files->newest ? &files->newest->newer : &files->oldest) = file;
+    files->newest = file;
+    files->count++;
+}
+
+/* Sums the oldest closed record into the summed one. False if every record is open, or there is no summed
+ * one. */
+static bool evict_oldest(struct sw_files *files) {
+    struct sw_file *file = files->oldest;
+    while (file && (file->handles || file == files->other))
+        file = file->newer;
+    if (!file || !files->other)
+        return false;
+    if (files->evict)
+        files->evict(file);
+    sw_file_merge(files, files->other, file, SW_SAME_RANK);
+    unlink_file(files, file);
+    free_file(files, file);
+    return true;
+}
+
+static struct sw_file *find(const struct sw_files *files, const char *path, uint32_t hash) {
+    struct sw_file *file = files->buckets[hash % SW_FILE_BUCKETS];
+    while (file && (file->hash != hash || strcmp(file->path, path) != 0))
+        file = file->same_hash;
+    return file;
+}
+
+static struct sw_file *get_locked(struct sw_files *files, const char *path) {
+    uint32_t hash = hash_path(path);
+    struct sw_file *file = find(files, path, hash);
+    if (file)
+        return file;
+    if (!files->other) { /* made first, while there is room */
+        files->other = new_file(files, SW_OTHER_FILES, hash_path(SW_OTHER_FILES));
+        if (!files->other)
+            return NULL;
+        link_file(files, files->other);
+        files->count--;
+        if (strcmp(path, SW_OTHER_FILES) == 0)
+            return files->other;
+    }
+    if (files->count >= files->limit)
+        evict_oldest(files);
+    if (files->count < files->limit)
+        while (!(file = new_file(files, path, hash)) && evict_oldest(files))
+            ;
+    if (!file)
+        return files->other;
+    link_file(files, file);
+    return file;
+}
+
+struct sw_file *sw_files_get(struct sw_files *files, const char *path) {
+    sw_lock_take(&files->lock);
+    struct sw_file *file = get_locked(files, path);
+    if (file)
+        atomic_fetch_add(&file->handles, 1);
+    sw_lock_release(&files->lock);
+    return file;
+}
+
+void sw_files_put(struct sw_file *file) {
+    atomic_fetch_sub(&file->handles, 1);
+}
+
+static struct sw_calls *calls_of(struct sw_files *files, struct sw_file *file, enum sw_op op) {
+    if (!file->calls[op])
+        file->calls[op] = sw_arena_take(&files->arena, sizeof *file->calls[op]);
+    return file->calls[op];
+}
+
+static struct sw_posix *posix_of(struct sw_files *files, struct sw_file *file, bool write) {
+    if (!file->posix[write])
+        file->posix[write] = sw_arena_take(&files->arena, sizeof *file->posix[write]);
+    return file->posix[write];
+}
+
+void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, uint64_t bytes,
+                   int64_t time) {
+    sw_lock_take(&file->lock);
+    struct sw_calls *calls = calls_of(files, file, op);
+    if (calls)
+        sw_calls_add(calls, bytes, time);
+    sw_lock_release(&file->lock);
+}
+
+void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool write, uint64_t size,
+                         unsigned during) {
+    sw_lock_take(&file->lock);
+    struct sw_posix *posix = posix_of(files, file, write);
+    if (posix)
+        sw_posix_add(posix, size, during);
+    sw_lock_release(&file->lock);
+}
+
+struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, size_t count) {
+    sw_arena_give(&files->arena, file->results, file->result_count * sizeof *file->results);
+    file->results = count ? sw_arena_take(&files->arena, count * sizeof *file->results) : NULL;
+    file->result_count = file->results ? (uint32_t)count : 0;
+    return file->results;
+}
+
+static void merge_facts(struct sw_facts *into, const struct sw_facts *from, enum sw_distance distance,
+                        bool summed) {
+    into->opens += from->opens;
+    into->amode |= from->amode;
+    if (from->ranks > into->ranks)
+        into->ranks = from->ranks;
+    if (distance == SW_OTHER_NODE)
+        into->nodes += from->nodes;
+    else if (from->nodes > into->nodes)
+        into->nodes = from->nodes;
+    sw_span_include(&into->span, from->span);
+    sw_span_include(&into->write_span, from->write_span);
+    sw_span_include(&into->read_span, from->read_span);
+    if (summed)
+        return;
+    if (from->size > into->size)
+        into->size = from->size;
+    if (!into->view.set)
+        into->view = from->view;
+    if (!into->layout.kind)
+        into->layout = from->layout;
+}
+
+/* Copies results into files' own memory. */
+static void copy_results(struct sw_files *files, struct sw_file *into, const struct sw_file *from) {
+    struct sw_result *results = sw_file_results(files, into, from->result_count);
+    for (uint32_t i = 0; i < into->result_count; i++) {
+        const struct sw_result *result = &from->results[i];
+        results[i] = (struct sw_result){.layer = result->layer, .outcome = result->outcome};
+        results[i].key = sw_arena_intern(&files->arena, result->key);
+        results[i].requested = sw_arena_intern(&files->arena, result->requested);
+        results[i].application = sw_arena_intern(&files->arena, result->application);
+        results[i].given = sw_arena_intern(&files->arena, result->given);
+        results[i].echoed = sw_arena_intern(&files->arena, result->echoed);
+        results[i].note = sw_arena_intern(&files->arena, result->note);
+    }
+}
+
+void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw_file *from,
+                   enum sw_distance distance) {
+    bool summed = into == files->other, same_rank = distance == SW_SAME_RANK;
+    merge_facts(&into->facts, &from->facts, distance, summed);
+    for (int op = 0; op < SW_OPERATIONS; op++)
+        if (from->calls[op] && calls_of(files, into, (enum sw_op)op))
+            (same_rank ? sw_calls_merge_same_rank : sw_calls_merge)(into->calls[op], from->calls[op]);
+    for (int i = 0; i < 2; i++)
+        if (from->posix[i] && posix_of(files, into, i))
+            (same_rank ? sw_posix_merge_same_rank : sw_posix_merge)(into->posix[i], from->posix[i]);
+    if (summed)
+        return;
+    if (!into->driver)
+        into->driver = sw_arena_intern(&files->arena, from->driver);
+    if (!into->file_system)
+        into->file_system = sw_arena_intern(&files->arena, from->file_system);
+    if (!into->info)
+        into->info = sw_arena_intern(&files->arena, from->info);
+    if (!into->results && from->result_count)
+        copy_results(files, into, from);
+}
+
+void sw_files_include(struct sw_files *files, const struct sw_files *from, enum sw_distance distance) {
+    for (const struct sw_file *file = from->oldest; file; file = file->newer) {
+        struct sw_file *into = sw_files_get(files, file->path);
+        if (!into)
+            return;
+        sw_file_merge(files, into, file, distance);
+        sw_files_put(into);
+    }
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The records of files, one a path, in an arena. A process keeps its own while it runs (at most
+ * SW_MAX_FILES); at the end the same structure collects those of all ranks. What does not fit is summed into
+ * one record called SW_OTHER_FILES. */
+#ifndef STRIPEWISE_FILES_H
+#define STRIPEWISE_FILES_H
+
+#include "arena.h"
+#include "counters.h"
+#include "layout.h"
+#include "operations.h"
+#include "plan.h"
+
+enum sw_amode { /* the bits of MPI's modes, in the order of sw_amode_names */
+                SW_AMODE_CREATE = 1,
+                SW_AMODE_EXCL = 2,
+                SW_AMODE_RDONLY = 4,
+                SW_AMODE_WRONLY = 8,
+                SW_AMODE_RDWR = 16,
+                SW_AMODE_APPEND = 32,
+                SW_AMODE_SEQUENTIAL = 64,
+                SW_AMODE_UNIQUE_OPEN = 128,
+                SW_AMODE_DELETE_ON_CLOSE = 256,
+};
+#define SW_AMODES 9
+extern const char *const sw_amode_names[SW_AMODES];
+
+/* In the order of growing strength: of several opens the strongest outcome is reported. */
+enum sw_outcome { SW_NOT_APPLICABLE, SW_REFUSED, SW_APPLICATION_WINS, SW_APPLIED, SW_OUTCOMES };
+extern const char *const sw_outcome_names[SW_OUTCOMES];
+
+/* What became of one setting at one file. All strings are interned or NULL. */
+struct sw_result {
+    enum sw_layer layer;
+    enum sw_outcome outcome;
+    const char *key, *requested, *application, *given, *echoed, *note;
+};
+
+struct sw_view {
+    bool set, contiguous;
+    int64_t etype_size, filetype_size, filetype_extent;
+};
+
+/* Facts that are numbers: sent from rank to rank as they are. */
+struct sw_facts {
+    uint64_t opens;
+    uint32_t ranks, nodes, amode;
+    int64_t size; /* -1: unknown */
+    struct sw_span span, write_span, read_span;
+    struct sw_view view;
+    struct sw_layout layout;
+};
+
+struct sw_file {
+    sw_lock lock; /* of everything below that calls change: calls, posix, facts */
+    struct sw_file *older, *newer, *same_hash;
+    const char *path; /* owned */
+    uint32_t hash;
+    atomic_uint handles; /* holders of the record: it is not evicted while there is one */
+    atomic_uint pending; /* bits of enum sw_during of nonblocking calls under way: their POSIX calls come at
+                            any time */
+    struct sw_facts facts;
+    struct sw_calls *calls[SW_OPERATIONS];
+    struct sw_posix *posix[2];        /* reads, writes */
+    const char *driver, *file_system; /* interned */
+    const char *info; /* interned: key NEWLINE value NEWLINE ..., control characters replaced */
+    struct sw_result *results;
+    uint32_t result_count;
+};
+
+#define SW_FILE_BUCKETS 1024
+
+struct sw_files {
+    struct sw_arena arena;
+    sw_lock lock;
+    size_t limit, count;
+    struct sw_file *oldest, *newest; /* by creation */
+    struct sw_file *other;           /* the summed record, or NULL */
+    struct sw_file *buckets[SW_FILE_BUCKETS];
+    void (*evict)(struct sw_file *file); /* told before a record's memory is reused; may be NULL */
+};
+
+/* Returns false if the memory cannot be reserved. limit: records kept apart. */
+bool sw_files_open(struct sw_files *files, size_t memory, size_t limit);
+void sw_files_close(struct sw_files *files);
+
+/* The record of a path, made if need be, and held until sw_files_put. Where there is no room it makes some by
+ * summing the oldest closed record, and as a last resort answers the summed record itself; NULL only if there
+ * is not even room for that one. */
+struct sw_file *sw_files_get(struct sw_files *files, const char *path);
+void sw_files_put(struct sw_file *file);
+
+/* Adds calls to the record; the lock of the record is taken. */
+void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, uint64_t bytes, int64_t time);
+void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool write, uint64_t size,
+                         unsigned during);
+
+/* Room for results of count settings, zeroed; NULL if there is none. Replaces what the file had. */
+struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, size_t count);
+
+/* How far apart the two records of a path were made: what is a rank or a node must not count twice. */
+enum sw_distance { SW_SAME_RANK, SW_SAME_NODE, SW_OTHER_NODE };
+
+/* Adds from, of any arena, to into: a record of the same path or the summed record. */
+void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw_file *from,
+                   enum sw_distance distance);
+
+/* Merges every record of from into files. */
+void sw_files_include(struct sw_files *files, const struct sw_files *from, enum sw_distance distance);
+
+#endif

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "operations.h"
+
+const struct sw_operation sw_operations[SW_OPERATIONS] = {
+#define OPERATION(name, kind, mode) {#name, SW_##kind, SW_##mode},
+#include "operations.def"
+#undef OPERATION
+};

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const sw_layer_names[SW_LAYERS] = {SW_PLAN_HINT, SW_PLAN_LAYOUT, SW_PLAN_HDF5,
+                                               SW_PLAN_ENV,  SW_PLAN_MCA,    SW_PLAN_ARGUMENT};
+
+struct parser {
+    struct sw_plan *plan;
+    const char *glob;
+    size_t line;
+    size_t room; /* settings allocated */
+    char *error;
+    size_t error_size;
+};
+
+static bool fail(struct parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool fail(struct parser *parser, const char *format, ...) {
+    int used = snprintf(parser->error, parser->error_size, "line %zu: ", parser->line);
+    if (used >= 0 && (size_t)used < parser->error_size) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(parser->error + used, parser->error_size - (size_t)used, format, arguments);
+        va_end(arguments);
+    }
+    return false;
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* Cuts the first word off *rest; "" at the end of the line. */
+static char *next_word(char **rest) {
+    char *start = *rest;
+    while (is_blank(*start))
+        start++;
+    char *end = start;
+    while (*end && !is_blank(*end))
+        end++;
+    if (*end)
+        *end++ = '\0';
+    while (is_blank(*end))
+        end++;
+    *rest = end;
+    return start;
+}
+
+static bool add_setting(struct parser *parser, enum sw_layer layer, const char *key, const char *value) {
+    struct sw_plan *plan = parser->plan;
+    if (!*key || !*value)
+        return fail(parser, "\"%s\" wants a name and a value", sw_layer_names[layer]);
+    if (strlen(key) > SW_MAX_KEY)
+        return fail(parser, "a name longer than %d bytes", SW_MAX_KEY);
+    if (strlen(value) > SW_MAX_VALUE)
+        return fail(parser, "a value longer than %d bytes", SW_MAX_VALUE);
+    if (plan->count == SW_MAX_SETTINGS)
+        return fail(parser, "more than %d settings", SW_MAX_SETTINGS);
+    if (plan->count == parser->room) {
+        size_t room = parser->room ? parser->room * 2 : 16;
+        struct sw_setting *grown = realloc(plan->settings, room * sizeof *grown);
+        if (!grown)
+            return fail(parser, "out of memory");
+        plan->settings = grown;
+        parser->room = room;
+    }
+    plan->settings[plan->count++] = (struct sw_setting){layer, parser->glob, key, value};
+    return true;
+}
+
+static bool parse_layout(struct parser *parser, char *rest) {
+    char *file_system = next_word(&rest);
+    if (strcmp(file_system, SW_LAYOUT_CEPHFS) != 0 && strcmp(file_system, SW_LAYOUT_LUSTRE) != 0)
+        return fail(parser, "layout of \"%.40s\" is unknown; use " SW_LAYOUT_LUSTRE " or " SW_LAYOUT_CEPHFS,
+                    file_system);
+    /* Join the two words in place by one blank: they stood apart by at least one. */
+    char *key = file_system;
+    size_t length = strlen(file_system);
+    const char *name = next_word(&rest);
+    if (!*name)
+        return fail(parser, "\"layout\" wants a file system, a name and a value");
+    memmove(key + length + 1, name, strlen(name) + 1);
+    key[length] = ' ';
+    return add_setting(parser, SW_LAYOUT, key, rest);
+}
+
+static bool parse_line(struct parser *parser, char *line) {
+    struct sw_plan *plan = parser->plan;
+    char *rest = line;
+    const char *verb = next_word(&rest);
+    if (!*verb)
+        return true;
+    if (strcmp(verb, SW_PLAN_ID) == 0) {
+        if (!*rest || strlen(rest) > SW_MAX_ID)
+            return fail(parser, "\"id\" wants 1 to %d bytes", SW_MAX_ID);
+        strcpy(plan->id, rest);
+        return true;
+    }
+    if (strcmp(verb, SW_PLAN_OVERRIDE) == 0) {
+        plan->override = strcmp(rest, "yes") == 0;
+        return plan->override || strcmp(rest, "no") == 0 || fail(parser, "\"override\" wants yes or no");
+    }
+    if (strcmp(verb, SW_PLAN_FILE) == 0) {
+        if (!*rest || strlen(rest) > SW_MAX_VALUE)
+            return fail(parser, "\"file\" wants a pattern of 1 to %d bytes", SW_MAX_VALUE);
+        parser->glob = rest;
+        return true;
+    }
+    if (strcmp(verb, SW_PLAN_LAYOUT) == 0)
+        return parse_layout(parser, rest);
+    for (int layer = 0; layer < SW_LAYERS; layer++)
+        if (strcmp(verb, sw_layer_names[layer]) == 0) {
+            const char *key = next_word(&rest);
+            return add_setting(parser, (enum sw_layer)layer, key, rest);
+        }
+    return fail(parser, "unknown word \"%.40s\"", verb);
+}
+
+/* Ends the line at its newline, drops blanks at its end, and refuses control characters. Returns the next
+ * line, or NULL. */
+static bool cut_line(struct parser *parser, char *line, char *end, char **next) {
+    char *newline = memchr(line, '\n', (size_t)(end - line));
+    char *stop = newline ? newline : end;
+    *next = newline ? newline + 1 : NULL;
+    if (stop > line && newline && stop[-1] == '\r')
+        stop--;
+    for (const char *c = line; c < stop; c++)
+        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
+            return fail(parser, "a control character (byte %d)", (unsigned char)*c);
+    while (stop > line && is_blank(stop[-1]))
+        stop--;
+    *stop = '\0';
+    return true;
+}
+
+static bool parse_text(struct parser *parser, char *text, size_t size) {
+    char *end = text + size;
+    for (char *line = text, *next; line; line = next) {
+        parser->line++;
+        if (!cut_line(parser, line, end, &next))
+            return false;
+        if (parser->line == 1) {
+            if (strcmp(line, SW_PLAN_HEADER) != 0)
+                return fail(parser, "not \"" SW_PLAN_HEADER "\"");
+        } else if (*line != '#' && !parse_line(parser, line)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sw_plan_parse(const char *text, size_t size, struct sw_plan *plan, char *error, size_t error_size) {
+    *plan = (struct sw_plan){.override = false};
+    if (size > SW_MAX_PLAN_BYTES) {
+        snprintf(error, error_size, "larger than %d bytes", SW_MAX_PLAN_BYTES);
+        return false;
+    }
+    plan->text = malloc(size + 1);
+    if (!plan->text) {
+        snprintf(error, error_size, "out of memory");
+        return false;
+    }
+    if (size)
+        memcpy(plan->text, text, size);
+    plan->text[size] = '\0';
+    struct parser parser = {.plan = plan, .glob = "*", .error = error, .error_size = error_size};
+    if (parse_text(&parser, plan->text, size))
+        return true;
+    sw_plan_free(plan);
+    return false;
+}
+
+bool sw_plan_read(const char *path, char **text, size_t *size, char *error, size_t error_size) {
+    *text = NULL;
+    *size = 0;
+    /* O_NONBLOCK: a plan that is a pipe without a writer must not hang the program. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        snprintf(error, error_size, "%s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    const char *reason = NULL;
+    if (!S_ISREG(status.st_mode))
+        reason = "not a regular file";
+    else if (status.st_size > SW_MAX_PLAN_BYTES)
+        reason = "larger than 1 MiB";
+    else if (!(*text = malloc((size_t)status.st_size + 1)))
+        reason = "out of memory";
+    while (!reason && *size < (size_t)status.st_size) {
+        ssize_t got = read(fd, *text + *size, (size_t)status.st_size - *size);
+        if (got == 0)
+            break;
+        if (got > 0)
+            *size += (size_t)got;
+        else if (errno != EINTR)
+            reason = strerror(errno);
+    }
+    close(fd);
+    if (!reason)
+        return true;
+    snprintf(error, error_size, "%s", reason);
+    free(*text);
+    *text = NULL;
+    return false;
+}
+
+void sw_plan_free(struct sw_plan *plan) {
+    free(plan->settings);
+    free(plan->text);
+    *plan = (struct sw_plan){.override = false};
+}
+
+bool sw_setting_matches(const struct sw_setting *setting, const char *path) {
+    if (strcmp(setting->glob, "*") == 0)
+        return true;
+    const char *slash = strrchr(path, '/');
+    return fnmatch(setting->glob, path, 0) == 0 || fnmatch(setting->glob, slash ? slash + 1 : path, 0) == 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The plan: a bounded, allocation-checked parser of the grammar in stripewise_format.h. */
+#ifndef STRIPEWISE_PLAN_H
+#define STRIPEWISE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "stripewise_format.h"
+
+enum sw_layer { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_LAYERS };
+
+/* As the plan and the report spell the layers. */
+extern const char *const sw_layer_names[SW_LAYERS];
+
+struct sw_setting {
+    enum sw_layer layer;
+    const char *glob;  /* which files */
+    const char *key;   /* for a layout: "FILESYSTEM KEY" */
+    const char *value; /* never empty */
+};
+
+struct sw_plan {
+    char id[SW_MAX_ID + 1]; /* "" if the plan has none */
+    bool override;
+    size_t count;
+    struct sw_setting *settings;
+    char *text; /* the settings' strings live here */
+};
+
+/* Parses size bytes of text, which need not end in NUL. Returns true and a plan to be released with
+ * sw_plan_free; or false, an empty plan, and in error (of error_size bytes) "line N: what is wrong", or "what
+ * is wrong" where no line is at fault. */
+bool sw_plan_parse(const char *text, size_t size, struct sw_plan *plan, char *error, size_t error_size);
+
+/* Reads at most SW_MAX_PLAN_BYTES of the file at path into a new buffer (*text, to be freed; size in *size).
+ * Returns false with the reason in error. */
+bool sw_plan_read(const char *path, char **text, size_t *size, char *error, size_t error_size);
+
+void sw_plan_free(struct sw_plan *plan);
+
+/* Does the setting apply to the file of this absolute path? */
+bool sw_setting_matches(const struct sw_setting *setting, const char *path);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "report_file.h"
+
+static void print_head(struct sw_json *json, const struct sw_report *report, const char *io) {
+    sw_json_open(json, "runtime", '{');
+    sw_json_text(json, "version", SW_VERSION);
+    sw_json_text(json, "mode", report->mode);
+    sw_json_text(json, "plan", report->plan);
+    sw_json_text(json, "plan_id", report->plan_id);
+    sw_json_text(json, "plan_error", report->plan_error);
+    sw_json_close(json, '}');
+    sw_json_open(json, "mpi", '{');
+    sw_json_text(json, "library", report->mpi_library);
+    sw_json_text(json, "abi", report->mpi_abi);
+    sw_json_text(json, "io", io);
+    sw_json_text(json, "thread_level", report->thread_level);
+    sw_json_text(json, "library_path", report->mpi_path);
+    sw_json_close(json, '}');
+    sw_json_open(json, "job", '{');
+    sw_json_text(json, "executable", report->executable);
+    sw_json_unsigned(json, "ranks", report->ranks);
+    sw_json_unsigned(json, "nodes", report->job.nodes);
+    sw_json_decimal(json, "start", report->start, 9);
+    sw_json_decimal(json, "elapsed", report->job.elapsed, 9);
+    sw_json_decimal(json, "io_time", report->job.io_time, 9);
+    sw_json_bool(json, "complete", report->job.ranks_reported == report->ranks);
+    sw_json_unsigned(json, "ranks_reported", report->job.ranks_reported);
+    sw_json_close(json, '}');
+}
+
+static int by_start(const void *a, const void *b) {
+    const struct sw_span *left = a, *right = b;
+    return (left->start > right->start) - (left->start < right->start);
+}
+
+/* The length of the union of the files' write (or read) spans. */
+static int64_t busy_time(const struct sw_files *files, bool write) {
+    struct sw_span *spans = calloc(files->count + 1, sizeof *spans);
+    if (!spans)
+        return 0;
+    size_t count = 0;
+    for (const struct sw_file *file = files->oldest; file; file = file->newer) {
+        struct sw_span span = write ? file->facts.write_span : file->facts.read_span;
+        if (!sw_span_is_empty(span))
+            spans[count++] = span;
+    }
+    qsort(spans, count, sizeof *spans, by_start);
+    int64_t total = 0, covered = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        int64_t start = spans[i].start > covered ? spans[i].start : covered;
+        if (spans[i].end > start) {
+            total += spans[i].end - start;
+            covered = spans[i].end;
+        }
+    }
+    free(spans);
+    return total;
+}
+
+static void print_bandwidth(struct sw_json *json, const char *key, uint64_t bytes, int64_t time) {
+    if (bytes == 0 || time <= 0)
+        sw_json_null(json, key);
+    else /* in millionths of a MiB/s */
+        sw_json_decimal(json, key, (int64_t)((double)bytes / 1048576.0 / ((double)time / 1e9) * 1e6), 6);
+}
+
+static uint64_t bytes_of(const struct sw_files *files, enum sw_kind kind) {
+    uint64_t bytes = 0;
+    for (const struct sw_file *file = files->oldest; file; file = file->newer)
+        for (int op = 0; op < SW_OPERATIONS; op++)
+            if (sw_operations[op].kind == kind && file->calls[op])
+                bytes += file->calls[op]->bytes;
+    return bytes;
+}
+
+static void print_totals(struct sw_json *json, const struct sw_report *report) {
+    uint64_t read = bytes_of(report->files, SW_READ), written = bytes_of(report->files, SW_WRITE);
+    sw_json_open(json, "totals", '{');
+    sw_json_unsigned(json, "bytes_read", read);
+    sw_json_unsigned(json, "bytes_written", written);
+    sw_json_decimal(json, "read_time", report->job.read_time, 9);
+    sw_json_decimal(json, "write_time", report->job.write_time, 9);
+    sw_json_decimal(json, "meta_time", report->job.meta_time, 9);
+    print_bandwidth(json, "read_bandwidth", read, busy_time(report->files, false));
+    print_bandwidth(json, "write_bandwidth", written, busy_time(report->files, true));
+    sw_json_close(json, '}');
+}
+
+/* romio or ompio, where the drivers of all files agree. */
+static const char *io_of(const struct sw_report *report) {
+    const char *io = NULL;
+    for (const struct sw_file *file = report->files->oldest; file; file = file->newer)
+        if (file->driver) {
+            const char *here = strcmp(file->driver, "ompio") == 0 ? "ompio" : "romio";
+            if (io && strcmp(io, here) != 0)
+                return "unknown";
+            io = here;
+        }
+    return io ? io : report->default_io;
+}
+
+void sw_report_print(const struct sw_report *report, FILE *stream) {
+    struct sw_json json = {stream, false};
+    sw_json_open(&json, NULL, '{');
+    sw_json_text(&json, "format", SW_REPORT_FORMAT);
+    sw_json_integer(&json, "version", SW_REPORT_VERSION);
+    print_head(&json, report, io_of(report));
+    print_totals(&json, report);
+    sw_json_open(&json, "files", '[');
+    for (const struct sw_file *file = report->files->oldest; file; file = file->newer)
+        if (file != report->files->other)
+            sw_report_file(&json, file);
+    const struct sw_file *other = report->files->other;
+    if (other && other->facts.opens)
+        sw_report_file(&json, other);
+    sw_json_close(&json, ']');
+    sw_json_close(&json, '}');
+    fputc('\n', stream);
+}
+
+static bool print_to(const struct sw_report *report, const char *path, const char *mode) {
+    FILE *stream = fopen(path, mode);
+    if (!stream)
+        return false;
+    sw_report_print(report, stream);
+    bool good = !ferror(stream) && fflush(stream) == 0;
+    int reason = errno;
+    /* A rename may reach the disk before the data; the run's result must survive a power loss. */
+    if (good && fsync(fileno(stream)) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
+        good = false;
+        reason = errno;
+    }
+    if (fclose(stream) != 0 && good) {
+        good = false;
+        reason = errno;
+    }
+    errno = reason;
+    return good;
+}
+
+bool sw_report_write(const struct sw_report *report, const char *path, char *error, size_t error_size) {
+    struct stat status;
+    char temporary[SW_MAX_PATH];
+    bool good;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        good = !S_ISDIR(status.st_mode) && print_to(report, path, "we");
+        if (S_ISDIR(status.st_mode))
+            errno = EISDIR;
+    } else if (snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >=
+               (int)sizeof temporary) {
+        errno = ENAMETOOLONG;
+        good = false;
+    } else {
+        good = print_to(report, temporary, "wxe") && rename(temporary, path) == 0;
+        int reason = errno;
+        if (!good && reason != EEXIST)
+            unlink(temporary);
+        errno = reason;
+    }
+    if (!good)
+        snprintf(error, error_size, "%s", strerror(errno));
+    return good;
+}

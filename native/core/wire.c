@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t max_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distance distance) {
+    into->ranks_reported += from->ranks_reported;
+    if (distance == SW_OTHER_NODE)
+        into->nodes += from->nodes;
+    into->elapsed = max_of(into->elapsed, from->elapsed);
+    into->io_time = max_of(into->io_time, from->io_time);
+    into->read_time = max_of(into->read_time, from->read_time);
+    into->write_time = max_of(into->write_time, from->write_time);
+    into->meta_time = max_of(into->meta_time, from->meta_time);
+}
+
+void sw_job_times(struct sw_job *job, const struct sw_files *files) {
+    int64_t times[3] = {0}; /* by enum sw_kind */
+    for (const struct sw_file *file = files->oldest; file; file = file->newer)
+        for (int op = 0; op < SW_OPERATIONS; op++)
+            if (file->calls[op])
+                times[sw_operations[op].kind] += file->calls[op]->time_sum;
+    job->meta_time = times[SW_META];
+    job->read_time = times[SW_READ];
+    job->write_time = times[SW_WRITE];
+    job->io_time = times[SW_META] + times[SW_READ] + times[SW_WRITE];
+}
+
+void sw_bytes_add(struct sw_bytes *bytes, const void *data, size_t size) {
+    if (bytes->failed)
+        return;
+    if (size > bytes->room - bytes->size) {
+        size_t room = bytes->room ? bytes->room : 4096;
+        while (size > room - bytes->size)
+            room *= 2;
+        char *grown = realloc(bytes->data, room);
+        if (!grown) {
+            bytes->failed = true;
+            return;
+        }
+        bytes->data = grown;
+        bytes->room = room;
+    }
+    if (size)
+        memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+}
+
+static void add_number(struct sw_bytes *bytes, uint32_t number) {
+    sw_bytes_add(bytes, &number, sizeof number);
+}
+
+/* A string as its length plus one, then its bytes with the NUL; 0 stands for NULL. */
+static void add_text(struct sw_bytes *bytes, const char *text) {
+    uint32_t size = text ? (uint32_t)strlen(text) + 1 : 0;
+    add_number(bytes, size);
+    sw_bytes_add(bytes, text, size);
+}
+
+static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
+    uint32_t used = 0;
+    for (int op = 0; op < SW_OPERATIONS; op++)
+        used += file->calls[op] != NULL;
+    add_text(bytes, file->path);
+    sw_bytes_add(bytes, &file->facts, sizeof file->facts);
+    add_number(bytes, used);
+    for (uint32_t op = 0; op < SW_OPERATIONS; op++)
+        if (file->calls[op]) {
+            add_number(bytes, op);
+            sw_bytes_add(bytes, file->calls[op], sizeof *file->calls[op]);
+        }
+    for (int i = 0; i < 2; i++) {
+        add_number(bytes, file->posix[i] != NULL);
+        if (file->posix[i])
+            sw_bytes_add(bytes, file->posix[i], sizeof *file->posix[i]);
+    }
+    add_text(bytes, file->driver);
+    add_text(bytes, file->file_system);
+    add_text(bytes, file->info);
+    add_number(bytes, file->result_count);
+    for (uint32_t i = 0; i < file->result_count; i++) {
+        const struct sw_result *result = &file->results[i];
+        add_number(bytes, result->layer);
+        add_number(bytes, result->outcome);
+        add_text(bytes, result->key);
+        add_text(bytes, result->requested);
+        add_text(bytes, result->application);
+        add_text(bytes, result->given);
+        add_text(bytes, result->echoed);
+        add_text(bytes, result->note);
+    }
+}
+
+void sw_wire_pack(struct sw_bytes *bytes, const struct sw_job *job, const struct sw_files *files) {
+    sw_bytes_add(bytes, job, sizeof *job);
+    for (const struct sw_file *file = files->oldest; file; file = file->newer)
+        pack_file(bytes, file);
+}
+
+struct reader {
+    const char *data;
+    size_t left;
+    bool bad;
+};
+
+static const void *take(struct reader *reader, size_t size) {
+    if (reader->bad || size > reader->left) {
+        reader->bad = true;
+        return NULL;
+    }
+    const char *data = reader->data;
+    reader->data += size;
+    reader->left -= size;
+    return data;
+}
+
+static void copy(struct reader *reader, void *to, size_t size) {
+    const void *from = take(reader, size);
+    if (from)
+        memcpy(to, from, size);
+}
+
+static uint32_t number(struct reader *reader, uint32_t limit) {
+    uint32_t value = 0;
+    copy(reader, &value, sizeof value);
+    reader->bad |= value >= limit;
+    return reader->bad ? 0 : value;
+}
+
+static const char *text(struct reader *reader) {
+    uint32_t size = number(reader, UINT32_MAX);
+    const char *found = size ? take(reader, size) : NULL;
+    if (found && found[size - 1] != '\0')
+        reader->bad = true;
+    return reader->bad ? NULL : found;
+}
+
+/* The numbers are copied out, since packed ones are not aligned. */
+static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[], struct sw_posix posix[]) {
+    static struct sw_result results[SW_MAX_SETTINGS]; /* only one thread, at finalize, ever reads */
+    static struct sw_file file;
+    file = (struct sw_file){.path = text(reader)};
+    copy(reader, &file.facts, sizeof file.facts);
+    for (uint32_t left = number(reader, SW_OPERATIONS + 1); left; left--) {
+        uint32_t op = number(reader, SW_OPERATIONS);
+        copy(reader, &calls[op], sizeof calls[op]);
+        file.calls[op] = &calls[op];
+    }
+    for (int i = 0; i < 2; i++)
+        if (number(reader, 2)) {
+            copy(reader, &posix[i], sizeof posix[i]);
+            file.posix[i] = &posix[i];
+        }
+    file.driver = text(reader);
+    file.file_system = text(reader);
+    file.info = text(reader);
+    file.result_count = number(reader, SW_MAX_SETTINGS + 1);
+    file.results = results;
+    for (uint32_t i = 0; i < file.result_count; i++) {
+        struct sw_result *result = &results[i];
+        result->layer = (enum sw_layer)number(reader, SW_LAYERS);
+        result->outcome = (enum sw_outcome)number(reader, SW_OUTCOMES);
+        result->key = text(reader);
+        result->requested = text(reader);
+        result->application = text(reader);
+        result->given = text(reader);
+        result->echoed = text(reader);
+        result->note = text(reader);
+    }
+    return reader->bad || !file.path ? NULL : &file;
+}
+
+bool sw_wire_merge(const char *data, size_t size, struct sw_job *job, struct sw_files *files,
+                   enum sw_distance distance) {
+    struct reader reader = {data, size, false};
+    struct sw_job other = {0};
+    copy(&reader, &other, sizeof other);
+    if (reader.bad)
+        return false;
+    sw_job_merge(job, &other, distance);
+    while (reader.left) {
+        struct sw_calls calls[SW_OPERATIONS];
+        struct sw_posix posix[2];
+        const struct sw_file *from = read_file(&reader, calls, posix);
+        if (!from)
+            return false;
+        struct sw_file *into = sw_files_get(files, from->path);
+        if (into) {
+            sw_file_merge(files, into, from, distance);
+            sw_files_put(into);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One MPI-IO call: counted once however many entry points it passes (Fortran, C, another layer), and the
+ * thread marked while it lasts, so that the POSIX calls beneath are known to be the file's. */
+#ifndef STRIPEWISE_CALL_H
+#define STRIPEWISE_CALL_H
+
+#include "runtime.h"
+
+/* What this thread is doing. */
+struct sw_thread {
+    struct sw_file *file; /* not NULL: inside an MPI-IO call on it */
+    const char *path;     /* while opening: the name MPI was given, without the driver's prefix */
+    unsigned during;      /* bits 1 << enum sw_during */
+};
+
+extern __thread struct sw_thread sw_thread __attribute__((tls_model("initial-exec")));
+
+struct sw_call {
+    struct sw_handle *handle;
+    int64_t start;
+    enum sw_op op;
+};
+
+/* False: only forward (not active, inside another call, or a file not followed). */
+bool sw_call_begin(struct sw_call *call, enum sw_op op, MPI_File file);
+
+/* For calls that move count elements; after the call, since only then datatype is known to be valid. */
+void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype);
+
+/* For calls that move nothing. */
+void sw_call_end(struct sw_call *call);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The way of the records to rank 0: first within each node, then from node to node, along binomial trees,
+ * merging on the way; so no rank receives more than log2 messages, and a file shared by all ranks stays one
+ * record. */
+#ifndef STRIPEWISE_GATHER_H
+#define STRIPEWISE_GATHER_H
+
+#include "runtime.h"
+#include "wire.h"
+
+struct sw_route {
+    MPI_Comm all, node, leaders; /* leaders: MPI_COMM_NULL except on the first rank of a node */
+    int rank, size;
+    bool ready;
+};
+
+/* Collective over comm. False (and no route) if MPI fails. */
+bool sw_route_open(struct sw_route *route, MPI_Comm comm);
+void sw_route_close(struct sw_route *route);
+
+/* Collective over the route. On its rank 0, merged and job then hold what all ranks had; elsewhere they are
+ * of no use. merged is opened by this function and to be closed by the caller if it returns true, which it
+ * does only on rank 0. */
+bool sw_gather(const struct sw_route *route, struct sw_job *job, const struct sw_files *own,
+               struct sw_files *merged);
+
+#endif

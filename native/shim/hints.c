@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "hints.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *keep(const char *text) {
+    return sw_arena_intern(&sw_runtime.files.arena, text);
+}
+
+static struct sw_result *find(struct sw_matches *matches, enum sw_layer layer, const char *key) {
+    for (size_t i = 0; i < matches->count; i++)
+        if (matches->results[i].layer == layer && strcmp(matches->results[i].key, key) == 0)
+            return &matches->results[i];
+    return NULL;
+}
+
+void sw_matches_open(struct sw_matches *matches, const char *path) {
+    const struct sw_plan *plan = &sw_runtime.plan;
+    *matches = (struct sw_matches){0, NULL};
+    if (!plan->count || !(matches->results = calloc(plan->count, sizeof *matches->results)))
+        return;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct sw_setting *setting = &plan->settings[i];
+        if (!sw_setting_matches(setting, path))
+            continue;
+        struct sw_result *result = find(matches, setting->layer, setting->key);
+        if (!result)
+            result = &matches->results[matches->count++];
+        *result =
+            (struct sw_result){.layer = setting->layer, .key = setting->key, .requested = setting->value};
+        if (!sw_runtime.apply)
+            result->note = "the runtime only observes";
+    }
+}
+
+void sw_matches_close(struct sw_matches *matches) {
+    free(matches->results);
+    *matches = (struct sw_matches){0, NULL};
+}
+
+static bool info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]) {
+    int found = 0;
+    if (info == MPI_INFO_NULL || strlen(key) >= MPI_MAX_INFO_KEY ||
+        sw_pmpi.Info_get(info, key, MPI_MAX_INFO_VAL, value, &found) != MPI_SUCCESS)
+        return false;
+    return found;
+}
+
+static void merge_hint(struct sw_result *hint, MPI_Info application, MPI_Info tuned) {
+    char value[MPI_MAX_INFO_VAL + 1];
+    if (info_get(application, hint->key, value)) {
+        hint->application = keep(value);
+        if (!sw_runtime.plan.override && strcmp(value, hint->requested) != 0) {
+            hint->given = hint->application;
+            hint->outcome = SW_APPLICATION_WINS;
+            hint->note = "the application sets it, and the plan does not override";
+            return;
+        }
+    }
+    /* Checked here: MPI would report it through the error handler of MPI_COMM_WORLD, which aborts. */
+    if (strlen(hint->key) >= MPI_MAX_INFO_KEY || strlen(hint->requested) >= MPI_MAX_INFO_VAL ||
+        sw_pmpi.Info_set(tuned, hint->key, hint->requested) != MPI_SUCCESS) {
+        hint->given = hint->application;
+        hint->outcome = SW_REFUSED;
+        hint->note = "the key or the value is longer than this MPI takes";
+        return;
+    }
+    hint->given = hint->requested;
+    hint->outcome = SW_APPLIED;
+}
+
+bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned) {
+    bool any = false, changed = false;
+    for (size_t i = 0; i < matches->count; i++)
+        any |= matches->results[i].layer == SW_HINT;
+    if (!any)
+        return false;
+    int code =
+        application == MPI_INFO_NULL ? sw_pmpi.Info_create(tuned) : sw_pmpi.Info_dup(application, tuned);
+    if (code != MPI_SUCCESS) {
+        sw_hints_withdrawn(matches, "MPI made no new info");
+        return false;
+    }
+    for (size_t i = 0; i < matches->count; i++)
+        if (matches->results[i].layer == SW_HINT) {
+            merge_hint(&matches->results[i], application, *tuned);
+            changed |= matches->results[i].outcome == SW_APPLIED;
+        }
+    if (!changed)
+        sw_pmpi.Info_free(tuned);
+    return changed;
+}
+
+void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
+    for (size_t i = 0; i < matches->count; i++) {
+        struct sw_result *hint = &matches->results[i];
+        if (hint->layer == SW_HINT && hint->outcome != SW_APPLICATION_WINS) {
+            hint->outcome = SW_REFUSED;
+            hint->given = hint->application;
+            hint->note = reason;
+        }
+    }
+}
+
+static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, const char *prefix,
+                         const char *path, int amode) {
+    struct sw_layout_setting settings[16];
+    struct sw_result *asked[16];
+    size_t count = 0, skip = strlen(prefix);
+    for (size_t i = 0; i < matches->count; i++) {
+        struct sw_result *result = &matches->results[i];
+        if (result->layer != SW_LAYOUT || strncmp(result->key, prefix, skip) != 0)
+            continue;
+        if (count == sizeof asked / sizeof *asked) {
+            result->outcome = SW_REFUSED;
+            result->note = "more layout keys than any file system has";
+            continue;
+        }
+        settings[count] = (struct sw_layout_setting){result->key + skip, result->requested};
+        asked[count++] = result;
+    }
+    if (!count)
+        return;
+    char note[300] = "";
+    enum sw_outcome outcome = SW_NOT_APPLICABLE;
+    if (!(amode & MPI_MODE_CREATE)) {
+        snprintf(note, sizeof note, "the file is not opened to be created");
+    } else if (amode & MPI_MODE_EXCL) {
+        snprintf(note, sizeof note, "the application creates the file exclusively");
+    } else {
+        enum sw_layout_outcome done = sw_layout_apply(kind, path, settings, count, note, sizeof note);
+        outcome = done == SW_LAID_OUT            ? SW_APPLIED
+                  : done == SW_LAYOUT_IMPOSSIBLE ? SW_NOT_APPLICABLE
+                                                 : SW_REFUSED;
+    }
+    for (size_t i = 0; i < count; i++) {
+        asked[i]->outcome = outcome;
+        asked[i]->given = outcome == SW_APPLIED ? asked[i]->requested : NULL;
+        asked[i]->note = *note ? keep(note) : NULL;
+    }
+}
+
+void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode) {
+    apply_layout(matches, SW_IN_CEPHFS, SW_LAYOUT_CEPHFS " ", path, amode);
+    apply_layout(matches, SW_IN_LUSTRE, SW_LAYOUT_LUSTRE " ", path, amode);
+}
+
+void sw_launcher_check(struct sw_matches *matches) {
+    for (size_t i = 0; i < matches->count; i++) {
+        struct sw_result *result = &matches->results[i];
+        if (result->layer == SW_ENV || result->layer == SW_MCA) {
+            char name[SW_MAX_KEY + 10];
+            snprintf(name, sizeof name, "%s%s", result->layer == SW_MCA ? "OMPI_MCA_" : "", result->key);
+            const char *value = getenv(name);
+            bool arrived = value && strcmp(value, result->requested) == 0;
+            result->given = keep(value);
+            result->outcome = arrived ? SW_APPLIED : SW_NOT_APPLICABLE;
+            result->note = arrived ? NULL : "the environment of the process does not hold it";
+        } else if (result->layer == SW_HDF5 || result->layer == SW_ARGUMENT) {
+            result->note =
+                result->layer == SW_HDF5 ? "not applied by this version" : "applied by the launcher";
+        }
+    }
+}
+
+/* Appends word and a newline; control characters inside it become blanks, since newlines separate the words.
+ */
+static void append(struct sw_bytes *bytes, const char *word) {
+    for (; *word; word++) {
+        char c = (unsigned char)*word < ' ' ? ' ' : *word;
+        sw_bytes_add(bytes, &c, 1);
+    }
+    sw_bytes_add(bytes, "\n", 1);
+}
+
+static const char *info_text(MPI_Info used) {
+    struct sw_bytes bytes = {0};
+    int keys = 0;
+    sw_pmpi.Info_get_nkeys(used, &keys);
+    for (int i = 0; i < keys; i++) {
+        char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
+        if (sw_pmpi.Info_get_nthkey(used, i, key) == MPI_SUCCESS && info_get(used, key, value)) {
+            append(&bytes, key);
+            append(&bytes, value);
+        }
+    }
+    sw_bytes_add(&bytes, "", 1);
+    const char *text = bytes.failed ? NULL : keep(bytes.data);
+    free(bytes.data);
+    return text;
+}
+
+/* The results of several opens of a file: the stronger outcome stays, of equal ones the later. */
+static void record_results(struct sw_matches *matches, struct sw_file *record) {
+    for (size_t i = 0; i < matches->count; i++)
+        for (uint32_t k = 0; k < record->result_count; k++) {
+            const struct sw_result *before = &record->results[k];
+            if (before->layer == matches->results[i].layer && before->outcome > matches->results[i].outcome &&
+                strcmp(before->key, matches->results[i].key) == 0)
+                matches->results[i] = *before;
+        }
+    struct sw_result *results = sw_file_results(&sw_runtime.files, record, matches->count);
+    if (results)
+        memcpy(results, matches->results, matches->count * sizeof *results);
+}
+
+void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *record) {
+    char value[MPI_MAX_INFO_VAL + 1];
+    MPI_Info used = MPI_INFO_NULL;
+    if (sw_pmpi.File_get_info(file, &used) != MPI_SUCCESS)
+        used = MPI_INFO_NULL;
+    for (size_t i = 0; i < matches->count; i++)
+        if (matches->results[i].layer == SW_HINT && info_get(used, matches->results[i].key, value))
+            matches->results[i].echoed = keep(value);
+    const char *text = NULL;
+    if (used != MPI_INFO_NULL) {
+        text = info_text(used);
+        sw_pmpi.Info_free(&used);
+    }
+    sw_lock_take(&record->lock);
+    if (text)
+        record->info = text;
+    record_results(matches, record);
+    sw_lock_release(&record->lock);
+}
+
+const char *sw_driver_name(const char *info) {
+    static const char key[] = "romio_filesystem_type\n";
+    char name[128];
+    for (const char *word = info; word && *word;) {
+        const char *value = strchr(word, '\n') + 1;
+        if (strncmp(word, key, sizeof key - 1) == 0) {
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(value, "\n"), value);
+            return keep(name);
+        }
+        word = strchr(value, '\n') + 1;
+    }
+    return NULL;
+}

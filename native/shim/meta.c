@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The C calls on open files that move no data. */
+#include "call.h"
+#include "view.h"
+
+#define WRAP(OP, FILE, PARAMETERS, ...)                                                                      \
+    SW_EXPORT int MPI_File_##OP PARAMETERS {                                                                 \
+        static int(*next) PARAMETERS;                                                                        \
+        struct sw_call call;                                                                                 \
+        SW_RESOLVE(next, "MPI_File_" #OP);                                                                   \
+        if (!next)                                                                                           \
+            return MPI_ERR_INTERN;                                                                           \
+        if (!sw_call_begin(&call, SW_OP_##OP, FILE))                                                         \
+            return next(__VA_ARGS__);                                                                        \
+        int code = next(__VA_ARGS__);                                                                        \
+        sw_call_end(&call);                                                                                  \
+        return code;                                                                                         \
+    }
+
+WRAP(sync, fh, (MPI_File fh), fh)
+WRAP(set_info, fh, (MPI_File fh, MPI_Info info), fh, info)
+WRAP(set_size, fh, (MPI_File fh, MPI_Offset size), fh, size)
+WRAP(preallocate, fh, (MPI_File fh, MPI_Offset size), fh, size)
+
+void sw_view_record(struct sw_handle *handle, MPI_Datatype etype, MPI_Datatype filetype) {
+    MPI_Count etype_size = 0, size = 0, lower = 0, extent = 0;
+    if (!handle->root)
+        return;
+    sw_pmpi.Type_size_x(etype, &etype_size);
+    sw_pmpi.Type_size_x(filetype, &size);
+    sw_pmpi.Type_get_extent_x(filetype, &lower, &extent);
+    sw_lock_take(&handle->record->lock);
+    handle->record->facts.view =
+        (struct sw_view){true, lower == 0 && size == extent, etype_size, size, extent};
+    sw_lock_release(&handle->record->lock);
+}
+
+SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype,
+                                const char *datarep, MPI_Info info) {
+    static int (*next)(MPI_File, MPI_Offset, MPI_Datatype, MPI_Datatype, const char *, MPI_Info);
+    struct sw_call call;
+    SW_RESOLVE(next, "MPI_File_set_view");
+    if (!next)
+        return MPI_ERR_INTERN;
+    if (!sw_call_begin(&call, SW_OP_set_view, fh))
+        return next(fh, disp, etype, filetype, datarep, info);
+    int code = next(fh, disp, etype, filetype, datarep, info);
+    sw_call_end(&call);
+    if (code == MPI_SUCCESS)
+        sw_view_record(call.handle, etype, filetype);
+    return code;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * MPI without a link to it. The library is preloaded into every program of a job, also into those that know
+ * no MPI, so each MPI symbol is looked up while the program runs: functions through sw_next (the next library
+ * in the chain: Darshan, then MPI) and through the table sw_pmpi (MPI itself), Open MPI's predefined handles
+ * through sw_predefined. */
+#ifndef STRIPEWISE_MPI_SYMBOLS_H
+#define STRIPEWISE_MPI_SYMBOLS_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#ifdef OPEN_MPI
+/* mpi.h makes handles such as MPI_COMM_WORLD addresses of libmpi's data, which would bind the library to
+ * libmpi. */
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) ((type)sw_predefined(#global))
+#define SW_MPI_ABI "openmpi"
+#define SW_DEFAULT_IO "unknown"
+#elif defined(MPICH_VERSION) || defined(MPICH) || defined(MVAPICH2_VERSION) || defined(I_MPI_VERSION)
+#define SW_MPI_ABI "mpich"
+#define SW_DEFAULT_IO "romio"
+#else
+#define SW_MPI_ABI "other"
+#define SW_DEFAULT_IO "unknown"
+#endif
+
+#define SW_EXPORT __attribute__((visibility("default")))
+
+/* The function of this name behind this library, or NULL. */
+void *sw_next(const char *name);
+
+/* Fills pointer, a static, once; the search is repeated while it fails. */
+#define SW_RESOLVE(pointer, name)                                                                            \
+    do {                                                                                                     \
+        if (!__atomic_load_n(&(pointer), __ATOMIC_RELAXED))                                                  \
+            __atomic_store_n(&(pointer), (__typeof__(pointer))sw_next(name), __ATOMIC_RELAXED);              \
+    } while (0)
+
+/* The address of a global object of libmpi; NULL while there is none. */
+void *sw_predefined(const char *name);
+
+#define SW_PMPI_FUNCTIONS(X)                                                                                 \
+    X(Allreduce)                                                                                             \
+    X(Barrier)                                                                                               \
+    X(Bcast)                                                                                                 \
+    X(Comm_dup)                                                                                              \
+    X(Comm_free)                                                                                             \
+    X(Comm_get_parent)                                                                                       \
+    X(Comm_rank)                                                                                             \
+    X(Comm_set_errhandler)                                                                                   \
+    X(Comm_size)                                                                                             \
+    X(Comm_split)                                                                                            \
+    X(Comm_split_type)                                                                                       \
+    X(Comm_test_inter)                                                                                       \
+    X(Errhandler_free)                                                                                       \
+    X(File_c2f)                                                                                              \
+    X(File_f2c)                                                                                              \
+    X(File_get_errhandler)                                                                                   \
+    X(File_get_info)                                                                                         \
+    X(File_set_errhandler)                                                                                   \
+    X(Get_library_version)                                                                                   \
+    X(Info_create)                                                                                           \
+    X(Info_dup)                                                                                              \
+    X(Info_free)                                                                                             \
+    X(Info_get)                                                                                              \
+    X(Info_get_nkeys)                                                                                        \
+    X(Info_get_nthkey)                                                                                       \
+    X(Info_set)                                                                                              \
+    X(Query_thread)                                                                                          \
+    X(Recv)                                                                                                  \
+    X(Send)                                                                                                  \
+    X(Type_get_extent_x)                                                                                     \
+    X(Type_size_x)
+
+#ifdef OPEN_MPI /* macros elsewhere: handles are integers there */
+#define SW_PMPI_CONVERSIONS(X) X(Comm_f2c) X(Info_f2c) X(Type_f2c)
+#else
+#define SW_PMPI_CONVERSIONS(X)
+#endif
+
+struct sw_pmpi {
+#define X(name) __typeof__(&PMPI_##name) name;
+    SW_PMPI_FUNCTIONS(X)
+    SW_PMPI_CONVERSIONS(X)
+#undef X
+};
+
+extern struct sw_pmpi sw_pmpi;
+
+/* Fills sw_pmpi; false if any of it is missing. */
+bool sw_pmpi_load(void);
+
+/* The path of the library that holds MPI, or NULL. */
+const char *sw_mpi_library_path(void);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Which reads and writes really reached the file: the libc calls that an MPI library makes from within
+ * MPI-IO. A descriptor is the file's if it was opened under the file's name during MPI_File_open, or else if
+ * fstat says so; all others (sockets of the transport, ROMIO's shared file pointer) are not counted. Outside
+ * MPI-IO each call costs one look into a table. */
+#define _GNU_SOURCE
+#include "posix.h"
+
+#include <aio.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "call.h"
+
+#define DESCRIPTORS 8192 /* higher ones are asked by fstat each time */
+
+static _Atomic(struct sw_file *) owners[DESCRIPTORS];
+static struct sw_file nobody; /* owner of descriptors known to be none of ours */
+
+void sw_posix_forget(struct sw_file *file) {
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        if (owners[fd] == file)
+            owners[fd] = NULL;
+}
+
+static void own(int fd, struct sw_file *owner) {
+    if (fd >= 0 && fd < DESCRIPTORS)
+        atomic_store_explicit(&owners[fd], owner, memory_order_release);
+}
+
+static bool is_same_file(int fd, const char *path) {
+    struct stat here, there;
+    return fstat(fd, &here) == 0 && S_ISREG(here.st_mode) && stat(path, &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+/* The record a transfer on this descriptor belongs to, or NULL. Leaves errno alone. */
+static struct sw_file *owner_of(int fd) {
+    struct sw_file *owner = NULL;
+    if (fd >= 0 && fd < DESCRIPTORS)
+        owner = atomic_load_explicit(&owners[fd], memory_order_acquire);
+    if (!owner && sw_thread.file) {
+        int kept = errno;
+        owner = is_same_file(fd, sw_thread.file->path) ? sw_thread.file : &nobody;
+        own(fd, owner);
+        errno = kept;
+    }
+    return owner == &nobody ? NULL : owner;
+}
+
+/* Is there anything to find out about this descriptor? The only cost where MPI-IO is not at work. */
+static inline bool concerns(int fd) {
+    return sw_thread.file ||
+           ((unsigned)fd < DESCRIPTORS && atomic_load_explicit(&owners[fd], memory_order_relaxed));
+}
+
+static void count(int fd, bool write, ssize_t moved) {
+    if (moved <= 0 || !atomic_load_explicit(&sw_runtime.active, memory_order_relaxed))
+        return;
+    struct sw_file *file = owner_of(fd);
+    if (!file)
+        return;
+    unsigned during = sw_thread.file == file ? sw_thread.during
+                                             : atomic_load_explicit(&file->pending, memory_order_relaxed);
+    sw_file_count_posix(&sw_runtime.files, file, write, (uint64_t)moved, during);
+}
+
+static void *libc_function(const char *name) {
+    return dlsym(RTLD_NEXT, name);
+}
+
+#define NEXT(pointer, name)                                                                                  \
+    do {                                                                                                     \
+        if (!__atomic_load_n(&(pointer), __ATOMIC_RELAXED))                                                  \
+            __atomic_store_n(&(pointer), (__typeof__(pointer))libc_function(name), __ATOMIC_RELAXED);        \
+    } while (0)
+
+#define TRANSFER(NAME, WRITES, PARAMETERS, ...)                                                              \
+    SW_EXPORT ssize_t NAME PARAMETERS {                                                                      \
+        static ssize_t(*next) PARAMETERS;                                                                    \
+        NEXT(next, #NAME);                                                                                   \
+        ssize_t moved = next(__VA_ARGS__);                                                                   \
+        if (concerns(fd))                                                                                    \
+            count(fd, WRITES, moved);                                                                        \
+        return moved;                                                                                        \
+    }
+
+TRANSFER(read, false, (int fd, void *buf, size_t size), fd, buf, size)
+TRANSFER(write, true, (int fd, const void *buf, size_t size), fd, buf, size)
+TRANSFER(pread, false, (int fd, void *buf, size_t size, off_t offset), fd, buf, size, offset)
+TRANSFER(pwrite, true, (int fd, const void *buf, size_t size, off_t offset), fd, buf, size, offset)
+TRANSFER(pread64, false, (int fd, void *buf, size_t size, off64_t offset), fd, buf, size, offset)
+TRANSFER(pwrite64, true, (int fd, const void *buf, size_t size, off64_t offset), fd, buf, size, offset)
+TRANSFER(readv, false, (int fd, const struct iovec *iov, int parts), fd, iov, parts)
+TRANSFER(writev, true, (int fd, const struct iovec *iov, int parts), fd, iov, parts)
+TRANSFER(preadv, false, (int fd, const struct iovec *iov, int parts, off_t offset), fd, iov, parts, offset)
+TRANSFER(pwritev, true, (int fd, const struct iovec *iov, int parts, off_t offset), fd, iov, parts, offset)
+TRANSFER(preadv64, false, (int fd, const struct iovec *iov, int parts, off64_t offset), fd, iov, parts,
+         offset)
+TRANSFER(pwritev64, true, (int fd, const struct iovec *iov, int parts, off64_t offset), fd, iov, parts,
+         offset)
+
+/* Asynchronous ones are counted when they are queued, with the size asked for: libc's helper threads carry
+ * them out unseen. */
+#define ASYNCHRONOUS(NAME, WRITES, BLOCK)                                                                    \
+    SW_EXPORT int NAME(struct BLOCK *block) {                                                                \
+        static int (*next)(struct BLOCK *);                                                                  \
+        NEXT(next, #NAME);                                                                                   \
+        int fd = block->aio_fildes;                                                                          \
+        ssize_t size = (ssize_t)block->aio_nbytes;                                                           \
+        int code = next(block);                                                                              \
+        if (code == 0 && concerns(fd))                                                                       \
+            count(fd, WRITES, size);                                                                         \
+        return code;                                                                                         \
+    }
+
+ASYNCHRONOUS(aio_read, false, aiocb)
+ASYNCHRONOUS(aio_write, true, aiocb)
+ASYNCHRONOUS(aio_read64, false, aiocb64)
+ASYNCHRONOUS(aio_write64, true, aiocb64)
+
+/* A descriptor opened while MPI opens a file, under its name, is the file's, whatever that number stood for
+ * before. */
+static void opened(int fd, const char *path) {
+    if (fd < 0)
+        return;
+    bool ours = sw_thread.file && sw_thread.path &&
+                (strcmp(path, sw_thread.path) == 0 || strcmp(path, sw_thread.file->path) == 0);
+    if (ours || concerns(fd))
+        own(fd, ours ? sw_thread.file : NULL);
+}
+
+#define OPEN(NAME)                                                                                           \
+    SW_EXPORT int NAME(const char *path, int flags, ...) {                                                   \
+        static int (*next)(const char *, int, ...);                                                          \
+        mode_t mode = 0;                                                                                     \
+        if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {                                         \
+            va_list rest;                                                                                    \
+            va_start(rest, flags);                                                                           \
+            mode = va_arg(rest, mode_t);                                                                     \
+            va_end(rest);                                                                                    \
+        }                                                                                                    \
+        NEXT(next, #NAME);                                                                                   \
+        int fd = next(path, flags, mode);                                                                    \
+        opened(fd, path);                                                                                    \
+        return fd;                                                                                           \
+    }
+
+OPEN(open)
+OPEN(open64)
+
+SW_EXPORT int close(int fd) {
+    static int (*next)(int);
+    NEXT(next, "close");
+    /* Before the call: afterwards the number may already be another thread's. */
+    if ((unsigned)fd < DESCRIPTORS && atomic_load_explicit(&owners[fd], memory_order_relaxed))
+        own(fd, NULL);
+    return next(fd);
+}

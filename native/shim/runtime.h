@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The state of the runtime in one process. */
+#ifndef STRIPEWISE_RUNTIME_H
+#define STRIPEWISE_RUNTIME_H
+
+#include <stdatomic.h>
+
+#include "files.h"
+#include "mpi_symbols.h"
+
+/* An open MPI_File. Its key is the handle itself, which MPI does not move. */
+struct sw_handle {
+    MPI_File file;
+    struct sw_handle *next;
+    struct sw_file *record; /* held */
+    int64_t opened;
+    bool root; /* rank 0 of the file's communicator */
+    atomic_bool wrote, read;
+};
+
+struct sw_runtime {
+    atomic_bool active; /* false: every wrapper only forwards */
+    bool apply;         /* the plan is applied, not only reported */
+    bool silent;        /* another process (rank 0, a parent) speaks for this one */
+    bool hints;         /* the plan has hint lines */
+    bool lays_out;      /* the plan has layout lines */
+    struct sw_plan plan;
+    struct sw_files files;
+    int64_t zero; /* monotonic nanoseconds at the end of MPI_Init */
+};
+
+extern struct sw_runtime sw_runtime;
+
+int64_t sw_now(void); /* monotonic, nanoseconds */
+
+/* Says one line on stderr, the first time in a process, and only where the process is not silent. */
+void sw_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Collective over the communicator of a file: the first one of several ranks becomes the way the report
+ * takes. */
+void sw_session_opened(MPI_Comm comm);
+
+struct sw_handle *sw_handle_find(MPI_File file);
+/* Takes over the caller's hold of record. */
+void sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root);
+/* Takes the handle out of the table, when its file is about to be closed. */
+void sw_handle_detach(struct sw_handle *handle);
+/* Adds the spans of a detached handle to its record, and lets go of both. */
+void sw_handle_end(struct sw_handle *handle, int64_t closed);
+/* Takes all handles still open out of the table and closes their records' spans now. */
+void sw_handles_flush(int64_t now);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the environment and the plan ask of the runtime. */
+#ifndef STRIPEWISE_SETUP_H
+#define STRIPEWISE_SETUP_H
+
+#include "gather.h"
+
+struct sw_setup {
+    bool apply_asked;
+    const char *mode, *plan, *report; /* of the environment; NULL where unset or empty */
+    char plan_error[256];             /* "" if the plan was read, or none was given */
+};
+
+extern struct sw_setup sw_setup;
+
+/* False if nothing is asked: the library is then inert. */
+bool sw_setup_read(void);
+
+/* Complains of a mode that is unknown or cannot be followed. */
+void sw_setup_check(void);
+
+/* Rank 0 of the route reads the plan, all others receive it, so that all do the same at a collective open.
+ * Collective. */
+void sw_setup_share_plan(const struct sw_route *route);
+
+/* Every process for itself, where there is no route yet. */
+void sw_setup_read_plan(void);
+
+#endif

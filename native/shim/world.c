@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The runtime needs the preload on every rank of MPI_COMM_WORLD or on none, as every library that talks at
+ * MPI_Init does. */
+#include "world.h"
+
+#include <stdatomic.h>
+
+#include "lifecycle.h"
+#include "setup.h"
+
+static struct sw_route route;
+static atomic_bool started, finished;
+static bool up;
+
+void sw_world_started(void) {
+    if (atomic_exchange(&started, true) || !sw_setup_read())
+        return;
+    if (!sw_pmpi_load()) {
+        sw_complain("this MPI library lacks functions the runtime needs; running without it");
+        return;
+    }
+    int rank = 0, ready = 0;
+    MPI_Comm parent = MPI_COMM_NULL;
+    sw_pmpi.Comm_rank(MPI_COMM_WORLD, &rank);
+    sw_pmpi.Comm_get_parent(&parent);
+    /* The processes that MPI_Comm_spawn starts inherit the environment, but the report is their parents'. */
+    if (parent != MPI_COMM_NULL)
+        return;
+    sw_runtime.silent = rank != 0;
+    if (!sw_route_open(&route, MPI_COMM_WORLD))
+        return;
+    int here = sw_lifecycle_prepare();
+    sw_pmpi.Allreduce(&here, &ready, 1, MPI_INT, MPI_LAND, route.all);
+    if (!ready) {
+        sw_route_close(&route);
+        return;
+    }
+    sw_setup_check();
+    sw_setup_share_plan(&route);
+    sw_pmpi.Barrier(route.all);
+    up = true;
+    sw_lifecycle_begin();
+}
+
+void sw_world_finishing(void) {
+    if (!up || !sw_runtime.active || atomic_exchange(&finished, true))
+        return;
+    sw_lifecycle_report(&route, (uint64_t)route.size, true);
+    sw_route_close(&route);
+    up = false;
+}
+
+bool sw_world_is_up(void) {
+    return up;
+}
+
+SW_EXPORT int MPI_Init(int *argc, char ***argv) {
+    static int (*next)(int *, char ***);
+    SW_RESOLVE(next, "MPI_Init");
+    if (!next)
+        return MPI_ERR_INTERN;
+    int code = next(argc, argv);
+    if (code == MPI_SUCCESS)
+        sw_world_started();
+    return code;
+}
+
+SW_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    static int (*next)(int *, char ***, int, int *);
+    SW_RESOLVE(next, "MPI_Init_thread");
+    if (!next)
+        return MPI_ERR_INTERN;
+    int code = next(argc, argv, required, provided);
+    if (code == MPI_SUCCESS)
+        sw_world_started();
+    return code;
+}
+
+SW_EXPORT int MPI_Finalize(void) {
+    static int (*next)(void);
+    SW_RESOLVE(next, "MPI_Finalize");
+    if (!next)
+        return MPI_ERR_INTERN;
+    sw_world_finishing();
+    return next();
+}
