@@ -1,0 +1,169 @@
+"""Reading of ELF files: what a program is and which libraries it asks for, without running it.
+
+Layouts are those of the System V ABI, chapters 4 and 5.
+"""
+
+from __future__ import annotations
+
+import mmap
+import platform
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = b"\x7fELF"
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
+_DT_NEEDED, _DT_STRTAB, _DT_SONAME, _DT_RPATH, _DT_STRSZ, _DT_RUNPATH = 1, 5, 14, 15, 10, 29
+_MACHINES = {3: "i386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+_MAX_ENTRIES = 1 << 16
+_MAX_TEXT = 1 << 16
+
+
+class NotElf(ValueError):  # noqa: N818
+    """The file is no ELF file, or a broken one."""
+
+
+@dataclass(frozen=True)
+class Elf:
+    """What an ELF file says of itself.
+
+    Attributes
+    ----------
+    machine : str
+        As ``uname -m`` names it.
+    bits : int
+        32 or 64.
+    interpreter : str
+        The dynamic loader that it asks for; empty for libraries and static programs.
+    dynamic : bool
+        Whether it has a dynamic section.
+    needed : tuple of str
+        Libraries that it asks for.
+    rpath, runpath : tuple of str
+        Folders to search, as written.
+    soname : str
+    """
+
+    machine: str
+    bits: int
+    interpreter: str = ""
+    dynamic: bool = False
+    needed: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    soname: str = ""
+
+    @property
+    def static(self) -> bool:
+        """Whether, as a program, it starts without the dynamic loader, so that nothing can be preloaded."""
+        return not self.interpreter
+
+    @property
+    def native(self) -> bool:
+        """Whether this machine runs it."""
+        host = platform.machine()
+        return self.machine == host or (host == "x86_64" and self.machine == "i386")
+
+
+def read_elf(path: Path) -> Elf:
+    """Read an ELF file.
+
+    Raises
+    ------
+    NotElf
+        If it is none, or cut off.
+    OSError
+        If it cannot be read.
+    """
+    with path.open("rb") as file:
+        if file.read(4) != _MAGIC:
+            raise NotElf(f"{path} is no ELF file")
+        try:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return _parse(data)
+        except (struct.error, IndexError, ValueError, KeyError) as error:
+            raise NotElf(f"{path} is a broken ELF file: {error}") from error
+
+
+def contains(path: Path, text: bytes) -> bool:
+    """Say whether a file holds some bytes; False if it cannot be read."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(text) >= 0
+    except (OSError, ValueError):
+        return False
+
+
+def _parse(data: mmap.mmap) -> Elf:
+    bits = {1: 32, 2: 64}[data[4]]
+    order = {1: "<", 2: ">"}[data[5]]
+    wide = bits == 64
+    machine = struct.unpack_from(order + "H", data, 18)[0]
+    name = _MACHINES.get(machine, f"machine {machine}")
+    if machine == 21 and order == ">":
+        name = "ppc64"
+    table, size, count = (
+        (*struct.unpack_from(order + "Q", data, 32), *struct.unpack_from(order + "HH", data, 54))
+        if wide
+        else (*struct.unpack_from(order + "I", data, 28), *struct.unpack_from(order + "HH", data, 42))
+    )
+    loads: list[tuple[int, int, int]] = []
+    dynamic: tuple[int, int] | None = None
+    interpreter = ""
+    for index in range(count):
+        at = table + index * size
+        if wide:
+            kind, _, offset, address, _, length = struct.unpack_from(order + "IIQQQQ", data, at)
+        else:
+            kind, offset, address, _, length = struct.unpack_from(order + "IIIII", data, at)
+        if kind == _PT_LOAD:
+            loads.append((address, offset, length))
+        elif kind == _PT_DYNAMIC:
+            dynamic = (offset, length)
+        elif kind == _PT_INTERP:
+            interpreter = data[offset : offset + length].split(b"\0")[0].decode("utf-8", "replace")
+    if dynamic is None:
+        return Elf(name, bits, interpreter)
+    entries = _entries(data, order, wide, *dynamic)
+    strings = next((_offset(loads, value) for tag, value in entries if tag == _DT_STRTAB), None)
+
+    def text(value: int) -> str:
+        if strings is None:
+            return ""
+        begin = strings + value
+        return data[begin : data.find(b"\0", begin, begin + _MAX_TEXT)].decode("utf-8", "replace")
+
+    def texts(wanted: int) -> tuple[str, ...]:
+        return tuple(text(value) for tag, value in entries if tag == wanted)
+
+    def folders(wanted: int) -> tuple[str, ...]:
+        return tuple(folder for path in texts(wanted) for folder in path.split(":") if folder)
+
+    return Elf(
+        name,
+        bits,
+        interpreter,
+        dynamic=True,
+        needed=texts(_DT_NEEDED),
+        rpath=folders(_DT_RPATH),
+        runpath=folders(_DT_RUNPATH),
+        soname=next(iter(texts(_DT_SONAME)), ""),
+    )
+
+
+def _entries(data: mmap.mmap, order: str, wide: bool, offset: int, length: int) -> list[tuple[int, int]]:
+    step = 16 if wide else 8
+    entries: list[tuple[int, int]] = []
+    for index in range(min(length // step, _MAX_ENTRIES)):
+        tag, value = struct.unpack_from(order + ("qQ" if wide else "iI"), data, offset + index * step)
+        if tag == 0:
+            break
+        entries.append((tag, value))
+    return entries
+
+
+def _offset(loads: list[tuple[int, int, int]], address: int) -> int:
+    for start, offset, length in loads:
+        if start <= address < start + length:
+            return address - start + offset
+    raise ValueError(f"address {address:#x} is in no segment")
