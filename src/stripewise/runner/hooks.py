@@ -1,0 +1,157 @@
+"""What happens around a run, outside its time: files deleted, caches emptied, the user's own lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stripewise.errors import RunFailed, UserError
+
+_DROP = Path("/proc/sys/vm/drop_caches")
+_GLOB = "*?["
+_LADVISE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Caches:
+    """What became of cached data before a run.
+
+    Attributes
+    ----------
+    state : str
+        ``dropped`` (the whole machine's), ``advised`` (the pages of known files are out of this node's memory),
+        ``unknown``: then nothing may be claimed about reads.
+    note : str
+    """
+
+    state: str
+    note: str = ""
+
+
+def check_deletions(patterns: Sequence[str], cwd: Path) -> None:
+    """Refuse, before the first run, what must not be deleted.
+
+    Raises
+    ------
+    UserError
+        For folders, and for patterns outside the last part of a path.
+    """
+    for pattern in patterns:
+        path = cwd / pattern
+        if any(c in str(path.parent) for c in _GLOB):
+            raise UserError(
+                f"hooks.delete: '{pattern}' has a pattern in a folder's name", "use patterns in file names only"
+            )
+        if path.name in ("", "*", "..") or path.is_dir():
+            raise UserError(f"hooks.delete: '{pattern}' is not a file", "name the files that the program writes")
+
+
+def delete(patterns: Iterable[str], cwd: Path) -> int:
+    """Delete the files that the program is going to write anew.
+
+    A link stays and its target goes, so that the program writes where the link points, as before.
+
+    Returns
+    -------
+    int
+        How many.
+
+    Raises
+    ------
+    RunFailed
+        If one cannot be deleted: the program would find it and measure something else.
+    """
+    count = 0
+    for pattern in patterns:
+        path = cwd / pattern
+        found = sorted(path.parent.glob(path.name)) if any(c in path.name for c in _GLOB) else [path]
+        for file in found:
+            target = file.resolve()
+            if target.is_dir():
+                continue
+            try:
+                target.unlink()
+                count += 1
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise RunFailed(f"cannot delete {file} before the run: {error.strerror}") from error
+    return count
+
+
+def can_drop_caches() -> bool:
+    """Whether this process may empty the machine's caches."""
+    return os.access(_DROP, os.W_OK)
+
+
+def check_caches(how: str) -> None:
+    """Refuse, before the first run, what this user cannot do.
+
+    Raises
+    ------
+    UserError
+        If the system's caches are to be dropped without the right to do so.
+    """
+    if how == "system" and not can_drop_caches():
+        raise UserError(
+            "hooks.drop_caches = 'system' needs root",
+            "use 'advise', which takes the files' pages out of this node's memory",
+        )
+
+
+def empty_caches(how: str, files: Iterable[Path]) -> Caches:
+    """Take data out of memory before a run.
+
+    Parameters
+    ----------
+    how : str
+        ``none``, ``advise`` or ``system``.
+    files : iterable of Path
+        What the program was seen to use; those that exist are written back and advised away.
+    """
+    if how == "none":
+        return Caches("unknown")
+    if how == "system":
+        os.sync()
+        try:
+            _DROP.write_text("3\n")
+        except OSError as error:
+            return Caches("unknown", f"caches were not dropped: {error.strerror}")
+        return Caches("dropped")
+    known = [path for path in files if path.is_file()]
+    if not known:
+        return Caches("unknown", "no file of the program is known yet, so nothing was advised away")
+    failed = [f"{path}: {reason}" for path in known if (reason := _advise(path))]
+    return Caches("unknown", f"not advised away: {failed[0]}") if failed else Caches("advised")
+
+
+def _advise(path: Path) -> str:
+    """Ask for a file's pages to leave the memory; give what prevented it, or an empty text."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        return error.strerror or "cannot be opened"
+    try:
+        # Pages still to be written stay whatever the advice.
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError as error:
+        return error.strerror or "cannot be advised"
+    finally:
+        os.close(file)
+    tool = shutil.which("lfs")
+    if tool is not None:
+        # Only Lustre servers have a cache of their own to advise; elsewhere the command refuses, which changes nothing.
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [tool, "ladvise", "-a", "dontneed", str(path)],
+                capture_output=True,
+                timeout=_LADVISE_SECONDS,
+                check=False,
+            )
+    return ""
