@@ -57,8 +57,8 @@ struct sw_file {
     const char *path; /* owned */
     uint32_t hash;
     atomic_uint handles; /* holders of the record: it is not evicted while there is one */
-    atomic_uint pending; /* bits of enum sw_during of nonblocking calls under way: their POSIX calls come at
-                            any time */
+    atomic_uint
+        pending; /* enum sw_during bits of the latest nonblocking call: its POSIX calls come at any time */
     struct sw_facts facts;
     struct sw_calls *calls[SW_OPERATIONS];
     struct sw_posix *posix[2];        /* reads, writes */

@@ -23,7 +23,7 @@ bool sw_call_begin(struct sw_call *call, enum sw_op op, MPI_File file) {
     /* Nonblocking ones are carried out at any later time, perhaps by a wait: their POSIX calls find this in
      * the record. */
     if (sw_operations[op].name[0] == 'i')
-        atomic_fetch_or_explicit(&sw_thread.file->pending, sw_thread.during, memory_order_relaxed);
+        atomic_store_explicit(&sw_thread.file->pending, sw_thread.during, memory_order_relaxed);
     call->start = sw_now();
     return true;
 }

@@ -10,6 +10,7 @@
 struct sw_thread {
     struct sw_file *file; /* not NULL: inside an MPI-IO call on it */
     const char *path;     /* while opening: the name MPI was given, without the driver's prefix */
+    const char *opener;   /* the library that opened the file's descriptor, once it did */
     unsigned during;      /* bits 1 << enum sw_during */
 };
 

@@ -227,7 +227,7 @@ void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *
     sw_lock_release(&record->lock);
 }
 
-const char *sw_driver_name(const char *info) {
+const char *sw_driver_name(const char *info, const char *opener) {
     static const char key[] = "romio_filesystem_type\n";
     char name[128];
     for (const char *word = info; word && *word;) {
@@ -238,5 +238,13 @@ const char *sw_driver_name(const char *info) {
         }
         word = strchr(value, '\n') + 1;
     }
+#ifdef OPEN_MPI
+    /* OMPIO tells nothing. Before Open MPI 5 ROMIO does not either, but is a plugin of its own; from then on
+     * it tells. */
+    if (opener)
+        return strstr(opener, "romio") ? "romio" : "ompio";
+#else
+    (void)opener;
+#endif
     return NULL;
 }

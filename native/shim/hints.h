@@ -34,7 +34,8 @@ void sw_hints_withdrawn(struct sw_matches *matches, const char *reason);
  * communicator's rank 0. */
 void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *record);
 
-/* What drives an open file, by its info (interned text of sw_file): ROMIO's driver, "ompio", or NULL. */
-const char *sw_driver_name(const char *info);
+/* What drives an open file: ROMIO's driver as its info (interned text of sw_file) names it, else what the
+ * library that opened the file tells: "romio" or "ompio"; NULL if nothing does. */
+const char *sw_driver_name(const char *info, const char *opener);
 
 #endif

@@ -42,8 +42,13 @@ void *sw_next(const char *name) {
     return symbol;
 }
 
+/* Objects, unlike functions, are sought from the program downward: where the program refers to one itself, a
+ * copy relocation has moved it into the program, and libmpi's own is never used. */
 void *sw_predefined(const char *name) {
-    return sw_next(name);
+    void *object = dlsym(RTLD_DEFAULT, name);
+    if (!object && mpi_handle())
+        object = dlsym(mpi_handle(), name);
+    return object;
 }
 
 bool sw_pmpi_load(void) {

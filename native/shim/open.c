@@ -104,7 +104,7 @@ static void record_surroundings(struct sw_matches *matches, MPI_File file, struc
     sw_hints_record(matches, file, record);
     sw_file_system_name(record->path, name, sizeof name);
     record->file_system = sw_arena_intern(&sw_runtime.files.arena, name);
-    record->driver = sw_driver_name(record->info);
+    record->driver = sw_driver_name(record->info, sw_thread.opener);
     if (!record->facts.layout.kind && sw_layout_read(record->path, &layout))
         record->facts.layout = layout;
 }
@@ -123,7 +123,7 @@ static void record_open(const struct request *request, struct sw_file *record) {
 static int open_recorded(struct request *request, struct sw_file *record) {
     struct sw_matches matches;
     sw_matches_open(&matches, request->path);
-    sw_thread = (struct sw_thread){record, sw_path_without_prefix(request->name), 0};
+    sw_thread = (struct sw_thread){.file = record, .path = sw_path_without_prefix(request->name)};
     int64_t start = sw_now();
     int code = sw_runtime.apply ? open_planned(request, &matches) : open_with(request, request->info);
     sw_file_count(&sw_runtime.files, record, SW_OP_open, 0, sw_now() - start);
@@ -135,7 +135,7 @@ static int open_recorded(struct request *request, struct sw_file *record) {
     } else {
         sw_files_put(record);
     }
-    sw_thread = (struct sw_thread){NULL, NULL, 0};
+    sw_thread = (struct sw_thread){.file = NULL};
     sw_matches_close(&matches);
     return code;
 }
@@ -194,10 +194,10 @@ SW_EXPORT int MPI_File_delete(const char *filename, MPI_Info info) {
         record = sw_files_get(&sw_runtime.files, path);
     if (!record)
         return next(filename, info);
-    sw_thread = (struct sw_thread){record, NULL, 0};
+    sw_thread = (struct sw_thread){.file = record};
     int64_t start = sw_now();
     int code = next(filename, info);
-    sw_thread = (struct sw_thread){NULL, NULL, 0};
+    sw_thread = (struct sw_thread){.file = NULL};
     sw_file_count(&sw_runtime.files, record, SW_OP_delete, 0, sw_now() - start);
     sw_files_put(record);
     return code;

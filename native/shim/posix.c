@@ -127,13 +127,16 @@ ASYNCHRONOUS(aio_write64, true, aiocb64)
 
 /* A descriptor opened while MPI opens a file, under its name, is the file's, whatever that number stood for
  * before. */
-static void opened(int fd, const char *path) {
+static void opened(int fd, const char *path, void *caller) {
     if (fd < 0)
         return;
     bool ours = sw_thread.file && sw_thread.path &&
                 (strcmp(path, sw_thread.path) == 0 || strcmp(path, sw_thread.file->path) == 0);
     if (ours || concerns(fd))
         own(fd, ours ? sw_thread.file : NULL);
+    Dl_info library;
+    if (ours && dladdr(caller, &library))
+        sw_thread.opener = library.dli_fname;
 }
 
 #define OPEN(NAME)                                                                                           \
@@ -148,7 +151,7 @@ static void opened(int fd, const char *path) {
         }                                                                                                    \
         NEXT(next, #NAME);                                                                                   \
         int fd = next(path, flags, mode);                                                                    \
-        opened(fd, path);                                                                                    \
+        opened(fd, path, __builtin_return_address(0));                                                       \
         return fd;                                                                                           \
     }
 

@@ -1,11 +1,139 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * MPI sessions: a process may do MPI-IO without ever calling MPI_Init. Nothing is collective when a session
- * begins, so records go to the report along the first communicator of several ranks that opens a file, and
- * none is written for the others. */
+ * begins or ends, so the records travel along the first communicator of several ranks that opens a file, at
+ * the end of the process's last session; ranks outside it are missing from the report, which then says that
+ * it is not complete. */
+#include <stdlib.h>
+
+#include "fortran.h"
 #include "lifecycle.h"
 #include "setup.h"
 #include "world.h"
 
-void sw_session_opened(MPI_Comm comm) {
-    (void)comm;
+#ifndef MPI_SESSION_NULL
+/* This MPI knows no sessions when the library is built; in MPICH's ABI the handle is an int, should the
+ * program's MPI know them. */
+typedef int MPI_Session;
+#endif
+
+#define WORLD_SET "mpi://WORLD"
+
+static struct sw_route route;
+static atomic_int open_sessions;
+static atomic_bool started;
+static int world_rank = -1, world_size; /* of the process set; -1: unknown */
+
+/* Rank and size of the job, without a collective call. */
+static void find_place(MPI_Session session) {
+    int (*group_of)(MPI_Session, const char *, MPI_Group *) =
+        (int (*)(MPI_Session, const char *, MPI_Group *))sw_next("PMPI_Group_from_session_pset");
+    int (*group_rank)(MPI_Group, int *) = (int (*)(MPI_Group, int *))sw_next("PMPI_Group_rank");
+    int (*group_size)(MPI_Group, int *) = (int (*)(MPI_Group, int *))sw_next("PMPI_Group_size");
+    int (*group_free)(MPI_Group *) = (int (*)(MPI_Group *))sw_next("PMPI_Group_free");
+    MPI_Group group;
+    if (!group_of || !group_rank || !group_size || !group_free ||
+        group_of(session, WORLD_SET, &group) != MPI_SUCCESS)
+        return;
+    group_rank(group, &world_rank);
+    group_size(group, &world_size);
+    group_free(&group);
 }
+
+static void begin(MPI_Session session) {
+    atomic_fetch_add(&open_sessions, 1);
+    if (sw_world_is_up() || atomic_exchange(&started, true) || !sw_setup_read() || !sw_pmpi_load())
+        return;
+    find_place(session);
+    sw_runtime.silent = world_rank != 0;
+    if (!sw_lifecycle_prepare())
+        return;
+    sw_setup_check();
+    sw_setup_read_plan();
+    sw_lifecycle_begin();
+}
+
+/* Before a session ends: the last one takes the records with it. */
+static void end(void) {
+    if (atomic_fetch_sub(&open_sessions, 1) != 1 || !sw_runtime.active || sw_world_is_up())
+        return;
+    /* The root of the route speaks if it is the job's first rank: two reports would replace each other. */
+    uint64_t ranks = world_size > 0 ? (uint64_t)world_size : route.ready ? (uint64_t)route.size : 1;
+    sw_lifecycle_report(route.ready ? &route : NULL, ranks, world_rank <= 0);
+    if (route.ready)
+        sw_route_close(&route);
+}
+
+void sw_session_opened(MPI_Comm comm) {
+    int size = 1;
+    if (sw_world_is_up())
+        return;
+    sw_pmpi.Comm_size(comm, &size);
+    if (size == 1)
+        return;
+    /* Only a communicator all of whose ranks are still without a route, so that each rank has exactly one. */
+    int free_here = !route.ready, free_everywhere = 0;
+    sw_pmpi.Allreduce(&free_here, &free_everywhere, 1, MPI_INT, MPI_LAND, comm);
+    if (free_everywhere)
+        sw_route_open(&route, comm);
+}
+
+SW_EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {
+    static int (*next)(MPI_Info, MPI_Errhandler, MPI_Session *);
+    SW_RESOLVE(next, "MPI_Session_init");
+    if (!next)
+        return MPI_ERR_INTERN;
+    int code = next(info, handler, session);
+    if (code == MPI_SUCCESS)
+        begin(*session);
+    return code;
+}
+
+SW_EXPORT int MPI_Session_finalize(MPI_Session *session) {
+    static int (*next)(MPI_Session *);
+    SW_RESOLVE(next, "MPI_Session_finalize");
+    if (!next)
+        return MPI_ERR_INTERN;
+    end();
+    return next(session);
+}
+
+#ifdef MPI_SESSION_NULL
+#ifdef OPEN_MPI
+static MPI_Session from_fortran(MPI_Fint session) {
+    MPI_Session (*convert)(MPI_Fint) = (MPI_Session (*)(MPI_Fint))sw_next("PMPI_Session_f2c");
+    return convert ? convert(session) : MPI_SESSION_NULL;
+}
+#else
+static MPI_Session from_fortran(MPI_Fint session) {
+    return (MPI_Session)session;
+}
+#endif
+
+/* Where one of these calls another, or a C function, a session counts twice, and its end too: the last end
+ * stays the last. */
+#define INIT(NAME, OP)                                                                                       \
+    SW_EXPORT void NAME(MPI_Fint *info, MPI_Fint *handler, MPI_Fint *session, MPI_Fint *ierr) {              \
+        static void (*next)(MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *);                                 \
+        MPI_Fint spare = MPI_ERR_INTERN, *error = ierr ? ierr : &spare;                                      \
+        SW_RESOLVE(next, #NAME);                                                                             \
+        *error = MPI_ERR_INTERN;                                                                             \
+        if (next)                                                                                            \
+            next(info, handler, session, error);                                                             \
+        if (*error == MPI_SUCCESS)                                                                           \
+            begin(from_fortran(*session));                                                                   \
+    }
+
+#define FINALIZE(NAME, OP)                                                                                   \
+    SW_EXPORT void NAME(MPI_Fint *session, MPI_Fint *ierr) {                                                 \
+        static void (*next)(MPI_Fint *, MPI_Fint *);                                                         \
+        SW_RESOLVE(next, #NAME);                                                                             \
+        end();                                                                                               \
+        if (next)                                                                                            \
+            next(session, ierr);                                                                             \
+        else if (ierr)                                                                                       \
+            *ierr = MPI_ERR_INTERN;                                                                          \
+    }
+
+SW_FORTRAN_NAMES(session_init, INIT, )
+SW_FORTRAN_NAMES(session_finalize, FINALIZE, )
+#endif

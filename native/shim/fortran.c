@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The Fortran calls that begin, end and describe. Opening, closing and deleting go through the C wrappers,
+ * which apply the plan; the others are handed on to the Fortran library. The length of a string comes after
+ * all arguments; it is an int or a size_t, of which the low half is enough. */
+#include "fortran.h"
+
+#include <string.h>
+
+#include "view.h"
+#include "world.h"
+
+/* Copies a blank-padded name. False if it does not fit. */
+static bool c_string(char *to, size_t size, const char *from, int length) {
+    while (length > 0 && from[length - 1] == ' ')
+        length--;
+    if (length < 0 || (size_t)length >= size)
+        return false;
+    memcpy(to, from, (size_t)length);
+    to[length] = '\0';
+    return true;
+}
+
+static bool follows(void) {
+    return sw_runtime.active && !sw_thread.file;
+}
+
+static void report_error(MPI_Fint *ierr, int code) {
+    if (ierr)
+        *ierr = code;
+}
+
+#define NEXT(NAME, PARAMETERS)                                                                               \
+    static void(*next) PARAMETERS;                                                                           \
+    SW_RESOLVE(next, #NAME);                                                                                 \
+    if (!next) {                                                                                             \
+        report_error(ierr, MPI_ERR_INTERN);                                                                  \
+        return;                                                                                              \
+    }
+
+#define INIT(NAME, OP)                                                                                       \
+    SW_EXPORT void NAME(MPI_Fint *ierr) {                                                                    \
+        NEXT(NAME, (MPI_Fint *))                                                                             \
+        MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
+        next(error);                                                                                         \
+        if (*error == MPI_SUCCESS)                                                                           \
+            sw_world_started();                                                                              \
+    }
+
+#define INIT_THREAD(NAME, OP)                                                                                \
+    SW_EXPORT void NAME(MPI_Fint *required, MPI_Fint *provided, MPI_Fint *ierr) {                            \
+        NEXT(NAME, (MPI_Fint *, MPI_Fint *, MPI_Fint *))                                                     \
+        MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
+        next(required, provided, error);                                                                     \
+        if (*error == MPI_SUCCESS)                                                                           \
+            sw_world_started();                                                                              \
+    }
+
+#define FINALIZE(NAME, OP)                                                                                   \
+    SW_EXPORT void NAME(MPI_Fint *ierr) {                                                                    \
+        NEXT(NAME, (MPI_Fint *))                                                                             \
+        sw_world_finishing();                                                                                \
+        next(ierr);                                                                                          \
+    }
+
+SW_FORTRAN_NAMES(init, INIT, )
+SW_FORTRAN_NAMES(init_thread, INIT_THREAD, )
+SW_FORTRAN_NAMES(finalize, FINALIZE, )
+
+#define OPEN(NAME, OP)                                                                                       \
+    SW_EXPORT void NAME(MPI_Fint *comm, const char *name, MPI_Fint *amode, MPI_Fint *info, MPI_Fint *fh,     \
+                        MPI_Fint *ierr, int length) {                                                        \
+        NEXT(NAME, (MPI_Fint *, const char *, MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *, int))          \
+        char path[SW_MAX_PATH];                                                                              \
+        if (!follows() || !c_string(path, sizeof path, name, length)) {                                      \
+            next(comm, name, amode, info, fh, ierr, length);                                                 \
+            return;                                                                                          \
+        }                                                                                                    \
+        MPI_File file;                                                                                       \
+        int code = MPI_File_open(SW_COMM_F2C(*comm), path, *amode, SW_INFO_F2C(*info), &file);               \
+        if (code == MPI_SUCCESS)                                                                             \
+            *fh = sw_pmpi.File_c2f(file);                                                                    \
+        report_error(ierr, code);                                                                            \
+    }
+
+#define CLOSE(NAME, OP)                                                                                      \
+    SW_EXPORT void NAME(MPI_Fint *fh, MPI_Fint *ierr) {                                                      \
+        NEXT(NAME, (MPI_Fint *, MPI_Fint *))                                                                 \
+        if (!follows()) {                                                                                    \
+            next(fh, ierr);                                                                                  \
+            return;                                                                                          \
+        }                                                                                                    \
+        MPI_File file = sw_pmpi.File_f2c(*fh);                                                               \
+        int code = MPI_File_close(&file);                                                                    \
+        if (code == MPI_SUCCESS)                                                                             \
+            *fh = sw_pmpi.File_c2f(file);                                                                    \
+        report_error(ierr, code);                                                                            \
+    }
+
+#define DELETE(NAME, OP)                                                                                     \
+    SW_EXPORT void NAME(const char *name, MPI_Fint *info, MPI_Fint *ierr, int length) {                      \
+        NEXT(NAME, (const char *, MPI_Fint *, MPI_Fint *, int))                                              \
+        char path[SW_MAX_PATH];                                                                              \
+        if (follows() && c_string(path, sizeof path, name, length))                                          \
+            report_error(ierr, MPI_File_delete(path, SW_INFO_F2C(*info)));                                   \
+        else                                                                                                 \
+            next(name, info, ierr, length);                                                                  \
+    }
+
+SW_FORTRAN_NAMES(file_open, OPEN, )
+SW_FORTRAN_NAMES(file_close, CLOSE, )
+SW_FORTRAN_NAMES(file_delete, DELETE, )
+
+#define SET_VIEW(NAME, OP)                                                                                   \
+    SW_EXPORT void NAME(MPI_Fint *fh, MPI_Offset *offset, MPI_Fint *etype, MPI_Fint *filetype,               \
+                        const char *form, MPI_Fint *info, MPI_Fint *ierr, int length) {                      \
+        NEXT(NAME,                                                                                           \
+             (MPI_Fint *, MPI_Offset *, MPI_Fint *, MPI_Fint *, const char *, MPI_Fint *, MPI_Fint *, int))  \
+        MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
+        struct sw_call call;                                                                                 \
+        bool counts = follows() && sw_call_begin(&call, SW_OP_set_view, sw_pmpi.File_f2c(*fh));              \
+        next(fh, offset, etype, filetype, form, info, error, length);                                        \
+        if (counts)                                                                                          \
+            sw_call_end(&call);                                                                              \
+        if (counts && *error == MPI_SUCCESS)                                                                 \
+            sw_view_record(call.handle, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype));                        \
+    }
+
+SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
+
+/* fh, one more argument, ierr */
+#define WITH_ONE(NAME, OP)                                                                                   \
+    SW_EXPORT void NAME(MPI_Fint *fh, void *argument, MPI_Fint *ierr) {                                      \
+        NEXT(NAME, (MPI_Fint *, void *, MPI_Fint *))                                                         \
+        struct sw_call call;                                                                                 \
+        bool counts = follows() && sw_call_begin(&call, SW_OP_##OP, sw_pmpi.File_f2c(*fh));                  \
+        next(fh, argument, ierr);                                                                            \
+        if (counts)                                                                                          \
+            sw_call_end(&call);                                                                              \
+    }
+
+#define SYNC(NAME, OP)                                                                                       \
+    SW_EXPORT void NAME(MPI_Fint *fh, MPI_Fint *ierr) {                                                      \
+        NEXT(NAME, (MPI_Fint *, MPI_Fint *))                                                                 \
+        struct sw_call call;                                                                                 \
+        bool counts = follows() && sw_call_begin(&call, SW_OP_sync, sw_pmpi.File_f2c(*fh));                  \
+        next(fh, ierr);                                                                                      \
+        if (counts)                                                                                          \
+            sw_call_end(&call);                                                                              \
+    }
+
+SW_FORTRAN_NAMES(file_set_info, WITH_ONE, set_info)
+SW_FORTRAN_NAMES(file_set_size, WITH_ONE, set_size)
+SW_FORTRAN_NAMES(file_preallocate, WITH_ONE, preallocate)
+SW_FORTRAN_NAMES(file_sync, SYNC, )
