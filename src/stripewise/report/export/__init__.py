@@ -1,0 +1,77 @@
+"""A plan in the words of other tools: hints files, job scripts, vendors' variables, file-system commands.
+
+Pure text in and out. Each export says how to use it, how to undo it, who wins each key, and what it cannot express, so
+that nothing of a plan is lost in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from stripewise.errors import UserError
+from stripewise.report.export.experiment import toml
+from stripewise.report.export.hints import hints
+from stripewise.report.export.layout import lfs
+from stripewise.report.export.request import Export, Request
+from stripewise.report.export.scripts import plan_file, sbatch, shell
+from stripewise.report.export.vendors import cray, intel, openmpi
+from stripewise.spec.configuration import Value
+from stripewise.spec.plan import Plan
+
+__all__ = ["TARGETS", "Export", "export"]
+
+_NOTHING = "# the plan sets nothing: the program runs with its defaults\n"
+_ELSEWHERE = "# none of the plan's settings can be written in this form\n"
+
+
+def export(
+    plan: Plan,
+    target: str,
+    *,
+    library: str = "",
+    directory: str = "",
+    program: str = "",
+    changed: Mapping[str, Value] | None = None,
+) -> Export:
+    """Write a plan for another tool.
+
+    Parameters
+    ----------
+    plan : Plan
+    target : str
+        One of :data:`TARGETS`.
+    library : str
+        Path of the runtime, where known; otherwise the text asks for it.
+    directory : str
+        The directory whose new files are to be laid out, for ``lfs``.
+    program : str
+        The program with its arguments, for ``sbatch``.
+    changed : mapping, optional
+        Parameters with their values, for ``toml``: an experiment names parameters, a plan their carriers' keys.
+
+    Raises
+    ------
+    UserError
+        If the target is unknown.
+    """
+    if target not in _WRITERS:
+        raise UserError(f"no export is called '{target}'", f"choose from {', '.join(TARGETS)}")
+    request = Request(plan, library, directory or "DIRECTORY", program or "./my_app", dict(changed or {}))
+    made = _WRITERS[target](request)
+    return made if made.text else replace(made, text=_ELSEWHERE if plan.settings else _NOTHING)
+
+
+_WRITERS: dict[str, Callable[[Request], Export]] = {
+    "hints": hints,
+    "plan": plan_file,
+    "shell": shell,
+    "sbatch": sbatch,
+    "cray": cray,
+    "intel": intel,
+    "openmpi": openmpi,
+    "lfs": lfs,
+    "toml": toml,
+}
+TARGETS = tuple(_WRITERS)
+"""The names of the exports."""

@@ -1,0 +1,84 @@
+"""The plan itself, and shell and job scripts around it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from stripewise.report.export.environment import environment, heredoc, needs_runtime
+from stripewise.report.export.request import Export, Request, text
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan
+
+
+def plan_file(request: Request) -> Export:
+    """The plan file itself."""
+    return Export(
+        request.plan.text() if request.plan.settings else "",
+        "rm -f stripewise.plan\n",
+        [],
+        "save as stripewise.plan, then: stripewise run stripewise.plan -- COMMAND",
+        _plan_wins(request.plan),
+        "stripewise.plan",
+    )
+
+
+def _plan_wins(plan: Plan) -> str:
+    if plan.override:
+        return "the plan wins over the program's own hints (override yes)."
+    return "the program's own hints win over the plan (override no); the report names each key that lost."
+
+
+def shell(request: Request) -> Export:
+    """Shell lines that set all that the environment can carry, and preload the runtime where that is not enough."""
+    lines, undo, cannot = environment(request)
+    wins = ["PNETCDF_HINTS wins over the program's own."] if request.pnetcdf else []
+    reasons = needs_runtime(request)
+    use = "source it in the shell or job script, before the program starts"
+    if reasons:
+        lines += heredoc("stripewise.plan", request.plan.text())
+        lines += ["export STRIPEWISE_MODE=apply", 'export STRIPEWISE_PLAN="$PWD/stripewise.plan"', _library(request)]
+        lines += [
+            f"# the runtime {' and '.join(reasons)}, so it is preloaded, directly before the program:",
+            f"# mpiexec -n 4 {_preload()} {request.program}",
+        ]
+        undo += ["unset STRIPEWISE_MODE STRIPEWISE_PLAN STRIPEWISE_LIBRARY", "rm -f stripewise.plan"]
+        wins.append(_plan_wins(request.plan))
+        use += "; then start the program as its last line shows"
+    elif request.hints:
+        lines += heredoc("stripewise.hints", "".join(f"{s.key} {s.value}\n" for s in request.hints))
+        lines.append('export ROMIO_HINTS="$PWD/stripewise.hints"')
+        undo += ["unset ROMIO_HINTS", "rm -f stripewise.hints"]
+        wins.append("the program's own MPI_Info wins over ROMIO_HINTS; Open MPI's OMPIO does not read it.")
+    if request.plan.of(Apply.MCA):
+        wins.append("mpirun --mca wins over OMPI_MCA_* variables, which win over mca-params.conf.")
+    return Export(text(lines), text(undo), cannot, use, " ".join(wins), "stripewise.sh")
+
+
+def sbatch(request: Request) -> Export:
+    """A snippet of a Slurm job script."""
+    base = shell(request)
+    if not request.plan.settings:
+        return Export("", "", [], "the job script stays as it is", "", "stripewise-job.sh")
+    lines = [line for line in base.text.splitlines() if not line.startswith("# mpiexec")]
+    prefix = f"{_preload()} " if needs_runtime(request) else ""
+    lines += [
+        "# --export=ALL keeps the variables above; --export=NAME=VALUE would drop the others and split at commas",
+        f"srun --export=ALL {prefix}{request.program}",
+    ]
+    use = "put it into the job script in place of the srun line; submit with sbatch --export=ALL (its default)"
+    if prefix:
+        use += ". LD_PRELOAD stands directly before the program, so srun and the shell stay untouched"
+    undo = "restore the old srun line and remove the lines above it\n"
+    return replace(base, text=text(lines), undo=undo, use=use, filename="stripewise-job.sh")
+
+
+def _library(request: Request) -> str:
+    if request.library:
+        return f"export STRIPEWISE_LIBRARY={shlex.quote(request.library)}"
+    ask = "set it to the library that stripewise native build names on the login node"
+    return f': "${{STRIPEWISE_LIBRARY:?{ask}}}"'
+
+
+def _preload() -> str:
+    return 'env LD_PRELOAD="$STRIPEWISE_LIBRARY${LD_PRELOAD:+:$LD_PRELOAD}"'

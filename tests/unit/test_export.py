@@ -1,0 +1,259 @@
+"""Exports say everything, or say what they cannot."""
+
+import os
+import shutil
+import subprocess
+import tomllib
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.report.export import TARGETS, export
+from stripewise.report.export.hints import HINTS_LIMIT
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan, Setting
+
+HINTS = Plan(
+    (
+        Setting(Apply.HINT, "romio_cb_write", "enable", "romio"),
+        Setting(Apply.HINT, "cb_nodes", "4", "romio"),
+        Setting(Apply.HINT, "cb_config_list", "*:4", "romio"),
+    ),
+    "exp.3",
+)
+LUSTRE = Plan(
+    (
+        Setting(Apply.STRIPING, "stripe_count", "8", "lustre"),
+        Setting(Apply.STRIPING, "stripe_size", str(4 << 20), "lustre"),
+        *HINTS.settings,
+    )
+)
+MIXED = Plan(
+    (
+        *LUSTRE.settings,
+        Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),
+        Setting(Apply.STRIPING, "object_size", str(1 << 30), "cephfs"),
+        Setting(Apply.MCA, "io_ompio_num_aggregators", "2", "ompio"),
+        Setting(Apply.ENV, "H5FD_SUBFILING_STRIPE_SIZE", "33554432", "hdf5"),
+        Setting(Apply.ENV, "WITH_SPACE", "it's $HOME; rm -rf", "user"),
+        Setting(Apply.HDF5, "alignment", "1048576", "hdf5"),
+        Setting(Apply.ARGUMENT, "block", "4m", "user"),
+        Setting(Apply.HINT, "nc_header_align_size", "1048576", "pnetcdf"),
+    ),
+    override=True,
+    files="*/out.*",
+)
+
+
+def run_shell(text, show, folder):
+    """Source the text and print a variable as the program would see it."""
+    script = f"{text}\npython3 -c 'import os; print(os.environ[\"{show}\"])'\n"
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rstrip("\n")
+
+
+def test_hints_file_has_a_key_and_a_value_a_line():
+    made = export(HINTS, "hints")
+    assert made.text == "romio_cb_write enable\ncb_nodes 4\ncb_config_list *:4\n"
+    assert made.cannot == []
+    assert "ROMIO_HINTS" in made.use
+    assert "unset ROMIO_HINTS" in made.undo
+    assert "wins" in made.wins
+
+
+def test_hints_file_refuses_what_romio_would_drop_silently():
+    values = [Setting(Apply.HINT, f"key_{i}", "v" * 900) for i in range(5)]
+    made = export(Plan((Setting(Apply.HINT, "spaced", "a b"), *values)), "hints")
+    assert len(made.text.encode()) < HINTS_LIMIT
+    assert "spaced" not in made.text
+    assert any("white space" in line for line in made.cannot)
+    assert sum("less than 4096 bytes" in line for line in made.cannot) == 1
+    assert made.text.count("\n") == 4
+
+
+def test_striping_becomes_reserved_hints_only_where_romio_acts_on_them():
+    text = export(LUSTRE, "hints").text
+    assert "striping_factor 8\n" in text
+    assert f"striping_unit {4 << 20}\n" in text
+    alone = export(Plan((Setting(Apply.STRIPING, "stripe_size", "1048576", "lustre"),)), "hints")
+    assert "striping_unit" not in alone.text
+    assert "all OSTs" in alone.cannot[0]
+    every = export(Plan((Setting(Apply.STRIPING, "stripe_count", "-1", "lustre"),)), "hints")
+    assert "striping_factor" not in every.text
+    assert len(every.cannot) == 1
+    ceph = export(Plan((Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),)), "hints")
+    assert "striping_factor" not in ceph.text
+    assert "lfs" in ceph.cannot[0]
+
+
+def test_plan_survives_the_round_trip():
+    made = export(MIXED, "plan")
+    read = Plan.parse(made.text, "exported")
+    assert {(s.apply, s.key, s.value) for s in read.settings} == {(s.apply, s.key, s.value) for s in MIXED.settings}
+    assert (read.override, read.files) == (True, "*/out.*")
+    assert made.cannot == []
+
+
+def test_shell_needs_no_preload_for_hints_alone(tmp_path):
+    made = export(HINTS, "shell")
+    assert "LD_PRELOAD" not in made.text
+    path = run_shell(made.text, "ROMIO_HINTS", tmp_path)
+    assert path == str(tmp_path / "stripewise.hints")
+    assert (tmp_path / "stripewise.hints").read_text() == export(HINTS, "hints").text
+
+
+def test_shell_preloads_directly_before_the_program_where_needed(tmp_path):
+    made = export(MIXED, "shell", library="/opt/with space/libstripewise.so", program="./solve --fast")
+    last = made.text.splitlines()[-1]
+    assert last.endswith('env LD_PRELOAD="$STRIPEWISE_LIBRARY${LD_PRELOAD:+:$LD_PRELOAD}" ./solve --fast')
+    assert "export LD_PRELOAD" not in made.text
+    assert run_shell(made.text, "STRIPEWISE_LIBRARY", tmp_path) == "/opt/with space/libstripewise.so"
+    assert Plan.parse((tmp_path / "stripewise.plan").read_text(), "file").override
+    assert run_shell(made.text, "OMPI_MCA_io_ompio_num_aggregators", tmp_path) == "2"
+    assert run_shell(made.text, "PNETCDF_HINTS", tmp_path) == "nc_header_align_size=1048576"
+    assert any("block=4m" in line and "{block}" in line for line in made.cannot)
+
+
+def test_shell_values_are_data_not_code(tmp_path):
+    assert run_shell(export(MIXED, "shell", library="/x").text, "WITH_SPACE", tmp_path) == "it's $HOME; rm -rf"
+
+
+def test_shell_without_a_known_library_stops_with_what_to_do(tmp_path):
+    script = export(LUSTRE, "shell").text
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False, env={})
+    assert done.returncode != 0
+    assert "native build" in done.stderr
+
+
+def test_undo_takes_back_every_variable(tmp_path):
+    made = export(MIXED, "shell", library="/x")
+    names = [
+        line.split("=")[0].removeprefix("export ") for line in made.text.splitlines() if line.startswith("export ")
+    ]
+    assert names
+    script = f"{made.text}{made.undo}env"
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    )
+    left = {line.split("=")[0] for line in done.stdout.splitlines()}
+    assert not left & set(names)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sbatch_keeps_the_environment_and_preloads_the_program_only():
+    made = export(LUSTRE, "sbatch", program="./solve")
+    lines = made.text.splitlines()
+    assert lines[-1].startswith("srun --export=ALL env LD_PRELOAD=")
+    assert lines[-1].endswith(" ./solve")
+    assert not any(line.startswith("# mpiexec") for line in lines)
+    assert export(HINTS, "sbatch").text.splitlines()[-1] == "srun --export=ALL ./my_app"
+
+
+def test_cray_cannot_hold_colons_and_commas(tmp_path):
+    made = export(LUSTRE, "cray")
+    assert run_shell(made.text, "MPICH_MPIIO_HINTS", tmp_path) == (
+        f"*:romio_cb_write=enable:cb_nodes=4:striping_factor=8:striping_unit={4 << 20}"
+    )
+    assert any(line.startswith("cb_config_list=*:4") for line in made.cannot)
+    assert "MPICH_MPIIO_HINTS" in made.undo
+    pattern = export(Plan(HINTS.settings, files="a:b"), "cray")
+    assert "MPICH_MPIIO_HINTS=" not in pattern.text
+    assert len(pattern.cannot) == 3
+    base_name = export(Plan(HINTS.settings[:1], files="out.*"), "cray")
+    assert "'out.*:romio_cb_write=enable,*/out.*:romio_cb_write=enable'" in base_name.text
+    assert "OMPI_MCA" not in export(MIXED, "cray").text
+
+
+def test_intel_has_variables_for_two_hints_and_a_file_for_the_rest(tmp_path):
+    made = export(LUSTRE, "intel")
+    assert run_shell(made.text, "I_MPI_FILESYSTEM_CB_CONFIG_LIST", tmp_path) == "*:4"
+    assert run_shell(made.text, "I_MPI_FILESYSTEM_FORCE", tmp_path) == "lustre"
+    assert "romio_cb_write enable" in (tmp_path / "stripewise.hints").read_text()
+    plain = export(Plan(HINTS.settings[:1]), "intel")
+    assert "I_MPI" not in plain.text
+
+
+def test_openmpi_names_what_ompio_ignores(tmp_path):
+    made = export(MIXED, "openmpi")
+    assert run_shell(made.text, "OMPI_MCA_fs_lustre_stripe_width", tmp_path) == "8"
+    assert "#   io_ompio_num_aggregators = 2" in made.text
+    assert any(line.startswith("romio_cb_write=enable") and "OMPIO" in line for line in made.cannot)
+    assert "mpirun --mca" in made.wins
+
+
+def test_lfs_lays_out_directories_and_takes_it_back():
+    made = export(MIXED, "lfs", directory="/scratch/my run")
+    assert f"lfs setstripe -c 8 -S {4 << 20} '/scratch/my run'\n" in made.text
+    assert "setfattr -n ceph.dir.layout -v 'stripe_count=4 object_size=1073741824' '/scratch/my run'\n" in made.text
+    assert "lfs setstripe -d '/scratch/my run'" in made.undo
+    assert "setfattr -x ceph.dir.layout '/scratch/my run'" in made.undo
+    assert any(line.startswith("cb_nodes=4") for line in made.cannot)
+
+
+@pytest.mark.parametrize("value", ["1000", "4095", "100000", "many"])
+def test_lfs_refuses_sizes_that_lustre_misreads(value):
+    made = export(Plan((Setting(Apply.STRIPING, "stripe_size", value, "lustre"),)), "lfs")
+    assert "setstripe" not in made.text
+    assert "64 KiB" in made.cannot[0]
+
+
+def test_toml_is_read_back_by_an_experiment():
+    changed = {"romio_cb_write": "enable", "cb_nodes": 4, "no_indep": True, "odd": 'a "b" \\c'}
+    made = export(HINTS, "toml", changed=changed)
+    read = tomllib.loads(made.text)["parameters"]
+    assert {name: entry["values"] for name, entry in read.items()} == {
+        "romio_cb_write": ["enable"],
+        "cb_nodes": [4],
+        "odd": ['a "b" \\c'],
+    }
+    assert "no_indep=true" in made.cannot[0]
+    assert export(HINTS, "toml").cannot
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_export_accounts_for_every_setting(target):
+    made = export(MIXED, target, changed={s.key: s.value for s in MIXED.settings})
+    told = made.text + "\n".join(made.cannot)
+    for setting in MIXED.settings:
+        aliases = {"stripe_count": ("striping_factor", "-c", "stripe_width"), "stripe_size": ("striping_unit", "-S")}
+        words = (setting.key, *aliases.get(setting.key, ()))
+        assert any(word in told for word in words), setting
+        assert setting.value in told or setting.apply is Apply.ENV
+    assert made.undo
+    assert made.use
+    assert made.wins
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_empty_plan_says_so(target):
+    made = export(Plan(), target)
+    assert made.text.startswith("# the plan sets nothing")
+    assert made.cannot == []
+
+
+@pytest.mark.parametrize("target", ["shell", "sbatch", "cray", "intel", "openmpi", "lfs"])
+def test_scripts_are_valid_shell(target):
+    if shutil.which("sh") is None:
+        pytest.skip("no sh")
+    for plan in (HINTS, LUSTRE, MIXED, Plan()):
+        made = export(plan, target)
+        for text in (made.text, made.undo if target != "sbatch" else ""):
+            subprocess.run(["sh", "-n", "-c", text], check=True)
+
+
+def test_unknown_target_names_the_choices():
+    with pytest.raises(UserError, match="hints, plan, shell"):
+        export(HINTS, "pbs")
