@@ -1,0 +1,1 @@
+"""Where experiments are kept: SQLite and PostgreSQL databases, and journals for shared file systems."""

@@ -1,0 +1,161 @@
+"""Values as they are kept: JSON that comes back as it went in, to the bit and to the type."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from stripewise.errors import StoreError
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+
+_UNKEEPABLE = re.compile("[\\\\\0\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
+
+
+def dump(value: Any) -> str:
+    """Write JSON in ASCII: what programs print is not always Unicode, and half characters survive only as escapes.
+
+    Raises
+    ------
+    StoreError
+        If there is something in it that JSON cannot say.
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), default=_number)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"a value cannot be kept as JSON: {error}", "use numbers, text, lists and tables") from error
+
+
+def _number(value: Any) -> Any:
+    """Array libraries have numbers of their own."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def load(text: str, what: str) -> Any:
+    """Read JSON that the store wrote.
+
+    Raises
+    ------
+    StoreError
+        Naming ``what``, if it is damaged.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(what) from error
+
+
+def damaged(what: str) -> StoreError:
+    """Say that something kept cannot be read."""
+    return StoreError(
+        f"{what} is damaged and cannot be read", "restore the store from a copy, or delete the experiment"
+    )
+
+
+def escape(text: str) -> str:
+    """Make any Python text fit for a database: half characters and NUL are refused there."""
+    return _UNKEEPABLE.sub(lambda m: "\\\\" if m[0] == "\\" else f"\\u{ord(m[0]):04x}", text)
+
+
+def unescape(text: str) -> str:
+    """Undo :func:`escape`."""
+    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else "\\", text)
+
+
+def experiment_json(experiment: Experiment) -> dict[str, Any]:
+    """Give an experiment as JSON, with its defaults: a resumed experiment keeps those it began with."""
+    return experiment.model_dump(mode="json")
+
+
+def read_experiment(data: Any, identifier: str) -> Experiment:
+    """Take an experiment from JSON.
+
+    Raises
+    ------
+    StoreError
+        If this version cannot read it.
+    """
+    try:
+        return Experiment.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise StoreError(
+            f"the definition of experiment {identifier} cannot be read: {place}: {first['msg']}",
+            "open it with the version that wrote it, or delete it",
+        ) from error
+
+
+def trial_json(trial: Trial) -> dict[str, Any]:
+    """Give a trial, without its runs, as JSON."""
+    return {
+        "number": trial.number,
+        "role": trial.role.value,
+        "tag": trial.tag,
+        "configuration": dict(trial.configuration),
+    }
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """Give a run as JSON."""
+    return {
+        "number": run.number,
+        "trial": run.trial,
+        "phase": run.phase.value,
+        "state": run.state.value,
+        "value": _float(run.value),
+        "elapsed": _float(run.elapsed),
+        "started": _float(run.started),
+        "reason": run.reason,
+        "pair": run.pair,
+        "arm": run.arm,
+        "facts": dict(run.facts),
+    }
+
+
+def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Trial:
+    """Take a trial from JSON.
+
+    Raises
+    ------
+    StoreError
+        Naming ``what``, if it is damaged.
+    """
+    try:
+        return Trial(
+            number=data["number"],
+            configuration=Configuration(data["configuration"]),
+            role=Role(data["role"]),
+            runs=runs,
+            tag=data["tag"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(what) from error
+
+
+def read_run(data: Mapping[str, Any], what: str) -> Run:
+    """Take a run from JSON.
+
+    Raises
+    ------
+    StoreError
+        Naming ``what``, if it is damaged.
+    """
+    try:
+        return Run(**{**data, "phase": Phase(data["phase"]), "state": State(data["state"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(what) from error
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)

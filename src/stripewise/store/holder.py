@@ -1,0 +1,99 @@
+"""Who holds a claim: a process that cannot be mistaken for a later one with the same number."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_PROC = Path("/proc")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _start(pid: int) -> int | None:
+    """Clock ticks from the boot to the start of a live process; None if there is none."""
+    text = _text(_PROC / str(pid) / "stat")
+    # The command's name may hold spaces and parentheses: fields are counted from the last parenthesis.
+    fields = text[text.rfind(")") + 2 :].split()
+    if len(fields) < 20 or fields[0] in "ZX":
+        return None
+    return int(fields[19])
+
+
+def _namespace() -> str:
+    try:
+        return str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process behind a claim.
+
+    Attributes
+    ----------
+    host, machine, boot : str
+        Name, ``/etc/machine-id`` and boot of the machine: nodes may share a name (containers) or an identifier (disk
+        images), seldom both.
+    namespace : str
+        Process numbers mean nothing outside it.
+    pid, start : int
+        ``start`` counts clock ticks from the boot.
+    """
+
+    host: str
+    machine: str
+    boot: str
+    namespace: str
+    pid: int
+    start: int
+
+    @classmethod
+    def current(cls) -> Holder:
+        """Identify this process."""
+        pid = os.getpid()
+        return cls(
+            host=socket.gethostname(),
+            machine=_text(Path("/etc/machine-id")),
+            boot=_text(_PROC / "sys/kernel/random/boot_id"),
+            namespace=_namespace(),
+            pid=pid,
+            start=_start(pid) or 0,
+        )
+
+    @classmethod
+    def read(cls, data: Any) -> Holder | None:
+        """Take a holder from JSON; None where it is not one, so that nothing can be proven about it."""
+        if not isinstance(data, Mapping):
+            return None
+        texts = [data.get(name) for name in ("host", "machine", "boot", "namespace")]
+        numbers = [data.get(name) for name in ("pid", "start")]
+        if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
+            return None
+        return cls(*texts, *numbers)  # type: ignore[arg-type]  # checked above
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the holder as JSON."""
+        return asdict(self)
+
+    def proven_dead(self) -> bool:
+        """Whether the process certainly does not run any more; False where that cannot be known from here."""
+        here = Holder.current()
+        if self.host != here.host or self.machine != here.machine or not self.boot or not here.boot:
+            return False
+        if self.boot != here.boot:
+            # Without the machine's identifier it could be another machine of that name.
+            return bool(self.machine)
+        if self.namespace != here.namespace or not self.start:
+            return False
+        return _start(self.pid) != self.start

@@ -1,0 +1,109 @@
+"""Is a folder on this machine's own storage? SQLite's locks and shared memory hold nowhere else."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from stripewise.errors import StoreError
+
+Statfs = Callable[[Path], int]
+"""Gives the type of the file system that a folder lies on, as statfs(2) says it."""
+
+_NETWORK = {
+    0x6969: "NFS",
+    0x0BD00BD0: "Lustre",
+    0x00C36400: "CephFS",
+    0x47504653: "GPFS",
+    0x19830326: "BeeGFS",
+    0x517B: "SMB",
+    0xFF534D42: "CIFS",
+    0xFE534D42: "SMB",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x73757245: "Coda",
+    0xAAD7AAEA: "PanFS",
+    0x20030528: "OrangeFS",
+    0x7461636F: "OCFS2",
+    0x01161970: "GFS2",
+    0x013111A8: "IBRIX",
+    0xA501FCF5: "VxFS cluster",
+    0x7C7C6673: "PRL_FS",
+}
+_FUSE = 0x65735546
+# What FUSE carries is only told by the mount: these stay on the machine, or on the host of a virtual one.
+_LOCAL_FUSE = ("fuseblk", "virtiofs", "fuse.fuse-overlayfs", "fuse.ntfs", "fuse.ext", "fuse.gocryptfs", "fuse.encfs")
+
+
+class _Statfs(ctypes.Structure):
+    # Only the first field is read; the rest is room for every architecture's layout.
+    _fields_ = (("f_type", ctypes.c_long), ("rest", ctypes.c_char * 512))
+
+
+def statfs_type(folder: Path) -> int:
+    """Ask the kernel for the type of a file system.
+
+    Raises
+    ------
+    OSError
+        If the folder does not exist or cannot be reached.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = _Statfs()
+    if libc.statfs(os.fsencode(folder), ctypes.byref(buffer)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(folder))
+    return int(buffer.f_type) & 0xFFFFFFFF
+
+
+def mount_type(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """Give the type of the mount that a folder lies on, as mount(8) shows it; empty where it is not known."""
+    try:
+        device = folder.stat().st_dev
+        lines = mounts.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    found = ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) > 2 and fields[2] == wanted and right:
+            found = right.split()[0]
+    return found
+
+
+def network_name(folder: Path, statfs: Statfs = statfs_type) -> str:
+    """Give the name of the network file system that a folder is on, or an empty text if its storage is local.
+
+    A folder that does not exist yet is judged by its nearest parent that does.
+    """
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    kind = statfs(folder)
+    if kind == _FUSE:
+        mount = mount_type(folder) or "fuse"
+        return "" if mount.startswith(_LOCAL_FUSE) else f"FUSE ({mount.removeprefix('fuse.')})"
+    return _NETWORK.get(kind, "")
+
+
+def check_local(path: Path, statfs: Statfs = statfs_type) -> None:
+    """Refuse to keep a SQLite database on a network file system.
+
+    Raises
+    ------
+    StoreError
+        With the file system's name and what to use instead.
+    """
+    try:
+        name = network_name(path.parent, statfs)
+    except OSError as error:
+        raise StoreError(f"store {path} cannot be reached: {error.strerror}", "check the path") from error
+    if name:
+        raise StoreError(
+            f"store {path} lies on {name}, where SQLite's locks do not hold and two hosts could destroy it",
+            f"use --store journal:{path.parent / 'journal'} (or set STRIPEWISE_STORE to that), a local folder "
+            "(XDG_DATA_HOME), or a PostgreSQL server",
+        )

@@ -1,0 +1,92 @@
+"""Tables of a database store, as the newest migration leaves them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from stripewise.store.codec import escape, unescape
+
+HEAD = "0001"
+"""The newest migration: what this version reads and writes."""
+
+VERSION_TABLE = "stripewise_schema"
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+
+class AnyText(sa.types.TypeDecorator[str]):
+    """Text as Python has it, which may hold what databases refuse."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Escape on the way in."""
+        return None if value is None else escape(value)
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Undo it on the way out."""
+        return None if value is None else unescape(value)
+
+
+experiments = sa.Table(
+    "experiments",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("name", AnyText, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("updated", sa.Double, nullable=False),
+    sa.Column("owner", AnyText, nullable=False),
+    sa.Column("token", sa.BigInteger, nullable=False, comment="fencing number of the latest claim"),
+    sa.Column("lease", sa.Double, comment="when the claim may be taken over; null if there is none"),
+    sa.Column("holder", sa.Text, comment="JSON: the process behind the claim"),
+    sa.Column("stop", sa.BigInteger, nullable=False, comment="the claim that was last asked to stop"),
+    sa.Column("trials", sa.Integer, nullable=False),
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("ended", sa.Integer, nullable=False),
+    sa.Column("definition", sa.Text, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+    sa.Column("result", sa.Text),
+    sa.Index("ix_experiments_created_id", "created", "id"),
+    sa.Index("ix_experiments_updated_id", "updated", "id"),
+    sa.Index("ix_experiments_state_created", "state", "created"),
+    sa.Index("ix_experiments_name_created", "name", "created"),
+    sa.Index("ix_experiments_lease", "lease"),
+)
+
+trials = sa.Table(
+    "trials",
+    metadata,
+    sa.Column("experiment", sa.String(32), sa.ForeignKey("experiments.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("tag", AnyText, nullable=False),
+    sa.Column("configuration", sa.Text, nullable=False),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("experiment", sa.String(32), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("trial", sa.Integer, nullable=False),
+    sa.Column("phase", sa.String(16), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("value", sa.Double),
+    sa.Column("elapsed", sa.Double),
+    sa.Column("started", sa.Double),
+    sa.Column("reason", AnyText, nullable=False),
+    sa.Column("pair", sa.Integer),
+    sa.Column("arm", AnyText, nullable=False),
+    sa.Column("token", sa.BigInteger, nullable=False, comment="the claim that wrote last"),
+    # Last, and largest: a reader that leaves it out does not touch the pages it overflows to.
+    sa.Column("facts", sa.Text, nullable=False),
+    sa.ForeignKeyConstraint(["experiment", "trial"], ["trials.experiment", "trials.number"], ondelete="CASCADE"),
+)

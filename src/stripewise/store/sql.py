@@ -1,0 +1,366 @@
+"""A store in a database: SQLite on one host, PostgreSQL for many."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.trial import Run, State, Trial
+from stripewise.store import base, codec, rows
+from stripewise.store.base import Claim, Record, Sort, Store
+from stripewise.store.holder import Holder
+from stripewise.store.schema import experiments, runs, trials
+from stripewise.store.transactions import Transactions
+
+_RUN_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token", "facts")]
+
+
+def _of_run(identifier: str, number: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return runs.c.experiment == identifier, runs.c.number == number
+
+
+class SqlStore(Store):
+    """Keeps experiments in a database whose tables are up to date.
+
+    Parameters
+    ----------
+    engine : Engine
+    url : str
+        The address as it may be shown.
+    clock : callable, optional
+        Epoch seconds; by default the server's clock where there is a server, so that hosts need not agree.
+    patience : float
+        Seconds for which a lost connection to a server is tried again, so that its restart ends no experiment.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, url: str, clock: Callable[[], float] | None = None, patience: float = 60.0
+    ) -> None:
+        self._database = Transactions(engine, url, clock, patience)
+        self._url = url
+
+    @property
+    def url(self) -> str:
+        """The address, without a password."""
+        return self._url
+
+    # -- experiments ---------------------------------------------------------------------------------------
+
+    def create(self, experiment: Experiment, facts: Mapping[str, Any] | None = None) -> str:
+        """Keep a new experiment; see :meth:`Store.create`."""
+        identifier = secrets.token_hex(4)
+        row = {
+            "name": experiment.name,
+            "state": "created",
+            "owner": "",
+            "token": 0,
+            "stop": -1,
+            "trials": 0,
+            "runs": 0,
+            "ended": 0,
+            "definition": codec.dump(codec.experiment_json(experiment)),
+            "facts": codec.dump(dict(facts or {})),
+        }
+
+        def work(connection: sa.Connection, again: bool) -> str:
+            nonlocal identifier
+            taken = connection.execute(
+                sa.select(experiments.c.definition).where(experiments.c.id == identifier)
+            ).scalar()
+            if again and taken == row["definition"]:
+                return identifier
+            if taken is not None:
+                identifier = secrets.token_hex(8)
+            now = self._database.now(connection)
+            connection.execute(experiments.insert().values(id=identifier, created=now, updated=now, **row))
+            return identifier
+
+        return self._database.write(work)
+
+    def records(
+        self,
+        state: str | None = None,
+        name: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        sort: Sort | str = Sort.CREATED,
+        descending: bool = True,
+    ) -> list[Record]:
+        """Give a page of experiments; see :meth:`Store.records`."""
+        base.check_state(state)
+        column = experiments.c[base.check_page(limit, offset, sort).value]
+
+        def work(connection: sa.Connection) -> list[Record]:
+            live = self._live(connection)
+            key = rows.seen_state(live) if column is experiments.c.state else column
+            order = [item.desc() if descending else item.asc() for item in (key, experiments.c.id)]
+            query = rows.record_query(live).where(*rows.filters(state, name, live)).order_by(*order)
+            return [rows.record(row) for row in connection.execute(query.limit(limit).offset(offset))]
+
+        return self._database.read(work)
+
+    def count(self, state: str | None = None, name: str | None = None) -> int:
+        """Count experiments; see :meth:`Store.count`."""
+        base.check_state(state)
+
+        def work(connection: sa.Connection) -> int:
+            filters = rows.filters(state, name, self._live(connection))
+            return connection.execute(sa.select(sa.func.count()).select_from(experiments).where(*filters)).scalar_one()
+
+        return self._database.read(work)
+
+    def record(self, identifier: str) -> Record:
+        """Give one experiment; see :meth:`Store.record`."""
+
+        def work(connection: sa.Connection) -> Record:
+            query = rows.record_query(self._live(connection))
+            row = connection.execute(query.where(experiments.c.id == identifier)).first()
+            if row is None and identifier:
+                like = experiments.c.id.startswith(identifier, autoescape=True)
+                found = connection.execute(query.where(like).order_by(experiments.c.id).limit(4)).all()
+                # LIKE knows no case in some databases; identifiers do.
+                found = [candidate for candidate in found if candidate.id.startswith(identifier)]
+                if len(found) > 1:
+                    raise base.ambiguous(identifier, [candidate.id for candidate in found])
+                row = found[0] if found else None
+            if row is None:
+                raise base.no_experiment(identifier, self._url)
+            return rows.record(row)
+
+        return self._database.read(work)
+
+    def delete(self, identifier: str) -> None:
+        """Delete an experiment; see :meth:`Store.delete`."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            now = self._database.now(connection)
+            row = self._locked(connection, identifier)
+            if rows.alive(row, now):
+                raise base.held(identifier, row.owner, row.lease - now)
+            # Bottom up: the cascade would look each trial's runs up one by one.
+            for table in (runs, trials):
+                connection.execute(table.delete().where(table.c.experiment == identifier))
+            connection.execute(experiments.delete().where(experiments.c.id == identifier))
+
+        self._database.write(work)
+
+    # -- claims --------------------------------------------------------------------------------------------
+
+    def claim(self, identifier: str, owner: str, lease_seconds: float = 60.0) -> Claim:
+        """Take the right to write; see :meth:`Store.claim`."""
+        me = Holder.current()
+        # The mark tells a claim of ours whose confirmation was lost with the connection from one made before.
+        holder = codec.dump({**me.as_json(), "mark": secrets.token_hex(8)})
+
+        def work(connection: sa.Connection, again: bool) -> Claim:
+            row = self._locked(connection, identifier)
+            now = self._database.now(connection)
+            if again and row.holder == holder:
+                return Claim(identifier, row.token, owner, lease_seconds)
+            mine = row.owner == owner and rows.holder(row.holder) == me
+            if not mine and rows.alive(row, now):
+                raise base.held(identifier, row.owner, row.lease - now)
+            claim = Claim(identifier, row.token + 1, owner, lease_seconds)
+            self._touch(
+                connection, identifier, token=claim.token, owner=owner, holder=holder, lease=now + lease_seconds
+            )
+            return claim
+
+        return self._database.write(work)
+
+    def renew(self, claim: Claim) -> None:
+        """Prolong the lease; see :meth:`Store.renew`."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._held(connection, claim)
+            lease = self._database.now(connection) + claim.lease_seconds
+            connection.execute(experiments.update().where(experiments.c.id == claim.experiment).values(lease=lease))
+
+        self._database.write(work)
+
+    def release(self, claim: Claim) -> None:
+        """Give the right to write back; see :meth:`Store.release`."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            query = experiments.update().where(experiments.c.id == claim.experiment, experiments.c.token == claim.token)
+            connection.execute(query.values(lease=None, holder=None))
+
+        self._database.write(work)
+
+    def request_stop(self, identifier: str) -> None:
+        """Ask for a stop; see :meth:`Store.request_stop`."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            query = experiments.update().where(experiments.c.id == identifier).values(stop=experiments.c.token)
+            if connection.execute(query).rowcount == 0:
+                raise base.no_experiment(identifier, self._url)
+
+        self._database.write(work)
+
+    def stop_requested(self, identifier: str) -> bool:
+        """Whether a stop was asked for; see :meth:`Store.stop_requested`."""
+
+        def work(connection: sa.Connection) -> bool:
+            query = sa.select(experiments.c.stop, experiments.c.token).where(experiments.c.id == identifier)
+            row = connection.execute(query).first()
+            if row is None:
+                raise base.no_experiment(identifier, self._url)
+            return bool(row.stop == row.token)
+
+        return self._database.read(work)
+
+    # -- writing under a claim -----------------------------------------------------------------------------
+
+    def update(
+        self,
+        identifier: str,
+        *,
+        claim: Claim,
+        state: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        result: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Replace state, facts, result; see :meth:`Store.update`."""
+        base.check_state(state)
+        base.check_claim(identifier, claim)
+        values: dict[str, Any] = {} if state is None else {"state": state}
+        values |= {name: codec.dump(dict(v)) for name, v in (("facts", facts), ("result", result)) if v is not None}
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._held(connection, claim)
+            self._touch(connection, identifier, **values)
+
+        self._database.write(work)
+
+    def plan(self, identifier: str, claim: Claim, trial: Trial | None, run: Run) -> None:
+        """Add a run that is going to be started; see :meth:`Store.plan`."""
+        base.check_planned(trial, run)
+        base.check_claim(identifier, claim)
+        run_row = rows.run_values(identifier, claim, run)
+        trial_row = None if trial is None else rows.trial_values(identifier, trial)
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._held(connection, claim)
+            planned = self._run(connection, identifier, run.number)
+            if planned is not None:
+                if again and planned.token == claim.token:
+                    return
+                raise base.already_there(identifier, "run", run.number)
+            where = (trials.c.experiment == identifier, trials.c.number == run.trial)
+            known = connection.execute(sa.select(trials.c.number).where(*where)).first() is not None
+            if trial_row is not None:
+                if known:
+                    raise base.already_there(identifier, "trial", run.trial)
+                connection.execute(trials.insert().values(trial_row))
+            elif not known:
+                raise base.no_trial(identifier, run.trial)
+            connection.execute(runs.insert().values(run_row))
+            counts = {"trials": experiments.c.trials + (trial_row is not None), "runs": experiments.c.runs + 1}
+            self._touch(connection, identifier, **counts)
+
+        self._database.write(work)
+
+    def begin(self, identifier: str, claim: Claim, run: int, facts: Mapping[str, Any] | None = None) -> None:
+        """Note that a run is being started; see :meth:`Store.begin`."""
+        base.check_claim(identifier, claim)
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._held(connection, claim)
+            self._planned(connection, identifier, run)
+            values: dict[str, Any] = {"state": State.RUNNING.value, "token": claim.token}
+            if facts:
+                text = connection.execute(sa.select(runs.c.facts).where(*_of_run(identifier, run))).scalar_one()
+                earlier = codec.load(text, f"run {run} of experiment {identifier}")
+                values["facts"] = codec.dump({**earlier, **facts})
+            connection.execute(runs.update().where(*_of_run(identifier, run)).values(values))
+
+        self._database.write(work)
+
+    def accept(self, identifier: str, claim: Claim, run: Run) -> None:
+        """Keep the one result of a planned run; see :meth:`Store.accept`."""
+        base.check_result(run)
+        base.check_claim(identifier, claim)
+        row = rows.run_values(identifier, claim, run)
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._held(connection, claim)
+            found = self._run(connection, identifier, run.number)
+            if again and found is not None and found.token == claim.token and found.state == run.state.value:
+                return
+            planned = self._planned(connection, identifier, run.number)
+            if planned.trial != run.trial:
+                raise base.other_run(identifier, run, planned.trial)
+            connection.execute(runs.update().where(*_of_run(identifier, run.number)).values(row))
+            self._touch(connection, identifier, ended=experiments.c.ended + 1)
+
+        self._database.write(work)
+
+    def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
+        """Give the trials with their runs; see :meth:`Store.trials`."""
+
+        def work(connection: sa.Connection) -> tuple[Trial, ...]:
+            columns = [*_RUN_COLUMNS, runs.c.facts] if facts else _RUN_COLUMNS
+            run_query = sa.select(*columns).where(runs.c.experiment == identifier).order_by(runs.c.number)
+            trial_query = sa.select(trials).where(trials.c.experiment == identifier).order_by(trials.c.number)
+            of_trial: dict[int, list[Run]] = {}
+            for row in connection.execute(run_query):
+                of_trial.setdefault(row.trial, []).append(rows.run(row, identifier))
+            found = connection.execute(trial_query).all()
+            known = sa.select(experiments.c.id).where(experiments.c.id == identifier)
+            if not found and connection.execute(known).first() is None:
+                raise base.no_experiment(identifier, self._url)
+            return tuple(rows.trial(row, tuple(of_trial.get(row.number, ())), identifier) for row in found)
+
+        return self._database.read(work)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    # -- parts of transactions -----------------------------------------------------------------------------
+
+    def _locked(self, connection: sa.Connection, identifier: str) -> sa.Row[Any]:
+        """Read an experiment so that nobody else changes it before the end of the transaction."""
+        columns: list[Any] = [experiments.c.owner, experiments.c.token, experiments.c.lease, experiments.c.holder]
+        query = sa.select(*columns).where(experiments.c.id == identifier).with_for_update()
+        row = connection.execute(query).first()
+        if row is None:
+            raise base.no_experiment(identifier, self._url)
+        return row
+
+    def _held(self, connection: sa.Connection, claim: Claim) -> None:
+        """Refuse to write under a claim that has ended."""
+        row = self._locked(connection, claim.experiment)
+        # A lease that ran out unnoticed is no harm: had somebody taken over, the token would tell.
+        if row.token != claim.token or row.lease is None:
+            raise base.lost(claim, row.owner)
+
+    def _run(self, connection: sa.Connection, identifier: str, number: int) -> sa.Row[Any] | None:
+        columns: list[Any] = [runs.c.number, runs.c.trial, runs.c.state, runs.c.token]
+        return connection.execute(sa.select(*columns).where(*_of_run(identifier, number))).first()
+
+    def _planned(self, connection: sa.Connection, identifier: str, number: int) -> sa.Row[Any]:
+        """Give a run that has no result yet."""
+        row = self._run(connection, identifier, number)
+        if row is None:
+            raise base.not_planned(identifier, number)
+        if State(row.state).ended:
+            raise base.has_result(identifier, number)
+        return row
+
+    def _touch(self, connection: sa.Connection, identifier: str, **values: Any) -> None:
+        now = self._database.now(connection)
+        connection.execute(experiments.update().where(experiments.c.id == identifier).values(updated=now, **values))
+
+    def _live(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
+        """Whether an experiment's owner is at work, as far as can be known from here."""
+        now = self._database.now(connection)
+        leased = sa.and_(experiments.c.lease.is_not(None), experiments.c.lease > now)
+        found = connection.execute(sa.select(experiments.c.id, experiments.c.holder).where(leased))
+        dead = [row.id for row in found if rows.proven_dead(row.holder)]
+        return sa.and_(leased, experiments.c.id.not_in(dead)) if dead else leased
