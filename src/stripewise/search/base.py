@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from stripewise.search.options import Options
 from stripewise.search.posterior import rank
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial
-
-
-def _from_json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
-
-
-Keywords = Annotated[dict[str, Any], BeforeValidator(_from_json)]
-"""Arguments handed on to another library; on a command line they are written as JSON."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +37,8 @@ def suggest(space: Space, levels: Levels, tag: str = "") -> list[Suggestion]:
     return [Suggestion(space.configuration(row), tag) for row in levels]
 
 
-class SamplerOptions(BaseModel):
-    """Options of a sampler, declared once for the command line, files, Python and forms.
-
-    Each field has a default, bounds and a description. What is given is used as given: a 0 stays 0.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class SamplerOptions(Options):
+    """Options of a sampler; see :class:`stripewise.search.options.Options`."""
 
 
 class PriorMean(Protocol):

@@ -11,23 +11,26 @@ from stripewise.search.costs import Costs, CostScale, Floats
 from stripewise.spec.trial import History, Trial
 
 TYPICAL_NOISE = 0.10
-_PRIOR_FREEDOM = 3.0
+_PRIOR_FREEDOM = 1.0
 _LEAST_NOISE = 1e-3
 
 
 def learned_noise(history: History) -> float:
     """Standard deviation of the cost of one run, pooled over the repeats of each trial.
 
-    Without repeats it is :data:`TYPICAL_NOISE`, which weighs as much as three degrees of freedom afterwards: one lucky
-    pair must not look like silence.
+    Without repeats it is :data:`TYPICAL_NOISE`, which weighs as much as one degree of freedom afterwards: a lucky pair
+    must not look like silence.
     """
     scale = CostScale.of(history)
-    squares, freedom = _PRIOR_FREEDOM * TYPICAL_NOISE**2, _PRIOR_FREEDOM
+    squares, freedom = 0.0, 0
     for trial in history.finished:
         costs = scale(trial.values)
         squares += float(np.var(costs)) * len(costs)
         freedom += len(costs) - 1
-    return max(_LEAST_NOISE, float(np.sqrt(squares / freedom)))
+    if freedom > 1 and squares == 0:
+        return _LEAST_NOISE  # what repeats to the last digit was computed, not measured
+    squares += _PRIOR_FREEDOM * TYPICAL_NOISE**2
+    return max(_LEAST_NOISE, float(np.sqrt(squares / (freedom + _PRIOR_FREEDOM))))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from stripewise.errors import UserError
 from stripewise.search.base import PriorMean, Sampler
+from stripewise.search.options import parse_options
 
 ENTRY_POINTS = "stripewise.samplers"
 
@@ -98,15 +98,7 @@ def make_sampler(name: str, options: Mapping[str, Any] | None = None, prior: Pri
     preset: dict[str, Any] = dict(PRESETS[name][1]) if name in PRESETS else {}
     if name.startswith("optuna:"):
         preset["sampler"] = name.removeprefix("optuna:")
-    try:
-        return cls(cls.Options.model_validate({**preset, **(options or {})}), prior=prior)
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(cls.Options.model_fields) or "none"
-        if first["type"] == "extra_forbidden":
-            raise UserError(f"sampler {name} has no option '{option}'", f"its options: {known}") from error
-        raise UserError(f"sampler {name}: option {option}: {first['msg']}", f"its options: {known}") from error
+    return cls(parse_options(cls.Options, {**preset, **(options or {})}, f"sampler {name}"), prior=prior)
 
 
 def sampler_rng(seed: int, number: int) -> np.random.Generator:

@@ -67,26 +67,31 @@ class Seen:
         Returns
         -------
         ndarray, shape (m, d)
-            ``m < n`` only if no more are left.
+            ``m < n`` only if no more are left, or hardly any in a grid too large to be listed.
+
+        Raises
+        ------
+        UserError
+            If hardly any point of a grid too large to be listed is feasible.
         """
         found = np.empty((0, len(self.space.parameters)), dtype=np.int64)
+        if n <= 0:
+            return found
+        listable = self.space.cardinality <= _MOST_LISTED
         for _ in range(_ROUNDS):
             try:
                 drawn = self.space.sample(rng, max(32, 2 * n))
             except UserError:
-                break
+                if listable:
+                    break
+                raise
             found = self.new(np.concatenate([found, drawn]))
             if len(found) >= n:
                 return found[:n]
-        return self._draw_listed(rng, n)
+        return self._draw_listed(rng, n) if listable else found
 
     def _draw_listed(self, rng: np.random.Generator, n: int) -> Levels:
         """Draw from all that is left, one part of the grid at a time, each with a random key: the smallest keys win."""
-        if self.space.cardinality > _MOST_LISTED:
-            raise UserError(
-                f"hardly any of the {self.space.cardinality:,} grid points is feasible and new",
-                "narrow the parameters or loosen the constraints",
-            )
         best = np.empty((0, len(self.space.parameters)), dtype=np.int64)
         keys = np.empty(0)
         for chunk in self.space.chunks():

@@ -1,0 +1,122 @@
+"""Regression models behind ``surrogate``, each made to say how sure it is."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.search.costs import Floats
+
+_SHORT = {
+    "gaussian_process": "sklearn.gaussian_process.GaussianProcessRegressor",
+    "random_forest": "sklearn.ensemble.RandomForestRegressor",
+}
+
+
+class Belief(Protocol):
+    """A fitted model."""
+
+    def __call__(self, x: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the cost at points ``(n, f)``, each ``(n,)``."""
+
+
+def make_regressor(name: str, options: Mapping[str, Any], columns: int, rng: np.random.Generator) -> Any:
+    """Make an unfitted scikit-learn regressor.
+
+    Parameters
+    ----------
+    name : str
+        ``gaussian_process``, ``random_forest``, or the dotted name of a class.
+    options : mapping
+        Arguments of the class.
+    columns : int
+        Features of a point, for the length scales of a Gaussian process.
+    rng : numpy.random.Generator
+        Seeds a regressor that has a ``random_state``.
+
+    Raises
+    ------
+    UserError
+        Unknown class or argument, or no regressor.
+    """
+    from sklearn.base import is_regressor  # noqa: PLC0415  slow import
+
+    module, _, attribute = _SHORT.get(name, name).rpartition(".")
+    try:
+        cls = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(
+            f"regressor '{name}' cannot be found: {error}",
+            f"choose from {', '.join(_SHORT)}, or give a dotted name such as sklearn.ensemble.ExtraTreesRegressor",
+        ) from error
+    if not inspect.isclass(cls):
+        raise UserError(f"'{name}' is no class", "name a regressor of scikit-learn")
+    arguments: dict[str, Any] = dict(options)
+    if name == "gaussian_process" and "kernel" not in arguments:
+        arguments = {"kernel": _kernel(columns), "normalize_y": True, "n_restarts_optimizer": 1, **arguments}
+    try:
+        regressor: Any = cls(**arguments)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"regressor '{name}': {error}", "mend regressor_options") from error
+    if not is_regressor(regressor):
+        raise UserError(f"'{name}' is no regressor", "name one such as sklearn.ensemble.ExtraTreesRegressor")
+    if "random_state" in regressor.get_params() and "random_state" not in arguments:
+        regressor.set_params(random_state=int(rng.integers(2**31)))
+    return regressor
+
+
+def _kernel(columns: int) -> Any:
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel  # noqa: PLC0415  slow import
+
+    shape = Matern(np.full(columns, 0.5), length_scale_bounds=(0.05, 20.0), nu=2.5)
+    return ConstantKernel(1.0, (0.05, 20.0)) * shape + WhiteKernel(0.01, (1e-4, 1.0))
+
+
+def believe(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Generator) -> Belief:
+    """Fit a regressor and give its belief.
+
+    One that predicts a standard deviation is taken at its word, a forest by the disagreement of its trees, and any
+    other by that of ``copies`` fits to bootstrap samples.
+
+    Raises
+    ------
+    UserError
+        If the regressor cannot be fitted to these data.
+    """
+    try:
+        return _believe(regressor, x, y, copies, rng)
+    except (ValueError, TypeError) as error:
+        what = f"regressor {type(regressor).__name__} cannot learn: {error}"
+        raise UserError(what, "use another regressor or other regressor_options") from error
+
+
+def _believe(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Generator) -> Belief:
+    from sklearn.base import clone  # noqa: PLC0415  slow import
+    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor  # noqa: PLC0415
+
+    if "return_std" in inspect.signature(regressor.predict).parameters:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # kernels at their bounds say so at every fit
+            fitted = regressor.fit(x, y)
+        return lambda points: _pair(fitted.predict(points, return_std=True))
+    if isinstance(regressor, RandomForestRegressor | ExtraTreesRegressor):
+        members = regressor.fit(x, y).estimators_
+    else:
+        samples = [rng.integers(len(x), size=len(x)) for _ in range(copies)]
+        members = [clone(regressor).fit(x[rows], y[rows]) for rows in samples]
+    return lambda points: _disagreement([np.asarray(member.predict(points), dtype=np.float64) for member in members])
+
+
+def _pair(prediction: Any) -> tuple[Floats, Floats]:
+    mean, sd = prediction
+    return np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
+
+
+def _disagreement(predictions: list[Floats]) -> tuple[Floats, Floats]:
+    return np.mean(predictions, axis=0), np.std(predictions, axis=0)

@@ -1,0 +1,144 @@
+"""Surrogate search: a regressor learns the cost, an acquisition function picks what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from stripewise.search.axes import features
+from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.costs import Costs, Floats
+from stripewise.search.improvement import Acquisition, acquire, expected_improvement
+from stripewise.search.initial import Plan, complete
+from stripewise.search.neighbours import neighbours
+from stripewise.search.options import Keywords
+from stripewise.search.regressors import believe, make_regressor
+from stripewise.search.unseen import Seen
+from stripewise.spec.space import Levels, Space
+from stripewise.spec.trial import History
+
+
+class SurrogateOptions(SamplerOptions):
+    """Options of ``surrogate``."""
+
+    regressor: str = Field(
+        default="gaussian_process",
+        description="gaussian_process, random_forest, or the dotted name of a scikit-learn regressor",
+    )
+    regressor_options: Keywords = Field(default_factory=dict, description="arguments of the regressor")
+    acquisition: Acquisition = Field(
+        default="ei", description="expected improvement, probability of improvement, or lower confidence bound"
+    )
+    margin: float = Field(default=0.01, ge=0, le=10, description="ei, pi: a smaller gain counts for nothing (0.01: 1%)")
+    width: float = Field(default=2.0, ge=0, le=100, description="lcb: standard deviations below the mean")
+    initial: int = Field(default=8, ge=1, le=10_000, description="points tried before the regressor is asked")
+    plan: Plan = Field(default="latin_hypercube", description="how the first points are spread")
+    candidates: int = Field(default=2048, ge=1, le=1_000_000, description="most configurations scored at a time")
+    copies: int = Field(default=16, ge=2, le=1000, description="bootstrap fits where a regressor gives no deviation")
+    observations: int = Field(default=512, ge=2, le=1_000_000, description="most trials that the regressor learns from")
+
+    @model_validator(mode="after")
+    def _exists(self) -> SurrogateOptions:
+        # Checked before the first run, not when the first points are through.
+        make_regressor(self.regressor, self.regressor_options, columns=1, rng=np.random.default_rng(0))
+        return self
+
+
+class SurrogateSampler(Sampler):
+    """Learns with any regressor.
+
+    A failed trial counts as the worst cost seen, a pruned one as its bound, and one still running as a middling cost,
+    so that runners side by side look at different places.
+    """
+
+    name: ClassVar[str] = "surrogate"
+    Options: ClassVar[type[SamplerOptions]] = SurrogateOptions
+    options: SurrogateOptions
+
+    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
+        """See :meth:`stripewise.search.base.Sampler.ask`."""
+        seen, levels, cost = self._read(space, history)
+        suggestions: list[Suggestion] = []
+        while len(suggestions) < n:
+            if len(seen) < self.options.initial:
+                point = complete(self.options.plan, space, seen, rng, size=self.options.initial, n=1)
+            elif len(cost) == 0:
+                point = seen.draw(rng, 1)
+            else:
+                point = self._pick(space, seen, levels, cost, rng)
+            if len(point) == 0:
+                break
+            seen.add(point)
+            if len(cost):
+                levels, cost = np.concatenate([levels, point]), np.append(cost, np.median(cost))
+            suggestions += suggest(space, point)
+        return suggestions
+
+    def expected_improvement(self, space: Space, history: History) -> float | None:
+        """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None until the first points are through."""
+        seen, levels, cost = self._read(space, history)
+        if len(seen) < self.options.initial or len(cost) == 0:
+            return None
+        rng = np.random.default_rng(len(history.trials))
+        candidates = self._candidates(space, seen, levels, cost, rng)
+        if len(candidates) == 0:
+            return 0.0
+        predict, best = self._learn(space, levels, cost, rng)
+        return float(np.max(expected_improvement(*predict(candidates), best)))
+
+    def expected_cost(self, space: Space, levels: Levels) -> Floats:
+        """What the prior expects, shape ``(n,)``; 0 without one."""
+        return np.zeros(len(levels)) if self.prior is None else -self.prior(space, levels)
+
+    @staticmethod
+    def _read(space: Space, history: History) -> tuple[Seen, Levels, Floats]:
+        """What was asked for, and its costs without gaps; no costs if none is known."""
+        levels = space.levels([trial.configuration for trial in history.trials])
+        costs = Costs.of(history)
+        known = costs.known
+        if np.all(np.isnan(known)):
+            return Seen(space, levels), levels, np.empty(0)
+        worst, middling = np.nanmax(known), np.nanmedian(known)
+        return Seen(space, levels), levels, np.where(costs.failed, worst, np.where(costs.open, middling, known))
+
+    def _pick(self, space: Space, seen: Seen, levels: Levels, cost: Floats, rng: np.random.Generator) -> Levels:
+        candidates = self._candidates(space, seen, levels, cost, rng)
+        if len(candidates) <= 1:
+            return candidates
+        predict, best = self._learn(space, levels, cost, rng)
+        options = self.options
+        score = acquire(options.acquisition, *predict(candidates), best, margin=options.margin, width=options.width)
+        # A forest scores many configurations alike: among equals none is preferred.
+        return candidates[[rng.choice(np.flatnonzero(score >= score.max()))]]
+
+    def _learn(
+        self, space: Space, levels: Levels, cost: Floats, rng: np.random.Generator
+    ) -> tuple[Callable[[Levels], tuple[Floats, Floats]], float]:
+        """Fit the regressor; give what predicts mean and deviation of the cost, and the least mean of what was run."""
+        kept = np.arange(len(cost))
+        if len(cost) > self.options.observations:
+            half = self.options.observations // 2
+            kept = np.union1d(np.argsort(cost, kind="stable")[:half], kept[half - self.options.observations :])
+        levels, cost = levels[kept], cost[kept]
+        x = features(space, levels)
+        regressor = make_regressor(self.options.regressor, self.options.regressor_options, x.shape[1], rng)
+        belief = believe(regressor, x, cost - self.expected_cost(space, levels), self.options.copies, rng)
+
+        def predict(rows: Levels) -> tuple[Floats, Floats]:
+            mean, sd = belief(features(space, rows))
+            return mean + self.expected_cost(space, rows), sd
+
+        # The best by belief: a single lucky run would hide what can still be gained.
+        return predict, float(np.min(predict(levels)[0]))
+
+    def _candidates(self, space: Space, seen: Seen, levels: Levels, cost: Floats, rng: np.random.Generator) -> Levels:
+        """What to score: everything new where that is little, else a random sample and neighbours of the best."""
+        most = self.options.candidates
+        if space.cardinality <= 4 * most:
+            return rng.permutation(seen.new(space.enumerate()))[:most]
+        best = levels[int(np.argmin(cost))]
+        near = seen.new(neighbours(space, best, rng, max(1, most // 4)))
+        return seen.new(np.concatenate([near, seen.draw(rng, most - most // 4)]))[:most]
