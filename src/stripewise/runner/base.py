@@ -9,6 +9,9 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.space import Space
+from stripewise.spec.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,31 @@ class Preflight:
         ``carriage``, ``environment`` ... A runner gives those that mean something for it.
     warnings : tuple of str
         One line each, to be shown before the first run; nothing in them prevents the experiment.
+    summary : tuple of str
+        What was found, one line each, for people (which MPI, how settings are carried).
+    fingerprint : mapping
+        What must not change between the runs of one experiment (MPI library and version, program): on resuming, a
+        difference is refused, because runs that differ are never pooled.
+    environment : mapping
+        What the report states of the machine: ``mpi``, ``mpi_path``, ``io``, ``host``, ``kernel``, ``cpus``,
+        ``modules``.
+    io : str or None
+        The program's MPI-IO implementation, ``romio`` or ``ompio``, as far as it can be told without running it.
+    workload : Workload
+        What the command line says of it (ranks, nodes).
+    space, objective : Space or None, Objective or None
+        Given by runners that bring their own (a replayed table, a Python function).
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    summary: tuple[str, ...] = ()
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    io: str | None = None
+    workload: Workload = field(default_factory=Workload)
+    space: Space | None = None
+    objective: Objective | None = None
 
 
 class Runner(ABC):

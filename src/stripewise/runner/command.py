@@ -11,6 +11,7 @@ from stripewise.runner.launchers import LAUNCHERS, WRAPPERS, Grammar
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_FOLDER = ("wdir", "wd", "chdir")
 _PER_NODE_MAP = re.compile(r"ppr:(\d+):node")
 
 
@@ -50,6 +51,8 @@ class CommandLine:
         Variables that the command line itself sets for the program.
     mca : mapping
         Parameters of Open MPI that the command line sets.
+    folder : str
+        The working folder that the command line sets for the program, or empty.
     """
 
     segments: tuple[Segment, ...]
@@ -60,21 +63,26 @@ class CommandLine:
     per_node: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     mca: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
 
     @property
     def program(self) -> tuple[str, ...]:
         """The first program and its arguments."""
         return self.segments[0].program
 
-    def words(self, assignments: Mapping[str, str] | None = None) -> list[str]:
+    def words(self, assignments: Mapping[str, str] | None = None, unset: Sequence[str] = ()) -> list[str]:
         """Put the command line together again.
 
         Parameters
         ----------
         assignments : mapping, optional
             Variables set by ``env`` directly before each program, so that launcher and wrappers never see them.
+        unset : sequence of str
+            Variables taken away there.
         """
-        carrier = ["env", *(f"{name}={value}" for name, value in assignments.items())] if assignments else []
+        changes = [word for name in unset for word in ("-u", name)]
+        changes += [f"{name}={value}" for name, value in (assignments or {}).items()]
+        carrier = ["env", *changes] if changes else []
         words: list[str] = []
         for segment in self.segments:
             words += [":"] if words else []
@@ -94,6 +102,7 @@ class _Found:
     per_node: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     mca: dict[str, str] = field(default_factory=dict)
+    folder: str = ""
 
 
 def split(words: Sequence[str], executable: Callable[[str], bool] = lambda word: False) -> CommandLine:
@@ -145,6 +154,7 @@ def split(words: Sequence[str], executable: Callable[[str], bool] = lambda word:
         found.per_node,
         found.environment,
         found.mca,
+        found.folder,
     )
 
 
@@ -226,6 +236,8 @@ def _note(grammar: Grammar, name: str, values: list[str], found: _Found) -> None
     if not values:
         return
     number = int(values[0]) if values[0].isdigit() else None
+    if name in _FOLDER:
+        found.folder = values[0]
     if name in grammar.ranks:
         found.ranks = number
     elif name in grammar.nodes:

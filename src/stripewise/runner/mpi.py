@@ -172,8 +172,8 @@ def find_mpi(
         path = _of_mpi4py(program[0] if binary.kind is Kind.ELF else interpreter, environment, cwd)
         if path is not None:
             return describe(path, environment, "used by mpi4py", mca), ""
-    script = binary.path if binary.kind is Kind.SCRIPT else _script_of(program, interpreter, cwd)
-    if script is not None:
+    script = binary.path if binary.kind is Kind.SCRIPT else script_of(program, cwd)
+    if script is not None and not interpreter.startswith("python"):
         for word in _programs_in(script, environment, cwd):
             path, _ = find_library(word, is_mpi_library, environment)
             if path is not None:
@@ -203,11 +203,14 @@ def _of_mpi4py(python: str, environment: Mapping[str, str], cwd: Path) -> Path |
     return find_library(Path(module), is_mpi_library, environment)[0] if module else None
 
 
-def _script_of(program: Sequence[str], name: str, cwd: Path) -> Path | None:
-    """Give the script that a shell is asked to run."""
-    if name not in SHELLS:
+def script_of(program: Sequence[str], cwd: Path) -> Path | None:
+    """Give the script that a shell or Python is asked to run, if it is a file."""
+    name = PurePath(program[0]).name
+    if name not in SHELLS and not name.startswith("python"):
         return None
     for word in program[1:]:
+        if word in ("-c", "-m"):
+            return None
         if not word.startswith("-"):
             path = cwd / word
             return path if path.is_file() else None

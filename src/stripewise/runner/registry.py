@@ -12,7 +12,7 @@ from stripewise.spec.experiment import Experiment
 RUNNERS = ("local",)
 
 
-def make_runner(experiment: Experiment, folder: Path) -> Runner:
+def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto") -> Runner:
     """Make the runner that an experiment names; nothing is started or looked at yet.
 
     Parameters
@@ -20,6 +20,8 @@ def make_runner(experiment: Experiment, folder: Path) -> Runner:
     experiment : Experiment
     folder : Path
         Where scratch folders of runs are made.
+    runtime : str
+        The library to preload: ``auto`` to build or find it, ``none``, or its path.
 
     Raises
     ------
@@ -27,5 +29,5 @@ def make_runner(experiment: Experiment, folder: Path) -> Runner:
         If there is no such runner.
     """
     if experiment.runner == "local":
-        return LocalRunner(experiment, folder)
+        return LocalRunner(experiment, folder, runtime=runtime)
     raise UserError(f"unknown runner '{experiment.runner}'", f"choose from {', '.join(RUNNERS)}")

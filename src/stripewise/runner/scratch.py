@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StripewiseError
-from stripewise.runner.processes import Identity, boot_id, host_name
+from stripewise.runner.output import last_line, tail
+from stripewise.runner.processes import Identity, boot_id, end, host_name
 from stripewise.spec.launch import Launch
 
 _MAX_REPORT = 64 << 20
@@ -127,6 +128,47 @@ def earlier(base: Path, launch: Launch) -> list[dict[str, Any]]:
         if isinstance(data, dict):
             found.append(data)
     return found
+
+
+def reap(base: Path, launch: Launch) -> None:
+    """Make sure that no process of a planned run is left on this host.
+
+    Raises
+    ------
+    StripewiseError
+        If it was started on another host, or its processes cannot be ended.
+    """
+    session = None
+    for data in earlier(base, launch):
+        host = data.get("host")
+        if host != host_name():
+            raise StripewiseError(
+                f"run {launch.number} was started on host {host}, out of reach of {host_name()}",
+                f"resume on {host}, or make sure that the run is over there and delete its folder under {base}",
+            )
+        if "pid" in data:
+            try:
+                identity = Identity.read(data)
+            except ValueError:
+                continue
+            # Only a live leader proves that its number still names this session.
+            session = identity.pid if identity.alive else session
+    left = end(run_id(base, launch), session)
+    if left:
+        numbers = ", ".join(str(line.pid) for line in left)
+        raise StripewiseError(
+            f"run {launch.number}: its process(es) {numbers} of an earlier attempt cannot be ended",
+            "end them by hand, then resume",
+        )
+
+
+def said(*outputs: Path) -> str:
+    """Give the last line that says something in the first of some outputs that has one, after a colon."""
+    for path in outputs:
+        line = last_line(tail(path))
+        if line:
+            return f": {line}"
+    return ""
 
 
 def write_atomically(path: Path, text: str) -> None:

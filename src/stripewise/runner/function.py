@@ -1,0 +1,62 @@
+"""Runner for a Python function: each run is a call in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from stripewise.runner.base import Preflight, Runner
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.space import Space
+from stripewise.spec.trial import State
+
+
+class FunctionRunner(Runner):
+    """Calls a function with each configuration.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a configuration, gives the objective's value. An exception is a failed run.
+    space : Space
+    objective : Objective
+    """
+
+    name = "function"
+
+    def __init__(self, function: Callable[[Configuration], float], space: Space, objective: Objective) -> None:
+        self._function = function
+        self._space = space
+        self._objective = objective
+        self._ended: list[Outcome] = []
+
+    def prepare(self) -> Preflight:
+        """Give the space and objective that came with the function."""
+        return Preflight(space=self._space, objective=self._objective)
+
+    def start(self, launch: Launch) -> None:
+        """Call the function."""
+        started = time.time()
+        begin = time.perf_counter()
+        state, reason, metrics = State.FINISHED, "", {}
+        try:
+            metrics[self._objective.name] = float(self._function(launch.configuration))
+        except Exception as error:  # whatever the user's function raises is this run's failure, not the search's
+            state, reason = State.FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
+        elapsed = time.perf_counter() - begin
+        facts: dict[str, Any] = {"nodes": 1}
+        self._ended.append(Outcome(launch.number, state, elapsed, started, reason=reason, metrics=metrics, facts=facts))
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Give the calls that have returned."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def cancel(self, number: int) -> None:
+        """Nothing to end: a call has returned before it can be cancelled."""
+
+    def reap(self, launch: Launch) -> None:
+        """Nothing to end: calls die with their process."""

@@ -1,0 +1,148 @@
+"""From what happened to a run to its outcome: did it finish, and if not, why."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stripewise.runner.inject import Injection
+from stripewise.runner.output import last_line, tail
+from stripewise.runner.reasons import exit_reason
+from stripewise.runner.scratch import Scratch
+from stripewise.runner.setup import failed_line
+from stripewise.runner.supervise import Cause, Ended
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.trial import State
+
+REPORTED = ("io_time", "write_bandwidth", "read_bandwidth", "bandwidth")
+"""Objectives that only the runtime's report tells."""
+
+_FULL = 1 << 20
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of a run when it is over.
+
+    Attributes
+    ----------
+    launch, place, ended
+        The run, its folder and how its command ended.
+    report : mapping or None
+    missing : str
+        Why there is no report.
+    injection : Injection
+        How its settings travelled.
+    objective : str
+    after : str
+        What an after hook failed of.
+    notes : tuple of str
+    facts : mapping
+        More to keep with the run.
+    """
+
+    launch: Launch
+    place: Scratch
+    ended: Ended
+    report: Mapping[str, Any] | None
+    missing: str
+    injection: Injection
+    objective: str
+    after: str = ""
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def judge(evidence: Evidence) -> Outcome:
+    """Decide on the outcome of a run."""
+    ended = evidence.ended
+    state, reason = _verdict(evidence)
+    facts = dict(evidence.facts)
+    if isinstance(evidence.report, Mapping):
+        nodes = evidence.report.get("job", {}).get("nodes")
+        facts |= {"nodes": nodes} if isinstance(nodes, int) and nodes > 0 else {}
+    facts.setdefault("nodes", 1)
+    if evidence.notes:
+        facts["notes"] = list(evidence.notes)
+    if evidence.report is None and "STRIPEWISE_REPORT" in evidence.injection.environment:
+        facts["no_report"] = evidence.missing
+    if evidence.injection.carried:
+        facts["carried"] = [entry.as_json() for entry in evidence.injection.carried]
+    return Outcome(
+        number=evidence.launch.number,
+        state=state,
+        elapsed=ended.elapsed,
+        started=ended.started,
+        reason=reason,
+        exit_code=ended.exit_code,
+        report=evidence.report,
+        folder=evidence.place.path,
+        facts=facts,
+    )
+
+
+def _verdict(evidence: Evidence) -> tuple[State, str]:
+    ended, launch, place = evidence.ended, evidence.launch, evidence.place
+    if ended.cause is Cause.BOUND:
+        return State.PRUNED, f"stopped after {launch.bound:g} s: it could not become interesting any more"
+    if ended.cause is Cause.TIMEOUT:
+        return State.FAILED, f"still running at its time limit of {launch.timeout:g} s, and ended"
+    if ended.cause is Cause.NOT_STARTED:
+        return State.FAILED, f"cannot start the command: {ended.error}"
+    if ended.cause is Cause.SETUP:
+        return State.FAILED, _setup_reason(evidence)
+    if ended.exit_code:
+        return State.FAILED, exit_reason(ended.exit_code, place.stdout, place.stderr) + _full(place.path)
+    if evidence.after:
+        return State.FAILED, evidence.after
+    return _of_report(evidence)
+
+
+def _setup_reason(evidence: Evidence) -> str:
+    errors = tail(evidence.place.stderr)
+    number = failed_line(errors)
+    said = last_line("\n".join(line for line in errors.splitlines() if not failed_line(line)))
+    said = f": {said}" if said else ""
+    code = evidence.ended.exit_code
+    if number:
+        return f"setup line {number} ended with exit code {code}{said}"
+    if code is not None and code < 0 and -code in (signal.SIGTERM, signal.SIGKILL):
+        return f"the setup lines did not end in time{said}"
+    return f"the setup lines left the shell with exit code {code}{said}"
+
+
+def _of_report(evidence: Evidence) -> tuple[State, str]:
+    """A run that ended well can still have failed to do what was asked of it."""
+    expected = "STRIPEWISE_REPORT" in evidence.injection.environment
+    if not expected:
+        return State.FINISHED, ""
+    if evidence.report is None:
+        by_runtime = [entry.setting.key for entry in evidence.injection.carried if entry.carrier == "runtime"]
+        if evidence.objective in REPORTED:
+            why = f"objective {evidence.objective} needs one"
+        elif by_runtime:
+            why = f"nothing shows that {by_runtime[0]} was applied"
+        else:
+            return State.FINISHED, ""
+        hint = "does the program call MPI_Init and MPI_Finalize?" if evidence.missing.endswith("none") else ""
+        return State.FAILED, f"no report: {evidence.missing}, and {why}{f'; {hint}' if hint else ''}"
+    error = evidence.report.get("runtime", {}).get("plan_error")
+    if error:
+        return State.FAILED, f"the runtime could not read the plan: {error}"
+    return State.FINISHED, ""
+
+
+def _full(folder: Path) -> str:
+    """Say that a file system is full, where it is: programs seldom do."""
+    for path in (folder, Path.cwd()):
+        try:
+            state = os.statvfs(path)
+        except OSError:
+            continue
+        if state.f_bavail * state.f_frsize < _FULL:
+            return f" (the file system of {path} is full)"
+    return ""
