@@ -5,150 +5,81 @@
  */
 #include "kernel.h"
 
-#include <errno.h>
-#include <fnmatch.h>
+#include "plan.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct setting {
-    char *key, *value;
-};
-
-struct settings {
-    struct setting *list;
-    size_t count;
-};
-
 struct sources {
-    struct settings plan, romio;
-    bool override;
-    char id[SETTING_MAX];
+    struct sw_plan plan;
+    struct hints romio;
+    char file[PATH_MAX + TEXT_MAX]; /* absolute: what the plan's `file` lines are matched against */
 };
 
-static int settings_add(struct settings *settings, const char *key, const char *value) {
-    struct setting *list = realloc(settings->list, (settings->count + 1) * sizeof *list);
-    if (list == NULL)
-        return -1;
-    settings->list = list;
-    struct setting *added = &list[settings->count];
-    added->key = strdup(key);
-    added->value = strdup(value);
-    settings->count++;
-    return added->key != NULL && added->value != NULL ? 0 : -1;
+static void absolute_path(const char *file, char *absolute, size_t capacity) {
+    char folder[PATH_MAX] = "";
+    if (file[0] != '/' && getcwd(folder, sizeof folder) == NULL)
+        folder[0] = '\0';
+    snprintf(absolute, capacity, file[0] == '/' ? "%s%s" : "%s/%s", folder, file);
 }
 
-static void settings_free(struct settings *settings) {
-    for (size_t i = 0; i < settings->count; i++) {
-        free(settings->list[i].key);
-        free(settings->list[i].value);
+/* As the runtime does it: a plan that cannot be read is said once and left aside. */
+static void plan_load(const char *path, struct sw_plan *plan) {
+    char error[REASON_MAX];
+    char *text = NULL;
+    size_t size = 0;
+    if (!sw_plan_read(path, &text, &size, error, sizeof error) ||
+        !sw_plan_parse(text, size, plan, error, sizeof error))
+        fprintf(stderr, KERNEL_NAME ": plan %s %s; running without it\n", path, error);
+    free(text);
+}
+
+/* The layout's keys are "FILESYSTEM KEY": an effect names the key alone. */
+static bool setting_is(const struct sw_setting *setting, const char *key) {
+    const char *blank = setting->layer == SW_LAYOUT ? strchr(setting->key, ' ') : NULL;
+    return strcmp(blank != NULL ? blank + 1 : setting->key, key) == 0;
+}
+
+static const char *plan_find(const struct sources *sources, const char *key) {
+    for (size_t i = sources->plan.count; i-- > 0;) {
+        const struct sw_setting *setting = &sources->plan.settings[i];
+        if (setting_is(setting, key) && sw_setting_matches(setting, sources->file))
+            return setting->value;
     }
-    free(settings->list);
-}
-
-static const char *settings_find(const struct settings *settings, const char *key) {
-    for (size_t i = settings->count; i-- > 0;)
-        if (strcmp(settings->list[i].key, key) == 0)
-            return settings->list[i].value;
     return NULL;
 }
 
-/* Cuts the first word off and leaves *rest at the next. */
-static char *next_word(char **rest) {
-    char *word = *rest + strspn(*rest, " \t");
-    char *end = word + strcspn(word, " \t");
-    *rest = end + strspn(end, " \t");
-    *end = '\0';
-    return word;
+static const char *hints_find(const struct hints *hints, const char *key) {
+    for (int i = hints->count; i-- > 0;)
+        if (strcmp(hints->list[i].key, key) == 0)
+            return hints->list[i].value;
+    return NULL;
 }
 
-static bool file_matches(const char *pattern, const char *file) {
-    char absolute[PATH_MAX + TEXT_MAX];
-    char folder[PATH_MAX] = "";
-    const char *slash = strrchr(file, '/');
-    if (file[0] != '/' && getcwd(folder, sizeof folder) == NULL)
-        folder[0] = '\0';
-    snprintf(absolute, sizeof absolute, file[0] == '/' ? "%s%s" : "%s/%s", folder, file);
-    return fnmatch(pattern, absolute, 0) == 0 || fnmatch(pattern, slash != NULL ? slash + 1 : file, 0) == 0;
-}
-
-static int plan_line(struct sources *sources, char *line, const char *file, bool *matches) {
-    if (line[0] == '#' || line[strspn(line, " \t")] == '\0')
-        return 0;
-    char *rest = line;
-    const char *verb = next_word(&rest);
-    if (strcmp(verb, "id") == 0)
-        snprintf(sources->id, sizeof sources->id, "%s", rest);
-    else if (strcmp(verb, "override") == 0)
-        sources->override = strcmp(rest, "yes") == 0;
-    else if (strcmp(verb, "file") == 0)
-        *matches = file_matches(rest, file);
-    else {
-        if (strcmp(verb, "layout") == 0)
-            next_word(&rest); /* the file system */
-        const char *key = next_word(&rest);
-        if (*matches)
-            return settings_add(&sources->plan, key, rest);
-    }
-    return 0;
-}
-
-static int plan_read(const char *path, const char *file, struct sources *sources) {
+/* ROMIO's own format; where ROMIO would skip a line or the whole file, so does this. */
+static void romio_load(const char *path, struct hints *hints) {
     FILE *stream = fopen(path, "r");
-    if (stream == NULL) {
-        fprintf(stderr, KERNEL_NAME ": plan %s: %s; the dummy runs without it\n", path, strerror(errno));
-        return 0;
-    }
-    char *line = NULL;
-    size_t capacity = 0;
-    bool first = true, matches = true;
-    int failed = 0;
-    while (failed == 0 && getline(&line, &capacity, stream) > 0) {
-        line[strcspn(line, "\r\n")] = '\0';
-        if (first && strcmp(line, "stripewise-plan 1") != 0) {
-            fprintf(stderr, KERNEL_NAME ": plan %s line 1: not a plan; the dummy runs without it\n", path);
-            break;
-        }
-        if (!first)
-            failed = plan_line(sources, line, file, &matches);
-        first = false;
-    }
-    free(line);
-    fclose(stream);
-    return failed;
-}
-
-/* ROMIO's own format; where ROMIO would skip a line or the file, so does this. */
-static int romio_read(const char *path, struct settings *settings) {
-    FILE *stream = fopen(path, "r");
+    char line[HINT_KEY_MAX + HINT_VALUE_MAX];
     if (stream == NULL)
-        return 0;
-    char *line = NULL;
-    size_t capacity = 0;
-    int failed = 0;
-    while (failed == 0 && getline(&line, &capacity, stream) > 0) {
-        line[strcspn(line, "\r\n")] = '\0';
-        char *rest = line;
-        const char *key = next_word(&rest), *value = next_word(&rest);
-        if (key[0] != '\0' && key[0] != '#' && value[0] != '\0' && rest[0] == '\0')
-            failed = settings_add(settings, key, value);
+        return;
+    while (hints->count < HINTS_MAX && fgets(line, sizeof line, stream) != NULL) {
+        struct hint *hint = &hints->list[hints->count];
+        char more[2];
+        if (line[0] != '#' && sscanf(line, "%255s %1023s %1s", hint->key, hint->value, more) == 2)
+            hints->count++;
     }
-    free(line);
     fclose(stream);
-    return failed;
 }
 
 static const char *in_force(const struct options *options, const struct sources *sources, const char *key) {
-    const char *planned = settings_find(&sources->plan, key);
-    if (planned != NULL && sources->override)
+    const char *planned = plan_find(sources, key), *own = hints_find(&options->hints, key);
+    if (planned != NULL && (sources->plan.override || own == NULL))
         return planned;
-    for (int i = 0; i < options->hints.count; i++)
-        if (strcmp(options->hints.list[i].key, key) == 0)
-            return options->hints.list[i].value;
-    if (planned != NULL)
-        return planned;
-    const char *found = settings_find(&sources->romio, key);
+    if (own != NULL)
+        return own;
+    const char *found = hints_find(&sources->romio, key);
     if (found != NULL)
         return found;
     char variable[SETTING_MAX + 16];
@@ -167,15 +98,27 @@ static bool any_in_force(const struct options *options, const struct sources *so
     return false;
 }
 
-static uint64_t hash_bytes(uint64_t key, const void *bytes, size_t length) {
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < length; i++)
-        key = mix64(key ^ byte[i]) + UINT64_C(0x9e3779b97f4a7c15);
-    return key;
+static uint64_t hash_number(uint64_t key, uint64_t number) {
+    return mix64(key ^ mix64(number + UINT64_C(0x9e3779b97f4a7c15)));
+}
+
+static uint64_t hash_real(uint64_t key, double real) {
+    uint64_t bits;
+    memcpy(&bits, &real, sizeof bits);
+    return hash_number(key, bits);
 }
 
 static uint64_t hash_text(uint64_t key, const char *text) {
-    return hash_bytes(key, text, strlen(text) + 1);
+    do
+        key = hash_number(key, (unsigned char)*text);
+    while (*text++ != '\0');
+    return key;
+}
+
+static uint64_t hash_hints(uint64_t key, const struct hints *hints) {
+    for (int i = 0; i < hints->count; i++)
+        key = hash_text(hash_text(key, hints->list[i].key), hints->list[i].value);
+    return key;
 }
 
 static int hash_source(const struct options *options, const struct sources *sources, uint64_t *key,
@@ -189,10 +132,10 @@ static int hash_source(const struct options *options, const struct sources *sour
         if (value == NULL)
             return refuse(reason, "--dummy-seed-from: the environment has no variable '%s'", source + 4);
     } else if (strcmp(source, "plan-id") == 0) {
-        value = sources->id;
+        value = sources->plan.id;
     } else if (strcmp(source, "plan-run") == 0) {
-        const char *dot = strrchr(sources->id, '.');
-        value = dot != NULL ? dot + 1 : sources->id;
+        const char *dot = strrchr(sources->plan.id, '.');
+        value = dot != NULL ? dot + 1 : sources->plan.id;
     } else {
         return refuse(reason, "--dummy-seed-from: '%s' is not env:NAME, plan-id or plan-run", source);
     }
@@ -209,42 +152,40 @@ static uint64_t hash_options(const struct options *options, const struct sources
                                options->shift,   options->write,    options->read};
     const double reals[] = {dummy->bandwidth, dummy->latency, dummy->noise, dummy->rank_noise,
                             dummy->fail_probability};
-    uint64_t key = hash_bytes(mix64(options->seed), numbers, sizeof numbers);
-    key = hash_bytes(key, reals, sizeof reals);
-    for (int i = 0; i < options->hints.count; i++)
-        key = hash_text(hash_text(key, options->hints.list[i].key), options->hints.list[i].value);
+    uint64_t key = mix64(options->seed);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        key = hash_number(key, (uint64_t)numbers[i]);
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        key = hash_real(key, reals[i]);
     for (size_t i = 0; i < sources->plan.count; i++)
-        key = hash_text(hash_text(key, sources->plan.list[i].key), sources->plan.list[i].value);
-    for (size_t i = 0; i < sources->romio.count; i++)
-        key = hash_text(hash_text(key, sources->romio.list[i].key), sources->romio.list[i].value);
-    return key;
+        key = hash_text(hash_text(key, sources->plan.settings[i].key), sources->plan.settings[i].value);
+    return hash_hints(hash_hints(key, &options->hints), &sources->romio);
 }
 
 int dummy_resolve(struct options *options, char *reason) {
     struct dummy_options *dummy = &options->dummy;
-    struct sources sources = {.override = false};
-    const char *mode = getenv("STRIPEWISE_MODE"), *plan = getenv("STRIPEWISE_PLAN"),
-               *romio = getenv("ROMIO_HINTS");
-    int failed = 0;
+    struct sources *sources = calloc(1, sizeof *sources);
+    if (sources == NULL)
+        return refuse(reason, "out of memory for the settings the dummy responds to");
+    const char *mode = getenv("STRIPEWISE_MODE"), *plan = getenv("STRIPEWISE_PLAN");
+    const char *romio = getenv("ROMIO_HINTS");
+    absolute_path(options->file, sources->file, sizeof sources->file);
     if (plan != NULL && plan[0] != '\0' && (mode == NULL || strcmp(mode, "apply") == 0))
-        failed = plan_read(plan, options->file, &sources);
-    if (failed == 0 && romio != NULL)
-        failed = romio_read(romio, &sources.romio);
-    if (failed != 0)
-        failed = refuse(reason, "out of memory for the settings the dummy responds to");
+        plan_load(plan, &sources->plan);
+    if (romio != NULL)
+        romio_load(romio, &sources->romio);
     dummy->factor = 1;
     for (int i = 0; i < dummy->effects.count; i++) {
         const struct effect *effect = &dummy->effects.list[i];
-        const char *value = in_force(options, &sources, effect->key);
+        const char *value = in_force(options, sources, effect->key);
         if (value != NULL && strcmp(value, effect->value) == 0)
             dummy->factor *= effect->factor;
     }
-    dummy->fails = any_in_force(options, &sources, &dummy->fail_if);
-    dummy->hangs = dummy->hang || any_in_force(options, &sources, &dummy->hang_if);
-    dummy->key = hash_options(options, &sources);
-    if (failed == 0)
-        failed = hash_source(options, &sources, &dummy->key, reason);
-    settings_free(&sources.plan);
-    settings_free(&sources.romio);
+    dummy->fails = any_in_force(options, sources, &dummy->fail_if);
+    dummy->hangs = dummy->hang || any_in_force(options, sources, &dummy->hang_if);
+    dummy->key = hash_options(options, sources);
+    const int failed = hash_source(options, sources, &dummy->key, reason);
+    sw_plan_free(&sources->plan);
+    free(sources);
     return failed;
 }

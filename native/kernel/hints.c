@@ -18,40 +18,45 @@ static int add_hint(struct hints *hints, const char *key, const char *value, cha
     if (hints->count == HINTS_MAX)
         return refuse(wrong, "more than %d hints", HINTS_MAX);
     struct hint *hint = &hints->list[hints->count++];
-    strcpy(hint->key, key);
-    strcpy(hint->value, value);
+    snprintf(hint->key, sizeof hint->key, "%s", key);
+    snprintf(hint->value, sizeof hint->value, "%s", value);
     return 0;
+}
+
+static char *skip_space(char *text) {
+    // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): fgets ended the line with a NUL
+    while (*text != '\0' && strchr(SPACE, *text) != NULL)
+        text++;
+    return text;
 }
 
 static int parse_line(struct hints *hints, char *line, char *wrong) {
     static const char ior[] = "IOR_HINT__MPI__";
     static const char ior_other[] = "IOR_HINT__";
     static const char setenv_word[] = "setenv ";
-    line += strspn(line, SPACE);
+    line = skip_space(line);
     if (*line == '\0' || *line == '#')
         return 0;
     for (const char *c = line; *c != '\0'; c++)
         if (((unsigned char)*c < ' ' && strchr(SPACE, *c) == NULL) || *c == 0x7f)
             return refuse(wrong, "a control character");
     if (strncmp(line, setenv_word, sizeof setenv_word - 1) == 0) {
-        line += sizeof setenv_word - 1;
-        line += strspn(line, SPACE);
+        line = skip_space(line + sizeof setenv_word - 1);
     }
     if (strncmp(line, ior, sizeof ior - 1) == 0)
         line += sizeof ior - 1;
     else if (strncmp(line, ior_other, sizeof ior_other - 1) == 0)
         return refuse(wrong, "only MPI hints are known (IOR_HINT__MPI__key)");
     size_t key_length = strcspn(line, SPACE "=");
-    char *value = line + key_length;
-    value += strspn(value, SPACE);
+    char *value = skip_space(line + key_length);
     if (*value == '=')
-        value++;
-    value += strspn(value, SPACE);
+        value = skip_space(value + 1);
     size_t value_length = strcspn(value, SPACE);
     if (key_length == 0 || value_length == 0)
         return refuse(wrong, "expected `key value`, `key = value` or a # comment");
-    if (value[value_length + strspn(value + value_length, SPACE)] != '\0')
+    if (*skip_space(value + value_length) != '\0')
         return refuse(wrong, "a third word; expected `key value`");
+    // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): strcspn stops at the line's NUL
     line[key_length] = '\0';
     value[value_length] = '\0';
     return add_hint(hints, line, value, wrong);

@@ -73,7 +73,7 @@ static void put_command(FILE *out, char **argv) {
             put_characters(out, part);
             c += length;
             if (*c == '\'') {
-                put_characters(out, "'\\''");
+                fputs("'\\\\''", out);
                 c++;
             }
         }

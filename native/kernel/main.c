@@ -64,7 +64,7 @@ static int run(int argc, char **argv, struct options *options) {
         measurements = calloc((size_t)benchmark_operations(options), sizeof *measurements);
         if (measurements == NULL) {
             say("no memory for the results of so many --repetitions", EXIT_FAILED);
-            MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
+            return MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
         }
         const bool table = job.rank == 0 && json.stream != stdout;
         if (table)
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     struct options *options = calloc(1, sizeof *options);
     if (options == NULL)
-        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
+        return MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
     const int code = run(argc, argv, options);
     free(options);
     MPI_Finalize();

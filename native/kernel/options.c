@@ -71,6 +71,8 @@ static int store_effect(struct effects *effects, const struct option_row *row, c
 
 static int store(struct options *options, const struct option_row *row, const char *value, char *reason) {
     void *field = (char *)options + row->offset;
+    if (value == NULL)
+        value = ""; /* of a flag */
     const char *wrong = NULL;
     switch (row->kind) {
     case KIND_FLAG:
@@ -157,7 +159,7 @@ static int parse_word(struct options *options, char **argv, int *index, char *re
 
 int options_parse(int argc, char **argv, struct options *options, char *reason) {
     memset(options, 0, sizeof *options);
-    strcpy(options->api, "mpiio");
+    snprintf(options->api, sizeof options->api, "mpiio");
     options->repetitions = 1;
     options->memory = (int64_t)64 << 20;
     options->dummy.bandwidth = 1000;

@@ -168,6 +168,7 @@ int options_resolve(const struct job *job, struct options *options, char *reason
     if (strcmp(options->api, "dummy") != 0)
         return 0;
     if (options->file[0] == '\0')
-        strcpy(options->file, "dummy"); /* for messages, and for the `file` lines of a plan */
+        snprintf(options->file, sizeof options->file,
+                 "dummy"); /* for messages, and for the `file` lines of a plan */
     return dummy_resolve(options, reason);
 }

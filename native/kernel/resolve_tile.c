@@ -67,7 +67,7 @@ static int array_edge(char axis, int64_t tiles, int64_t size, int64_t overlap, i
 int resolve_tile(const struct job *job, struct options *options, char *reason) {
     struct geometry *geometry = &options->geometry;
     struct tile *tile = &geometry->tile;
-    int64_t width, height;
+    int64_t width = 0, height = 0;
     if (tile->element == 0)
         tile->element = DEFAULT_ELEMENT;
     if (tile->element > INT_MAX)
@@ -77,7 +77,7 @@ int resolve_tile(const struct job *job, struct options *options, char *reason) {
         array_edge('y', tile->tiles_y, tile->size_y, tile->overlap_y, &height, reason) != 0)
         return -1;
     if (__builtin_mul_overflow(tile->size_x * tile->size_y, tile->element, &geometry->block) ||
-        __builtin_mul_overflow(width * height, tile->element, &geometry->file_bytes))
+        __builtin_mul_overflow(width * height, tile->element, &geometry->file_bytes) || geometry->block <= 0)
         return refuse(reason, "--element: the array exceeds the largest file offset; make it smaller");
     if (options->size > 0)
         geometry->segments = options->size / job->ranks / geometry->block;
