@@ -1,0 +1,1 @@
+"""Loops that judge methods: samplers raced on measured tables, models validated."""

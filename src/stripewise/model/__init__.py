@@ -1,0 +1,1 @@
+"""What measurements teach: tables, their true values, and models that predict performance."""

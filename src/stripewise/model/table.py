@@ -1,0 +1,292 @@
+"""Measured tables: the one exchange format for measurements, ``NAME.csv`` with ``NAME.toml`` beside it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stripewise.errors import UserError
+from stripewise.spec.configuration import Value
+from stripewise.spec.expression import Expression
+from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Kind, Parameter, Scale
+from stripewise.spec.space import Levels
+from stripewise.spec.stack import explain_validation
+
+_REPEAT = "repeat"
+
+
+class ObjectiveColumn(BaseModel):
+    """The ``[objective]`` table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    column: str = "objective"
+    direction: Literal["minimize", "maximize"]
+    unit: str = ""
+
+
+class Column(BaseModel):
+    """A ``[[parameter]]`` or ``[[context]]`` table.
+
+    ``active_if`` says when a parameter means anything; where it does not, rows fold together. It is optional, and
+    :mod:`stripewise.model.landscape` knows it for MPI-IO hints.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    kind: Literal["ordinal", "categorical"]
+    role: str = "other"
+    unit: str = ""
+    scale: Literal["linear", "log2"] = "linear"
+    values: list[bool | int | float | str] = Field(min_length=1)
+    default: bool | int | float | str | None = None
+    active_if: str | None = None
+
+    def parameter(self, default: Value) -> Parameter:
+        """Make a parameter of a space, with the default that is to act where none is declared."""
+        return Parameter(
+            name=self.name,
+            kind=Kind(self.kind),
+            values=tuple(self.values),
+            default=default if self.default is None else self.default,
+            unit=self.unit,
+            scale=Scale(self.scale),
+            role=self.role,
+            active_if=None if self.active_if is None else Expression.parse(self.active_if),
+        )
+
+
+class Schema(BaseModel):
+    """The whole ``NAME.toml``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    description: str = ""
+    source: str = ""
+    license: str = ""
+    complete: bool = False
+    objective: ObjectiveColumn
+    parameter: list[Column] = Field(min_length=1)
+    context: list[Column] = Field(default_factory=list)
+
+    @property
+    def columns(self) -> list[Column]:
+        """Contexts, then parameters."""
+        return [*self.context, *self.parameter]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Measurements of configurations, possibly of several workloads (contexts).
+
+    Attributes
+    ----------
+    schema : Schema
+    levels : ndarray of int, shape (n, p)
+        Index of each parameter's value, as measured (nothing is folded).
+    context_levels : ndarray of int, shape (n, c)
+        Index of each context's value.
+    repeats : ndarray of int, shape (n,)
+        Number of the repeat.
+    values : ndarray of float, shape (n,)
+        The objective, in its unit.
+    """
+
+    schema: Schema
+    levels: Levels
+    context_levels: Levels
+    repeats: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def name(self) -> str:
+        """The name in the TOML file."""
+        return self.schema.name
+
+    @property
+    def objective(self) -> Objective:
+        """The measured quantity and its direction."""
+        column = self.schema.objective
+        return Objective(column.column, column.direction, column.unit)
+
+    def contexts(self) -> list[dict[str, Value]]:
+        """List the workloads that occur, in order of first appearance; one empty mapping if there are no contexts."""
+        if not self.schema.context:
+            return [{}]
+        rows, first = np.unique(self.context_levels, axis=0, return_index=True)
+        return [self._context(row) for row in rows[np.argsort(first)]]
+
+    def _context(self, row: NDArray[np.int64]) -> dict[str, Value]:
+        return {c.name: c.values[int(level)] for c, level in zip(self.schema.context, row, strict=True)}
+
+    def of(self, context: Mapping[str, Value]) -> NDArray[np.bool_]:
+        """Say which rows belong to a context (or to all contexts with the values given), shape ``(n,)``."""
+        keep = np.ones(len(self), dtype=bool)
+        for index, column in enumerate(self.schema.context):
+            if column.name in context:
+                keep &= self.context_levels[:, index] == _level(column, context[column.name], "the context asked for")
+        return keep
+
+    def take(self, keep: NDArray[Any]) -> Table:
+        """Give the table of some rows (a mask, or indices)."""
+        return Table(self.schema, self.levels[keep], self.context_levels[keep], self.repeats[keep], self.values[keep])
+
+
+def _level(column: Column, value: Any, where: str) -> int:
+    for index, known in enumerate(column.values):
+        if isinstance(known, str) or isinstance(value, str):
+            if str(known) == str(value) or (isinstance(known, bool) and str(known).lower() == str(value).lower()):
+                return index
+        elif known == value:
+            return index
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is not None:
+        for index, known in enumerate(column.values):
+            if not isinstance(known, str) and float(known) == number:
+                return index
+    raise UserError(f"{where}: {column.name} = {value!r} is not among the column's values", "list it in the TOML file")
+
+
+def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = "table") -> Table:
+    """Build and check a table from rows by column name.
+
+    Parameters
+    ----------
+    schema : Schema
+    rows : sequence of mapping
+        One measurement each; ``repeat`` may be left out (0). Texts are accepted for numbers.
+    origin : str
+        For messages.
+
+    Raises
+    ------
+    UserError
+        Duplicate column names, a missing column, a value that the schema does not list, an objective that is no
+        finite number, or no rows.
+    """
+    columns = schema.columns
+    names = [column.name for column in columns]
+    for name in [*names, schema.objective.column, _REPEAT]:
+        if [*names, schema.objective.column, _REPEAT].count(name) > 1:
+            raise UserError(f"{origin}: two columns are called {name}", "rename one")
+    for column in columns:
+        column.parameter(column.values[0])  # the checks of a parameter: order, scale, duplicates, default
+    if not rows:
+        raise UserError(f"{origin} has no rows", "measure something first")
+    cache: list[dict[Any, int]] = [{} for _ in columns]
+    levels = np.empty((len(rows), len(columns)), dtype=np.int64)
+    repeats = np.empty(len(rows), dtype=np.int64)
+    values = np.empty(len(rows))
+    for number, row in enumerate(rows):
+        where = f"{origin}: row {number + 1}"
+        try:
+            for index, column in enumerate(columns):
+                value = row[column.name]
+                known = cache[index].get(value)
+                if known is None:
+                    known = cache[index][value] = _level(column, value, where)
+                levels[number, index] = known
+            values[number] = float(row[schema.objective.column])
+            repeats[number] = int(float(row.get(_REPEAT, 0)))
+        except KeyError as error:
+            raise UserError(f"{where} has no column {error}", "compare the TOML file with the CSV header") from error
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{where}: {error}") from error
+        if not np.isfinite(values[number]):
+            raise UserError(f"{where}: the objective is {values[number]}", "leave failed runs out")
+    count = len(schema.context)
+    return Table(schema, levels[:, count:], levels[:, :count], repeats, values)
+
+
+def _paths(path: str | Path) -> tuple[Path, Path]:
+    stem = Path(path)
+    if stem.suffix in (".csv", ".toml"):
+        stem = stem.with_suffix("")
+    return stem.with_name(stem.name + ".toml"), stem.with_name(stem.name + ".csv")
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    path : str or Path
+        Either of its two files, or their common stem.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    toml, data = _paths(path)
+    try:
+        schema = Schema.model_validate(tomllib.loads(toml.read_text("utf-8")))
+        with data.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{toml} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, str(toml)) from error
+    except OSError as error:
+        raise UserError(
+            f"cannot read {error.filename}: {error.strerror}", "a table is NAME.csv and NAME.toml"
+        ) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"table {data} cannot be read: {error}", "is it the right file?") from error
+    return make_table(schema, rows, str(data))
+
+
+def write_table(table: Table, path: str | Path) -> None:
+    """Write a table's two files; reading them gives an equal table.
+
+    Raises
+    ------
+    UserError
+        If they cannot be written.
+    """
+    toml, data = _paths(path)
+    columns = table.schema.columns
+    levels = np.concatenate([table.context_levels, table.levels], axis=1)
+    try:
+        toml.write_text(_toml(table.schema), "utf-8")
+        with data.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow([*(column.name for column in columns), _REPEAT, table.schema.objective.column])
+            for row, repeat, value in zip(levels, table.repeats, table.values, strict=True):
+                cells = [column.values[int(level)] for column, level in zip(columns, row, strict=True)]
+                writer.writerow([*cells, int(repeat), repr(float(value))])
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename}: {error.strerror}", "check the folder") from error
+
+
+def _toml(schema: Schema) -> str:
+    def lines(entry: BaseModel) -> list[str]:
+        return [f"{key} = {_literal(value)}" for key, value in entry.model_dump(exclude_none=True).items()]
+
+    head = {k: v for k, v in schema.model_dump().items() if k not in ("objective", "parameter", "context")}
+    text = [f"{key} = {_literal(value)}" for key, value in head.items()]
+    text += ["", "[objective]", *lines(schema.objective)]
+    for title, entries in (("parameter", schema.parameter), ("context", schema.context)):
+        for entry in entries:
+            text += ["", f"[[{title}]]", *lines(entry)]
+    return "\n".join(text) + "\n"
+
+
+def _literal(value: Any) -> str:
+    # JSON's texts, numbers, booleans and lists are TOML's as well, but for the escape of DEL, which JSON leaves bare.
+    return json.dumps(value).replace("\x7f", "\\u007f")
