@@ -7,9 +7,11 @@ from pathlib import Path
 from stripewise.errors import UserError
 from stripewise.runner.base import Runner
 from stripewise.runner.local import LocalRunner
+from stripewise.runner.replay import ReplayRunner
 from stripewise.spec.experiment import Experiment
 
-RUNNERS = ("local",)
+RUNNERS = ("local", "replay:TABLE")
+"""Names of runners, as ``--runner`` takes them."""
 
 
 def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto") -> Runner:
@@ -28,6 +30,11 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto") -> 
     UserError
         If there is no such runner.
     """
+    kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":
         return LocalRunner(experiment, folder, runtime=runtime)
+    if kind == "replay":
+        if not rest:
+            raise UserError("runner 'replay' names no table", "write --runner replay:PATH")
+        return ReplayRunner(rest, experiment.seed)
     raise UserError(f"unknown runner '{experiment.runner}'", f"choose from {', '.join(RUNNERS)}")
