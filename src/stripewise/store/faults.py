@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,15 @@ _POSTGRESQL: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ("XX", StoreError, "it is damaged", "ask the server's administrator; restore a copy"),
 )
 
+_SYSTEM: tuple[tuple[tuple[int, ...], str, str], ...] = (
+    ((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "its disk is full", f"make room, {_RESUME}"),
+    ((errno.EROFS,), "it is read-only", f"mount it for writing, {_CHOOSE}"),
+    ((errno.EACCES, errno.EPERM), "it may not be read or written", f"check who owns it and its permissions, {_CHOOSE}"),
+    ((errno.ENOTDIR, errno.EEXIST), "a file is where a folder should be", f"move it away, {_CHOOSE}"),
+    ((errno.EISDIR,), "a folder is where a file should be", f"move it away, {_CHOOSE}"),
+    ((errno.EIO, errno.ESTALE), "the disk refuses it", f"check the disk or its server, {_RESUME}"),
+)
+
 _UNREACHABLE = (
     ("password authentication failed", "28"),
     ("no password supplied", "28"),
@@ -72,9 +82,17 @@ def explained(where: str) -> Iterator[None]:
     except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
         raise explain(error, where) from error
     except OSError as error:
-        raise StoreError(
-            f"store {where} cannot be used: {error.strerror or error}", f"check the path, {_CHOOSE}"
-        ) from error
+        raise explain_system(error, where) from error
+
+
+def explain_system(error: OSError, where: str) -> StoreError:
+    """Say what an error of the operating system means for a store."""
+    said = error.strerror or str(error)
+    place = f" at {error.filename}" if error.filename and str(error.filename) not in where else ""
+    for numbers, what, mend in _SYSTEM:
+        if error.errno in numbers:
+            return StoreError(f"store {where}: {what}{place} ({said})", mend)
+    return StoreError(f"store {where} cannot be used{place}: {said}", f"check the path, {_CHOOSE}")
 
 
 def explain(error: BaseException, where: str) -> StripewiseError:

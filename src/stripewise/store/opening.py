@@ -9,6 +9,7 @@ from stripewise.errors import UserError
 from stripewise.store.base import MEMORY, Store
 from stripewise.store.engines import create_file, postgresql_engine, shown, sqlite_engine
 from stripewise.store.faults import explained
+from stripewise.store.journal import JournalStore, prepare_folder
 from stripewise.store.locality import Statfs, check_local, statfs_type
 from stripewise.store.sql import SqlStore
 from stripewise.store.upgrade import upgrade
@@ -48,6 +49,8 @@ def open_store(url: str | None = None, *, statfs: Statfs = statfs_type) -> Store
         return _open_memory()
     if url.startswith("sqlite:///"):
         return _open_sqlite(_path(url.removeprefix("sqlite:///"), url), statfs)
+    if url.startswith("journal:"):
+        return _open_journal(_path(url.removeprefix("journal:"), url))
     if url.startswith(("postgresql:", "postgresql+psycopg:", "postgres:")):
         return _open_postgresql(url)
     if "://" not in url and url.endswith(".db"):
@@ -76,6 +79,11 @@ def _open_sqlite(path: Path, statfs: Statfs) -> Store:
     with explained(url):
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)
+
+
+def _open_journal(folder: Path) -> Store:
+    prepare_folder(folder)
+    return JournalStore(folder)
 
 
 def _open_postgresql(text: str) -> Store:

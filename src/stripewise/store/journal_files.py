@@ -1,0 +1,279 @@
+"""Files that several hosts write without locks: made whole or not at all, or appended to by one writer.
+
+Only operations that are atomic on network file systems are used: exclusive creation, link and rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import StoreError
+from stripewise.store import codec
+
+PART = ".stripewise-"
+"""Begins the names of files that are not finished."""
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+_CHECKSUM = '{"checksum":"%s",'
+_HEAD = len(_CHECKSUM % ("0" * 16))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for its owner alone, with those it lies in."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that names in a folder survive the loss of power, where the file system has a way to ask for it."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
+
+def _write_part(folder: Path, text: str) -> Path:
+    part = folder / f"{PART}{secrets.token_hex(8)}"
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(handle, text.encode("ascii"))
+        os.fsync(handle)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+    return part
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def replace_file(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a JSON file in place of another, atomically."""
+    part = _write_part(path.parent, codec.dump(data) + "\n")
+    try:
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def create_file(path: Path, data: Mapping[str, Any]) -> bool:
+    """Write a JSON file that did not exist; of several that try at once, on any hosts, one succeeds.
+
+    Returns
+    -------
+    bool
+        False if the file exists.
+    """
+    text = codec.dump(data) + "\n"
+    part = _write_part(path.parent, text)
+    try:
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            # A server whose answer was lost says so about our own link when it is asked again.
+            if part.stat().st_nlink != 2:
+                return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if not _create_exclusively(path, text):
+                return False
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def _create_exclusively(path: Path, text: str) -> bool:
+    """As :func:`create_file`, where there are no links: a crash may leave the file empty."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    try:
+        _write_all(handle, text.encode("ascii"))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return True
+
+
+def read_file(path: Path) -> dict[str, Any] | None:
+    """Read a JSON file; None where it does not hold a table.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def refresh(folder: Path) -> None:
+    """Make a network file system's client forget what it remembers of a folder: a change of our own does."""
+    probe = folder / f"{PART}{secrets.token_hex(8)}"
+    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    probe.unlink(missing_ok=True)
+
+
+# Lines: {"checksum":"0123456789abcdef","sequence":7, ...}\n; the checksum is of the bytes that follow it.
+
+
+def _checksum(rest: bytes) -> str:
+    return hashlib.blake2b(rest, digest_size=8).hexdigest()
+
+
+def write_line(sequence: int, event: Mapping[str, Any]) -> bytes:
+    """Write an event as a line."""
+    rest = codec.dump({"sequence": sequence, **event})[1:].encode("ascii") + b"\n"
+    return (_CHECKSUM % _checksum(rest)).encode("ascii") + rest
+
+
+def _read_line(line: bytes, sequence: int) -> dict[str, Any] | None:
+    rest = line[_HEAD:]
+    if not line.endswith(b"\n") or line[:_HEAD] != (_CHECKSUM % _checksum(rest)).encode("ascii"):
+        return None
+    try:
+        event = json.loads(b"{" + rest)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and event.get("sequence") == sequence else None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What was read of a journal.
+
+    Attributes
+    ----------
+    path : Path
+    events : list of dict
+    torn : bool
+        Whether a crash left something unreadable at the end.
+    damaged : int or None
+        The first line (from 1) that is unreadable though good ones follow it.
+    """
+
+    path: Path
+    events: list[dict[str, Any]]
+    torn: bool = False
+    damaged: int | None = None
+
+
+def read_lines(path: Path) -> Lines:
+    """Read a journal; one that does not exist is empty.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return Lines(path, [])
+    events: list[dict[str, Any]] = []
+    for line in lines:
+        event = _read_line(line, len(events))
+        if event is None:
+            break
+        events.append(event)
+    bad = len(events)
+    good_after = any(_is_good(line) for line in lines[bad + 1 :])
+    return Lines(path, events, bad < len(lines) and not good_after, bad + 1 if good_after else None)
+
+
+def _is_good(line: bytes) -> bool:
+    return line.endswith(b"\n") and line[:_HEAD] == (_CHECKSUM % _checksum(line[_HEAD:])).encode("ascii")
+
+
+class Writer:
+    """Appends to a journal that nobody else writes; what :meth:`append` has accepted is on the disk.
+
+    Parameters
+    ----------
+    path : Path
+        Of a file that does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sequence = 0
+        self._size = 0
+        self._handle = -1
+        self._broken = False
+
+    def open(self) -> None:
+        """Create the file.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made, or exists.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._handle = os.open(self.path, flags, 0o600)
+        sync_folder(self.path.parent)
+
+    def append(self, event: Mapping[str, Any]) -> None:
+        """Add an event.
+
+        Raises
+        ------
+        StoreError
+            If an earlier failure could not be undone.
+        OSError
+            If it cannot be written; it is then as if it had not been tried.
+        """
+        if self._broken or self._handle < 0:
+            raise StoreError(f"the journal {self.path} cannot be written any more", "go on with: stripewise resume")
+        line = write_line(self._sequence, event)
+        try:
+            _write_all(self._handle, line)
+            os.fsync(self._handle)
+        except OSError:
+            self._undo()
+            raise
+        self._sequence += 1
+        self._size += len(line)
+
+    def _undo(self) -> None:
+        try:
+            os.ftruncate(self._handle, self._size)
+            os.fsync(self._handle)
+        except OSError:
+            # What is on the disk is unknown; a later line would make half a line look like damage.
+            self._broken = True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._handle >= 0:
+            handle, self._handle = self._handle, -1
+            with contextlib.suppress(OSError):
+                os.close(handle)
