@@ -17,6 +17,7 @@ class BuildWithSources(build_py):
     """Copies ``CMakeLists.txt`` and ``native/`` to ``stripewise/_native``; an editable install uses the clone's."""
 
     def run(self) -> None:
+        """Build the package, then add the sources."""
         super().run()
         if self.editable_mode:
             return

@@ -132,13 +132,32 @@ def build(
                 return Built(result, compiler, reused=True)
             with tempfile.TemporaryDirectory(prefix=".building-", dir=cache) as temporary:
                 _make(target, compiler, environment, sources, Path(temporary))
-                _install(target, compiler, Path(temporary), final)
+                _install(target, compiler, Path(temporary), final, source_hash(sources, target.parts))
     except OSError as error:
         raise StripewiseError(
             f"cannot keep the built {target.name} in {cache}: {error.strerror or error}",
             "make room, or set STRIPEWISE_HOME to a folder that can be written",
         ) from error
     return Built(result, compiler, reused=False)
+
+
+def find_built(target: Target, abi: str, cache: Path | None = None, sources: Path | None = None) -> Path | None:
+    """Find a build of the present sources for a binary interface, whichever compiler made it.
+
+    For places without a compiler, as compute nodes are; programs linked to one library are not looked for.
+    """
+    if not target.shared:
+        return None
+    wanted = source_hash(sources or source_folder(), target.parts)
+    for about in sorted((cache or cache_folder()).glob(f"{target.name}-{abi}-*/build.json")):
+        try:
+            found = json.loads(about.read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        path = about.parent / target.file
+        if isinstance(found, dict) and found.get("sources") == wanted and path.is_file():
+            return path
+    return None
 
 
 def _key(target: Target, compiler: Compiler, sources: Path) -> str:
@@ -230,11 +249,11 @@ def _first_error(lines: Sequence[str]) -> str:
     return lines[-1].strip() if lines else "no output"
 
 
-def _install(target: Target, compiler: Compiler, temporary: Path, final: Path) -> None:
+def _install(target: Target, compiler: Compiler, temporary: Path, final: Path, sources: str) -> None:
     ready = temporary / "ready"
     (ready / target.file).parent.mkdir(parents=True)
     shutil.copy2(temporary / "build" / target.file, ready / target.file)
-    about = Built(final / target.file, compiler, reused=False).as_json()
+    about = {**Built(final / target.file, compiler, reused=False).as_json(), "sources": sources}
     (ready / "build.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
     if final.exists():
         # Only a folder without its result gets here: what an interrupted deletion left.

@@ -88,7 +88,7 @@ def find_compiler(mpi: Mpi | None, launcher: Path | None, environment: Mapping[s
     Parameters
     ----------
     mpi : Mpi or None
-        None takes the first that works.
+        None takes that of the running Python's environment, else the first that works.
     launcher : Path or None
     environment : mapping
         The program's.
@@ -131,10 +131,10 @@ def _candidates(mpi: Mpi | None, launcher: Path | None, environment: Mapping[str
     yield from (folder / name for folder in folders for name in names)
     if "CRAYPE_VERSION" in environment or "PE_ENV" in environment:
         names = ["cc", *names]
-    for name in names:
-        if found := shutil.which(name, path=environment.get("PATH", "")):
-            yield Path(found)
-    yield from (Path(sys.prefix) / "bin" / name for name in names if name != "cc")
+    loaded = [Path(found) for name in names if (found := shutil.which(name, path=environment.get("PATH", "")))]
+    wheel = [Path(sys.prefix) / "bin" / name for name in names if name != "cc"]
+    # An MPI that was installed with Stripewise was meant for it; but a program's own MPI counts more.
+    yield from [*loaded, *wheel] if mpi is not None else [*wheel, *loaded]
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

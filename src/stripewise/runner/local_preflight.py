@@ -13,10 +13,9 @@ from stripewise.runner import environment as surroundings
 from stripewise.runner import hooks
 from stripewise.runner.assemble import arguments_of, defaults_of, values_of, words_of
 from stripewise.runner.base import Preflight
-from stripewise.runner.build import RUNTIME, build
-from stripewise.runner.compiler import find_compiler
 from stripewise.runner.inject import Carried, inject
 from stripewise.runner.preflight import Target, check_objective, check_placeholders, look
+from stripewise.runner.runtime import runtime_for
 from stripewise.runner.setup import environment_after
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Apply
@@ -58,8 +57,7 @@ class Found:
         if self.runtime != "auto":
             return Path(self.runtime).absolute()
         if target.mpi.abi not in self._libraries:
-            compiler = find_compiler(target.mpi, target.launcher, self.environment)
-            self._libraries[target.mpi.abi] = build(RUNTIME, compiler, self.environment).path
+            self._libraries[target.mpi.abi] = runtime_for(target.mpi, target.launcher, self.environment)
         return self._libraries[target.mpi.abi]
 
 
