@@ -60,7 +60,9 @@ def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
         path = cwd / word
         _check_executable(path, word)
         return path
-    found = shutil.which(word, path=environment.get("PATH", os.defpath))
+    # Relative entries count from where the program will run, which may not be where Stripewise does.
+    folders = [str(cwd / (entry or ".")) for entry in environment.get("PATH", os.defpath).split(os.pathsep)]
+    found = shutil.which(word, path=os.pathsep.join(folders))
     if found is None:
         here = cwd / word
         if here.is_file():
@@ -70,7 +72,7 @@ def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
         else:
             mend = "check its spelling, or load its module with --setup"
         raise UserError(f"command not found: {word}", mend)
-    return Path(found) if os.path.isabs(found) else cwd / found  # noqa: PTH117  a PATH entry may be relative
+    return Path(found)
 
 
 def _check_executable(path: Path, word: str) -> None:

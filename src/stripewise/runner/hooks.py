@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
+from stripewise.runner.environment import file_system
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
+_IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 _LADVISE_SECONDS = 60.0
 
 
@@ -132,6 +134,8 @@ def empty_caches(how: str, files: Iterable[Path]) -> Caches:
 
 def _advise(path: Path) -> str:
     """Ask for a file's pages to leave the memory; give what prevented it, or an empty text."""
+    if file_system(path) in _IN_MEMORY:
+        return "it lies in memory"
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:

@@ -1,0 +1,111 @@
+"""Around a run: what is deleted, what leaves the memory, and what is refused."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import RunFailed, UserError
+from stripewise.runner import hooks
+from stripewise.runner.environment import file_system
+from tests.conftest import require
+
+MEMORY = ("tmpfs", "ramfs")
+
+
+def test_named_files_and_patterns_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("out.dat", "part.0", "part.1", "keep.me"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "part.d").mkdir()
+    assert hooks.delete(["out.dat", "part.?", "absent"], tmp_path) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["keep.me", "part.d"]
+
+
+def test_a_link_stays_and_its_target_goes(tmp_path: Path) -> None:
+    target = tmp_path / "fast" / "data"
+    target.parent.mkdir()
+    target.write_text("x")
+    link = tmp_path / "out"
+    link.symlink_to(target)
+    assert hooks.delete(["out"], tmp_path) == 1
+    assert link.is_symlink()
+    assert not target.exists()
+
+
+def test_a_file_that_cannot_be_deleted_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").write_text("x")
+
+    def refuse(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(RunFailed, match=r"cannot delete .*out before the run: Permission denied"):
+        hooks.delete(["out"], tmp_path)
+
+
+@pytest.mark.parametrize("pattern", ["*/out", "sub", ".", "*", ""])
+def test_folders_and_wide_patterns_are_refused_beforehand(pattern: str, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(UserError, match=r"hooks\.delete"):
+        hooks.check_deletions([pattern], tmp_path)
+
+
+def test_sensible_deletions_are_accepted(tmp_path: Path) -> None:
+    hooks.check_deletions(["out.dat", "sub/part.*", "/scratch/me/x"], tmp_path)
+
+
+def resident(path: Path) -> int:
+    """Pages of a file that are in memory."""
+    size = path.stat().st_size
+    pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    with (
+        path.open("r+b") as file,
+        mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as view,
+    ):
+        address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        assert libc.mincore(address, size, pages) == 0
+    return sum(page & 1 for page in pages)
+
+
+def test_advice_takes_a_files_pages_out_of_memory(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(1 << 20))
+    require(file_system(tmp_path) not in MEMORY, f"{tmp_path} lies in memory, whose pages cannot leave it")
+    before = resident(path)
+    caches = hooks.empty_caches("advise", [path, tmp_path / "absent"])
+    assert caches.state == "advised"
+    assert before > 0
+    assert resident(path) == 0
+
+
+def test_without_known_files_nothing_is_claimed(tmp_path: Path) -> None:
+    assert hooks.empty_caches("advise", [tmp_path / "absent"]).state == "unknown"
+    assert hooks.empty_caches("none", []) == hooks.Caches("unknown")
+
+
+def test_dropping_the_systems_caches_needs_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "can_drop_caches", lambda: False)
+    with pytest.raises(UserError, match="needs root; use 'advise'"):
+        hooks.check_caches("system")
+    hooks.check_caches("advise")
+
+
+def test_caches_that_could_not_be_dropped_are_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "_DROP", tmp_path / "no" / "such")
+    caches = hooks.empty_caches("system", [])
+    assert caches.state == "unknown"
+    assert "not dropped" in caches.note
+
+
+def test_a_file_that_lies_in_memory_cannot_be_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_text("x")
+    monkeypatch.setattr(hooks, "file_system", lambda path: "tmpfs")
+    caches = hooks.empty_caches("advise", [tmp_path / "data"])
+    assert caches.state == "unknown"
+    assert "lies in memory" in caches.note
