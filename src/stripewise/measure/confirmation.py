@@ -1,0 +1,228 @@
+"""When a gain is proven: the decision rules of the confirmation. Pure functions of the pairs seen so far.
+
+The rules are those of noisy production systems: pairs of default and candidate in random order, no run of the search
+among them, a claim only if the interval's lower bound exceeds the minimum effect, every look and every candidate paid
+for, and a comparison of the default with itself that must claim nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from stripewise.measure import sequential
+from stripewise.measure.statistics import SpeedupInterval, log_speedups, paired_speedup, signed_rank_p
+
+_HOPELESS = 0.02
+_PROMISING = 0.1
+_LARGEST = 1000
+_PRICE_OF_LOOKING = 1.2
+
+
+class Decision(StrEnum):
+    """What the pairs so far call for."""
+
+    CONTINUE = "continue"
+    PROVEN = "proven"
+    NOT_PROVEN = "not_proven"
+    FUTILE = "futile"
+    OUT_OF_BUDGET = "out_of_budget"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The state of a confirmation.
+
+    Attributes
+    ----------
+    decision : Decision
+    interval : SpeedupInterval or None
+        Adjusted for looks and candidates: its lower bound exceeds the minimum effect exactly if the gain is proven.
+        None without pairs.
+    level : float
+        One-sided level of the last look.
+    next_look : int or None
+        Pairs at which the data will be looked at again.
+    """
+
+    decision: Decision
+    interval: SpeedupInterval | None
+    level: float
+    next_look: int | None
+
+
+@dataclass(frozen=True)
+class SameAgainstSame:
+    """The default compared with itself.
+
+    Attributes
+    ----------
+    ratio : float
+    low, high : float
+    pairs : int
+    passed : bool
+        False if the rules would have claimed a gain where there can be none: the session proves nothing.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+    passed: bool
+
+
+def assess(
+    default: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    maximize: bool,
+    most_pairs: int,
+    confidence: float = 0.95,
+    minimum_effect: float = 1.0,
+    candidates: int = 1,
+    final: bool = False,
+) -> Assessment:
+    """Judge the pairs so far.
+
+    Parameters
+    ----------
+    default, candidate : sequence of float, shape (n,)
+        Values of the complete pairs in order; a failed run as the worst value there is.
+    maximize : bool
+        Whether larger values are better.
+    most_pairs : int
+        Pairs after which the confirmation ends; fixed before the first.
+    confidence : float
+        Two-sided, for all looks and candidates together.
+    minimum_effect : float
+        Speed-up that the lower bound must exceed.
+    candidates : int
+        How many candidates may be tested in all; each gets its share of the level.
+    final : bool
+        No more pairs will come, for a reason outside the values (a budget): judge now.
+
+    Raises
+    ------
+    ValueError
+        See :func:`~stripewise.measure.statistics.log_speedups`.
+    """
+    n = len(default)
+    alpha = (1 - confidence) / 2 / candidates
+    most_pairs = max(most_pairs, n)
+    planned = sequential.looks(most_pairs)
+    reached = tuple(look for look in planned if look <= n)
+    upcoming = next((look for look in planned if look > n), None)
+    if final and n and (not reached or reached[-1] < n):
+        reached = (*reached, n)
+    if not n:
+        return Assessment(Decision.CONTINUE if upcoming else Decision.NOT_PROVEN, None, 0.0, upcoming)
+    ends = final and n < most_pairs
+    design = sequential.boundary(reached, alpha, most_pairs, ends) if reached else None
+    level = design.levels[-1] if design else 0.0
+    interval = paired_speedup(default, candidate, maximize, 1 - 2 * level)
+    if design is None or reached[-1] != n:
+        # Between two looks the data are not tested: a claim here would not be paid for.
+        return Assessment(
+            Decision.CONTINUE if upcoming and not final else Decision.NOT_PROVEN, interval, level, upcoming
+        )
+    logs = log_speedups(default, candidate, maximize)
+    offset = math.log(minimum_effect)
+    if level > 0 and signed_rank_p(logs, offset) <= level * (1 + 1e-9):
+        return Assessment(Decision.PROVEN, interval, level, None)
+    if upcoming is None or final:
+        return Assessment(Decision.NOT_PROVEN, interval, level, None)
+    if signed_rank_p(logs, offset) > _PROMISING and _conditional_power(logs - offset, alpha, most_pairs) < _HOPELESS:
+        return Assessment(Decision.FUTILE, interval, level, None)
+    return Assessment(Decision.CONTINUE, interval, level, upcoming)
+
+
+def decide(
+    default: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    maximize: bool,
+    most_pairs: int,
+    confidence: float = 0.95,
+    minimum_effect: float = 1.0,
+    candidates: int = 1,
+) -> Decision:
+    """Say whether to go on; see :func:`assess`."""
+    return assess(
+        default,
+        candidate,
+        maximize=maximize,
+        most_pairs=most_pairs,
+        confidence=confidence,
+        minimum_effect=minimum_effect,
+        candidates=candidates,
+    ).decision
+
+
+def _conditional_power(logs: np.ndarray, alpha: float, most_pairs: int) -> float:
+    """Chance that later looks still prove a gain, if the truth is one standard error better than what was seen."""
+    n = len(logs)
+    p = min(max(signed_rank_p(logs), 1e-12), 1 - 1e-12)
+    score = -sequential.quantile(p)
+    design = sequential.boundary(sequential.looks(most_pairs), alpha, most_pairs)
+    drift = (score + 1.0) / math.sqrt(n)
+    return sum(sequential.crossing_probabilities(design, drift, (n, score * math.sqrt(n))))
+
+
+def same_against_same(default: Sequence[float], maximize: bool, confidence: float = 0.95) -> SameAgainstSame | None:
+    """Compare neighbouring runs of the default with each other, by the rules that compare it with the candidate.
+
+    Each run is used once; which of two neighbours plays the candidate alternates, as the order of real pairs does.
+    Failed runs are left out. None with fewer than two runs.
+    """
+    values = [value for value in default if 0 < value < math.inf]
+    pairs = [values[i : i + 2] for i in range(0, len(values) - 1, 2)]
+    if not pairs:
+        return None
+    turned = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]
+    interval = paired_speedup([a for a, _ in turned], [b for _, b in turned], maximize, confidence)
+    return SameAgainstSame(interval.estimate, interval.low, interval.high, len(pairs), not interval.low > 1.0)
+
+
+def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: float = 0.8) -> int:
+    """Fewest pairs that prove a gain with the given chance; as a limit of :func:`assess`, whose looks are paid for.
+
+    Parameters
+    ----------
+    gain : float
+        Logarithm of the true speed-up.
+    noise : float
+        Standard deviation of the logarithm of one run.
+
+    Returns
+    -------
+    int
+        At most 1000, which stands for hopeless.
+    """
+    alpha = (1 - confidence) / 2
+    if gain <= 0:
+        return _LARGEST
+    gain = min(gain, 10.0)
+    fixed = 2 * ((sequential.quantile(1 - alpha) + sequential.quantile(chance)) * noise / gain) ** 2
+    low = max(math.ceil(-math.log2(alpha)), math.floor(fixed))
+    if low > _LARGEST // 4:
+        return min(_LARGEST, math.ceil(fixed * _PRICE_OF_LOOKING))
+    high = low
+    while sequential.power(high, math.exp(gain), noise, confidence) < chance:
+        low, high = high + 1, high + max(2, high // 4)
+    while low < high:
+        middle = (low + high) // 2
+        if sequential.power(middle, math.exp(gain), noise, confidence) < chance:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def worst_case_runs(most_pairs: int, candidates: int = 1) -> int:
+    """Launches that a confirmation may need at most."""
+    return 2 * most_pairs * candidates

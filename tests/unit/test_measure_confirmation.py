@@ -1,0 +1,170 @@
+"""The confirmation's rules: no claim without a gain, a claim where there is one, nothing free."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from stripewise.measure import sequential
+from stripewise.measure.confirmation import (
+    Assessment,
+    Decision,
+    assess,
+    decide,
+    pairs_needed,
+    same_against_same,
+    worst_case_runs,
+)
+
+RULE = {"maximize": False, "most_pairs": 24}
+
+
+def normal(rng, shape):
+    return rng.normal(0, 0.1, shape)
+
+
+def cori(rng, shape):
+    """Logarithm of the slow-down of writes on a production system (fitted to Cori and Edison)."""
+    return rng.normal(-0.01, 0.11, shape) + (rng.random(shape) < 0.15) * rng.exponential(0.75, shape)
+
+
+@cache
+def claims(noise, gain: float, most: int, experiments: int = 200) -> int:
+    """How many experiments claim a gain, by the rules as the tuner applies them."""
+    rng = np.random.default_rng(11)
+    claimed = 0
+    for _ in range(experiments):
+        default = np.exp(noise(rng, most))
+        candidate = np.exp(noise(rng, most)) / gain
+        for n in sequential.looks(most):
+            decision = decide(default[:n], candidate[:n], maximize=False, most_pairs=most)
+            if decision is not Decision.CONTINUE:
+                break
+        claimed += decision is Decision.PROVEN
+    return claimed
+
+
+@pytest.mark.parametrize("noise", [normal, cori])
+@pytest.mark.parametrize("most", [8, 14, 24, 30])
+def test_nothing_to_gain_is_rarely_claimed(noise, most):
+    assert claims(noise, 1.0, most) <= 10
+
+
+def test_a_tenth_is_found_under_a_tenth_of_noise():
+    assert claims(normal, 1.1, 28) >= 160
+
+
+@pytest.mark.parametrize(("gain", "most", "power"), [(1.5, 12, 0.76), (1.2, 24, 0.77), (1.5, 24, 0.97)])
+def test_gains_on_a_production_system(gain, most, power):
+    """Powers are those of 20,000 simulated experiments; 200 may fall three standard deviations short of them."""
+    assert claims(cori, gain, most) >= 200 * power - 3 * math.sqrt(200 * power * (1 - power))
+
+
+def test_a_large_gain_is_proven_at_the_first_look():
+    rng = np.random.default_rng(0)
+    default, candidate = np.exp(normal(rng, 8)), np.exp(normal(rng, 8)) / 3
+    result = assess(default, candidate, **RULE)
+    assert result.decision is Decision.PROVEN
+    assert 2 < result.interval.low < result.interval.estimate < result.interval.high < 4.5
+    assert result.interval.confidence > 0.95  # the price of looking early
+
+
+def test_between_looks_nothing_is_decided():
+    result = assess([2.0] * 10, [1.0] * 10, **RULE)
+    assert (result.decision, result.next_look) == (Decision.CONTINUE, 12)
+
+
+def test_no_pair_yet():
+    assert assess([], [], **RULE) == Assessment(Decision.CONTINUE, None, 0.0, 8)
+    assert decide([], [], maximize=True, most_pairs=0) is Decision.NOT_PROVEN
+
+
+def test_the_end_of_the_budget_between_looks_is_judged_with_what_is_left():
+    rng = np.random.default_rng(5)
+    default, candidate = np.exp(normal(rng, 10)), np.exp(normal(rng, 10)) / 1.5
+    ended = assess(default, candidate, **RULE, final=True)
+    assert ended.decision is Decision.PROVEN
+    assert ended.level > sequential.boundary((8, 12), 0.025, 24).levels[1]
+    assert assess(default, default, **RULE, final=True).decision is Decision.NOT_PROVEN
+
+
+def test_slower_candidates_are_given_up_early():
+    rng = np.random.default_rng(2)
+    default, candidate = np.exp(normal(rng, 8)), np.exp(normal(rng, 8)) * 1.3
+    assert decide(default, candidate, **RULE) is Decision.FUTILE
+
+
+def test_minimum_effect_must_be_exceeded():
+    rng = np.random.default_rng(2)
+    default, candidate = np.exp(normal(rng, 24)), np.exp(normal(rng, 24)) / 1.2
+    assert decide(default, candidate, **RULE) is Decision.PROVEN
+    strict = assess(default, candidate, **RULE, minimum_effect=1.2)
+    assert strict.decision is Decision.NOT_PROVEN
+    assert strict.interval.low < 1.2
+
+
+def test_more_candidates_need_more_evidence():
+    alone = sequential.boundary(sequential.looks(24), 0.025, 24).levels
+    shared = sequential.boundary(sequential.looks(24), 0.025 / 3, 24).levels
+    assert all(a >= b for a, b in zip(alone, shared, strict=True))
+    assert worst_case_runs(24, 3) == 144
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_claim_and_interval_agree(seed):
+    rng = np.random.default_rng(seed)
+    default, candidate = np.exp(normal(rng, 16)), np.exp(normal(rng, 16)) / 1.1
+    result = assess(default, candidate, **RULE)
+    assert (result.decision is Decision.PROVEN) == (result.interval.low > 1)
+
+
+def test_failed_candidates_prevent_a_claim():
+    default, candidate = [2.0] * 8, [1.0] * 7 + [math.inf]
+    assert decide(default, [1.0] * 8, **RULE) is Decision.PROVEN
+    assert decide(default, candidate, **RULE) is not Decision.PROVEN
+    assert decide([math.inf] * 8, [math.inf] * 8, **RULE) is not Decision.PROVEN
+
+
+def test_levels_spend_no_more_than_allowed():
+    for most in (6, 8, 11, 12, 20, 24, 30, 48, 100):
+        planned = sequential.looks(most)
+        assert planned[-1] == most
+        assert sorted(set(planned)) == list(planned)
+        design = sequential.boundary(planned, 0.025, most)
+        assert 0 < sum(sequential.crossing_probabilities(design, 0.0)) <= 0.025
+
+
+def test_power_follows_simulation():
+    known = ((8, 1.2, 0.1, 0.82), (12, 1.2, 0.2, 0.45), (24, 1.1, 0.1, 0.81), (30, 1.1, 0.2, 0.34))
+    for pairs, gain, noise, simulated in known:
+        assert sequential.power(pairs, gain, noise) == pytest.approx(simulated, abs=0.03)
+    assert sequential.power(24, 1.0, 0.1) == 0.0
+    assert sequential.power(24, 1.3, 0.1, minimum_effect=1.3) == 0.0
+
+
+def test_pairs_needed():
+    assert pairs_needed(math.log(3), 0.05) == 6
+    assert 22 <= pairs_needed(math.log(1.1), 0.1) <= 26
+    assert pairs_needed(math.log(1.1), 0.1) < pairs_needed(math.log(1.05), 0.1)
+    assert pairs_needed(0.0, 0.1) == pairs_needed(1e-6, 0.1) == 1000
+
+
+def test_same_against_same():
+    rng = np.random.default_rng(4)
+    steady = same_against_same(list(np.exp(normal(rng, 24))), True)
+    assert steady.passed
+    assert steady.pairs == 12
+    # Falling steadily: alternating who plays the candidate keeps a drift from looking like a gain.
+    assert same_against_same([100.0 - i for i in range(24)], True).passed
+    # A machine that swings with the order of the runs would make any candidate look good.
+    swinging = [1.0, 2.0, 2.0, 1.0] * 6
+    assert not same_against_same(swinging, True).passed
+    assert same_against_same([1.0], True) is None
+    assert same_against_same([1.0, math.inf, 0.0], True) is None
+
+
+def test_same_against_same_rarely_stops_an_honest_session():
+    rng = np.random.default_rng(6)
+    passed = [same_against_same(list(np.exp(cori(rng, 24))), False).passed for _ in range(300)]
+    assert sum(passed) >= 285
