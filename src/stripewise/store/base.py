@@ -292,9 +292,16 @@ def check_claim(identifier: str, claim: Claim) -> None:
         raise StoreError(f"a claim on experiment {claim.experiment} gives no right to write to {identifier}")
 
 
+def check_identifier(identifier: str, where: str) -> None:
+    """Refuse what cannot be an identifier, or the beginning of one, before a database or a path is made of it."""
+    if not (identifier.isascii() and identifier.isalnum() and len(identifier) <= 32):
+        raise no_experiment(identifier, where)
+
+
 def no_experiment(identifier: str, where: str) -> UserError:
     """Say that there is no such experiment."""
-    return UserError(f"there is no experiment '{identifier}' in {where}", "see: stripewise list")
+    shown = identifier[:40].encode("ascii", "backslashreplace").decode()
+    return UserError(f"there is no experiment '{shown}' in {where}", "see: stripewise list")
 
 
 def ambiguous(identifier: str, found: list[str]) -> UserError:

@@ -122,9 +122,9 @@ class JournalStore(Store):
         descending: bool = True,
     ) -> list[Record]:
         """Give a page of experiments; see :meth:`Store.records`."""
-        key = base.check_page(limit, offset, sort).value
+        key = base.check_page(limit, offset, sort)
         found = self._matching(state, name)
-        found.sort(key=lambda record: (getattr(record, key), record.id), reverse=descending)
+        found.sort(key=lambda record: (_sort_key(record, key), record.id), reverse=descending)
         return found[offset : offset + limit]
 
     def count(self, state: str | None = None, name: str | None = None) -> int:
@@ -144,10 +144,11 @@ class JournalStore(Store):
 
     def record(self, identifier: str) -> Record:
         """Give one experiment; see :meth:`Store.record`."""
+        base.check_identifier(identifier, self.url)
         with self._using():
             known = self._identifiers()
             if identifier not in known:
-                found = [other for other in known if identifier and other.startswith(identifier)]
+                found = [other for other in known if other.startswith(identifier)]
                 if len(found) > 1:
                     raise base.ambiguous(identifier, found[:4])
                 if not found:
@@ -230,7 +231,7 @@ class JournalStore(Store):
         writer = files.Writer(claims.journal_path(folder, claim.token))
         opened = _Open(writer, fold(claim.experiment, first, merged))
         writer.open()
-        counts = {str(token): count for token, count in merged.counts.items()}
+        counts = {str(token): count for token, count in merged.counts.items() if token < claim.token}
         writer.append({"kind": "seal", "time": opened.fold.updated, "counts": counts})
         self._open[claim.experiment, claim.token] = opened
 
@@ -335,9 +336,11 @@ class JournalStore(Store):
     @contextlib.contextmanager
     def _using(self, identifier: str | None = None) -> Iterator[Path]:
         """Work with the folder of an experiment, one thread at a time."""
+        if identifier is not None:
+            base.check_identifier(identifier, self.url)
         folder = self._experiments / (identifier or "")
         with self._turn, explained(self.url):
-            if identifier is not None and (not identifier.isalnum() or not folder.is_dir()):
+            if identifier is not None and not folder.is_dir():
                 raise base.no_experiment(identifier, self.url)
             try:
                 yield folder
@@ -345,6 +348,10 @@ class JournalStore(Store):
                 if identifier is not None and not folder.exists():
                     raise base.no_experiment(identifier, self.url) from error
                 raise
+
+
+def _sort_key(record: Record, sort: Sort) -> Any:
+    return record.experiment.name if sort is Sort.NAME else getattr(record, sort.value)
 
 
 def _merged(folder: Path, live: int | None) -> tuple[dict[str, Any], Merged]:

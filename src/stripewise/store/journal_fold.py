@@ -175,7 +175,10 @@ def _limits(journals: Sequence[tuple[int, Lines]]) -> dict[int, int]:
     """The newest seal speaks for all earlier journals: it repeats what earlier seals said."""
     for _, lines in reversed(journals):
         if lines.events:
-            return {int(token): int(count) for token, count in lines.events[0].get("counts", {}).items()}
+            seal = lines.events[0]
+            if seal.get("kind") != "seal" or not isinstance(seal.get("counts"), dict):
+                raise codec.damaged(f"the journal {lines.path}")
+            return {int(token): int(count) for token, count in seal["counts"].items()}
     return {}
 
 

@@ -116,11 +116,12 @@ class SqlStore(Store):
 
     def record(self, identifier: str) -> Record:
         """Give one experiment; see :meth:`Store.record`."""
+        base.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection) -> Record:
             query = rows.record_query(self._live(connection))
             row = connection.execute(query.where(experiments.c.id == identifier)).first()
-            if row is None and identifier:
+            if row is None:
                 like = experiments.c.id.startswith(identifier, autoescape=True)
                 found = connection.execute(query.where(like).order_by(experiments.c.id).limit(4)).all()
                 # LIKE knows no case in some databases; identifiers do.
@@ -194,6 +195,7 @@ class SqlStore(Store):
 
     def request_stop(self, identifier: str) -> None:
         """Ask for a stop; see :meth:`Store.request_stop`."""
+        base.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection, again: bool) -> None:
             query = experiments.update().where(experiments.c.id == identifier).values(stop=experiments.c.token)
@@ -204,6 +206,7 @@ class SqlStore(Store):
 
     def stop_requested(self, identifier: str) -> bool:
         """Whether a stop was asked for; see :meth:`Store.stop_requested`."""
+        base.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection) -> bool:
             query = sa.select(experiments.c.stop, experiments.c.token).where(experiments.c.id == identifier)
@@ -302,6 +305,7 @@ class SqlStore(Store):
 
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
         """Give the trials with their runs; see :meth:`Store.trials`."""
+        base.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection) -> tuple[Trial, ...]:
             columns = [*_RUN_COLUMNS, runs.c.facts] if facts else _RUN_COLUMNS
@@ -326,6 +330,7 @@ class SqlStore(Store):
 
     def _locked(self, connection: sa.Connection, identifier: str) -> sa.Row[Any]:
         """Read an experiment so that nobody else changes it before the end of the transaction."""
+        base.check_identifier(identifier, self._url)
         columns: list[Any] = [experiments.c.owner, experiments.c.token, experiments.c.lease, experiments.c.holder]
         query = sa.select(*columns).where(experiments.c.id == identifier).with_for_update()
         row = connection.execute(query).first()
