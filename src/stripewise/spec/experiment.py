@@ -50,6 +50,9 @@ class Confirmation(BaseModel):
         default=1.0, description="the speed-up that the interval's lower bound must exceed"
     )
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    candidates: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=1, description="how many of the search's best may be tested; the interval is corrected for the number"
+    )
 
 
 class Hooks(BaseModel):
@@ -70,7 +73,6 @@ class ParameterOverride(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     values: list[Scalar] | None = None
-    fixed: Scalar | None = Field(default=None, description="always use this value")
     exclude: bool = Field(default=False, description="leave the parameter out of the space")
 
 

@@ -34,6 +34,10 @@ class Launch:
         Seconds after which the run is pruned: it cannot become interesting any more.
     attempt : int
         0, and one more each time the same planned run had to be launched again after a crash.
+    command : str or None
+        Another command line for this run (a reference may need one), instead of the experiment's.
+    unset : tuple of str
+        Environment variables to take away.
     """
 
     experiment: str
@@ -45,6 +49,8 @@ class Launch:
     timeout: float | None = None
     bound: float | None = None
     attempt: int = 0
+    command: str | None = None
+    unset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

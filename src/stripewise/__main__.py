@@ -1,0 +1,5 @@
+"""``python -m stripewise``."""
+
+from stripewise.cli import main
+
+main()

@@ -1,0 +1,62 @@
+"""``stripewise doctor``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from stripewise.cli.output import console, print_json
+from stripewise.cli.tune import JsonOption, StoreOption
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.checkup import Finding, checkup
+from stripewise.store.opening import open_store
+
+_MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-[/]"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    path: Annotated[
+        Path, typer.Argument(help="Where your program writes: its file system and layout are shown.")
+    ] = Path(),
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Look at what this machine has for tuning, what is missing, and how to get it."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist", "name a folder in which your program writes")
+    findings = [*checkup(path, os.environ), _store(store)]
+    missing = [finding for finding in findings if finding.status == "missing"]
+    if json_output:
+        print_json({"ready": not missing, "findings": [asdict(finding) for finding in findings]})
+    else:
+        table = Table.grid(padding=(0, 2))
+        for finding in findings:
+            table.add_row(_MARKS[finding.status], finding.part, escape(finding.found))
+            if finding.mend:
+                table.add_row("", "", f"[dim]{escape(finding.mend)}[/]")
+        console.print(table)
+        console.print("ready to tune" if not missing else f"{len(missing)} missing: see above")
+    if missing:
+        raise typer.Exit(1)
+
+
+def _store(url: str | None) -> Finding:
+    try:
+        opened = open_store(url)
+    except StripewiseError as error:
+        return Finding("store", "missing", error.what, error.mend)
+    try:
+        return Finding("store", "ok", f"{opened.url}, {opened.count()} experiments")
+    finally:
+        opened.close()

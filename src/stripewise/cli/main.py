@@ -1,0 +1,78 @@
+"""Entry point: the commands, and how errors end a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from stripewise import __version__
+from stripewise.cli import apply, doctor, manage, native, tune
+from stripewise.cli.output import errors
+from stripewise.errors import StripewiseError
+
+app = typer.Typer(
+    name="stripewise",
+    help="Find, prove and apply better settings for the parallel I/O of MPI programs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"stripewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Find, prove and apply better settings for the parallel I/O of MPI programs."""
+
+
+for _module in (tune, manage, apply, doctor, native):
+    _module.register(app)
+
+
+def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate our own arguments from the user's command, which follows the first ``--``."""
+    words = list(arguments)
+    if "--" in words:
+        place = words.index("--")
+        return words[:place], words[place + 1 :]
+    return words, []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code: 0 done, 1 failed, 2 wrong use, 3 findings, 130 interrupted."""
+    own, command = split_command(sys.argv[1:] if arguments is None else arguments)
+    try:
+        outcome = typer.main.get_command(app).main(
+            args=own, prog_name="stripewise", standalone_mode=False, obj={"command": command}
+        )
+        code = outcome if isinstance(outcome, int) else 0
+    except StripewiseError as error:
+        errors.print_error(error)
+        code = error.exit_code
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        errors.print_usage(error)
+        code = 2
+    except KeyboardInterrupt:
+        errors.print_line("interrupted; nothing is lost: stripewise list shows what can be resumed")
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output (head, less) is gone: there is nobody to tell, and Python must not try at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    if arguments is None:
+        sys.exit(code)
+    return code

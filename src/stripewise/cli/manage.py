@@ -1,0 +1,197 @@
+"""``stripewise list``, ``show``, ``stop`` and ``delete``."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from stripewise.cli.output import console, number, print_json
+from stripewise.cli.tune import JsonOption, StoreOption, print_result
+from stripewise.errors import UserError
+from stripewise.report.html import write_report
+from stripewise.spec.trial import Trial
+from stripewise.store.base import Record
+from stripewise.store.opening import open_store
+
+IdArgument = Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("list")(list_experiments)
+    app.command("show")(show)
+    app.command("stop")(stop)
+    app.command("delete")(delete)
+
+
+def list_experiments(
+    state: Annotated[str | None, typer.Option(help="Only those that are running, finished, stopped, ...")] = None,
+    name: Annotated[str | None, typer.Option(help="Only those of this name.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, newest first.", min=1)] = 50,
+    offset: Annotated[int, typer.Option(help="Leave out the newest.", min=0)] = 0,
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """List experiments."""
+    opened = open_store(store)
+    try:
+        records = opened.records(state=state, name=name, limit=limit, offset=offset)
+    finally:
+        opened.close()
+    if json_output:
+        print_json([_line(record) for record in records])
+        return
+    if not records:
+        console.print("no experiments; start one with: stripewise tune -- mpiexec -n 4 ./my_app")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("id", "name", "state", "speed-up", "runs", "updated"):
+        table.add_column(heading, justify="right" if heading in ("speed-up", "runs") else "left")
+    for record in records:
+        line = _line(record)
+        gain = f"{line['speedup']:.2f}" if line["confirmed"] else "-"
+        table.add_row(
+            line["id"], escape(line["name"]), line["state"], gain, str(line["runs"]), line["updated"].replace("T", " ")
+        )
+    console.print(table)
+
+
+def show(
+    identifier: IdArgument,
+    runs: Annotated[bool, typer.Option(help="Also each run.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Show what an experiment has found."""
+    opened = open_store(store)
+    try:
+        record = opened.record(identifier)
+        trials = opened.trials(record.id)
+    finally:
+        opened.close()
+    if report is not None:
+        if record.result is None:
+            raise UserError(
+                f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}"
+            )
+        write_report(record, trials, report)
+    if json_output:
+        print_json({**_line(record), "result": record.result, "trials": [_trial(trial) for trial in trials]})
+        return
+    _print_head(record, trials)
+    if runs:
+        _print_runs(trials)
+    if record.result is not None:
+        print_result(record.result, report)
+
+
+def stop(identifier: IdArgument, store: StoreOption = None) -> None:
+    """Ask a running experiment to stop; it can be resumed."""
+    opened = open_store(store)
+    try:
+        record = opened.record(identifier)
+        if record.state != "running":
+            raise UserError(f"experiment {record.id} is {record.state}, not running", "there is nothing to stop")
+        opened.request_stop(record.id)
+    finally:
+        opened.close()
+    console.print(f"experiment {record.id} will stop within a few seconds; stripewise resume {record.id} goes on")
+
+
+def delete(
+    identifier: IdArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Delete an experiment with all its runs."""
+    opened = open_store(store)
+    try:
+        record = opened.record(identifier)
+        if record.state == "running":
+            raise UserError(f"experiment {record.id} is running", f"stop it first: stripewise stop {record.id}")
+        if not yes and not typer.confirm(f"delete experiment {record.id} ({record.experiment.name}) and its runs?"):
+            raise typer.Exit(1)
+        opened.delete(record.id)
+    finally:
+        opened.close()
+    console.print(f"experiment {record.id} is deleted")
+
+
+def _line(record: Record) -> dict[str, Any]:
+    result = record.result or {}
+
+    def moment(seconds: float) -> str:
+        return datetime.datetime.fromtimestamp(seconds).isoformat(timespec="seconds")
+
+    return {
+        "id": record.id,
+        "name": record.experiment.name,
+        "state": record.state,
+        "command": record.experiment.command,
+        "objective": record.experiment.objective.name,
+        "simulated": bool(result.get("simulated", False)),
+        "speedup": result.get("speedup"),
+        "speedup_ci95": result.get("speedup_ci95"),
+        "confirmed": bool(result.get("confirmed", False)),
+        "runs": result.get("runs", record.facts.get("runs")),
+        "budget": record.experiment.budget.runs,
+        "created": moment(record.created),
+        "updated": moment(record.updated),
+        "owner": record.owner,
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "role": trial.role.value,
+        "state": trial.state.value,
+        "configuration": dict(trial.configuration),
+        "value": trial.value,
+        "tag": trial.tag,
+        "runs": [
+            {
+                "number": run.number,
+                "phase": run.phase.value,
+                "state": run.state.value,
+                "value": run.value,
+                "elapsed": run.elapsed,
+                "started": run.started,
+                "reason": run.reason,
+                "pair": run.pair,
+                "arm": run.arm,
+                "folder": run.facts.get("folder"),
+            }
+            for run in trial.runs
+        ],
+    }
+
+
+def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
+    experiment = record.experiment
+    console.print(f"experiment {record.id}  {escape(experiment.name)}  {record.state}")
+    console.print(f"command    {escape(' '.join(experiment.command)) or experiment.runner}")
+    ended = [run for trial in trials for run in trial.runs if run.state.ended]
+    console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {len(trials)} configurations")
+    if record.state in ("stopped", "created", "failed"):
+        console.print(f"go on      stripewise resume {record.id}")
+
+
+def _print_runs(trials: tuple[Trial, ...]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("run", "trial", "phase", "state", "value", "elapsed", "configuration or reason"):
+        table.add_column(heading, justify="right" if heading in ("run", "trial", "value", "elapsed") else "left")
+    rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
+    for run, trial in rows:
+        what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe())
+        table.add_row(
+            *(str(run.number), str(trial.number), run.phase.value, run.state.value),
+            *(number(run.value), number(run.elapsed, "s", 3), escape(what)),
+        )
+    console.print(table)

@@ -1,0 +1,78 @@
+"""How the command line speaks: tables on a terminal, plain lines in a pipe, JSON for machines, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from stripewise.errors import StripewiseError
+
+console = Console(highlight=False, soft_wrap=True)
+"""For results."""
+
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+"""For progress and errors, so that results can be piped."""
+
+
+class _Errors:
+    def print_line(self, text: str) -> None:
+        notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
+
+    def print_error(self, error: StripewiseError) -> None:
+        self.print_line(str(error))
+
+    def print_usage(self, error: click.ClickException) -> None:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "stripewise"
+        self.print_line(f"{' '.join(error.format_message().split())}; see {path} --help")
+
+
+errors = _Errors()
+
+
+def print_json(document: Any) -> None:
+    """Write a document for machines; numbers that JSON has no word for become null."""
+    json.dump(_plain(document), sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def number(value: float | None, unit: str = "", digits: int = 4) -> str:
+    """Write a measured number with a sensible number of digits and its unit."""
+    if value is None:
+        return "-"
+    text = f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1e7 or value == 0 else f"{value:.3e}"
+    if "e" not in text and abs(value) >= 1000:
+        text = f"{value:,.0f}"
+    return f"{text} {unit}".rstrip()
+
+
+def interval(pair: list[float] | None, digits: int = 3) -> str:
+    """Write a 95% interval."""
+    return "" if pair is None else f"{pair[0]:.{digits}g} to {pair[1]:.{digits}g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time as a person would say it."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

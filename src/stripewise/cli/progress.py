@@ -1,0 +1,137 @@
+"""Live progress of a tuning session: a small display on a terminal, a line a run otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from stripewise.cli.output import duration, number
+from stripewise.spec.objective import Objective
+from stripewise.spec.sizes import format_size
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.tuning.events import Event
+
+_ROWS = 8
+
+
+class Progress:
+    """Listener that shows a session on a console.
+
+    Parameters
+    ----------
+    console : Console
+        Where to; a terminal gets a live display.
+    objective : Objective
+    """
+
+    def __init__(self, console: Console, objective: Objective) -> None:
+        self._console = console
+        self._objective = objective
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=_ROWS)
+        self._default: float | None = None
+        self._best: float | None = None
+        self._best_text = ""
+        self._phase = "preparing"
+        self._budget = 0
+        self._runs = 0
+        self._begun = time.monotonic()
+        self._live = Live(get_renderable=self._view, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        handler = getattr(self, f"_on_{event.kind}", None)
+        if handler is not None:
+            handler(**event.data)
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _on_prepared(self, preflight: Any) -> None:
+        if preflight.objective is not None:
+            self._objective = preflight.objective
+        for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):
+            self._say(line)
+
+    def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any, worst_case: dict[str, Any]) -> None:
+        about = "" if exact else "about "
+        names = ", ".join(bound.space.names)
+        self._say(f"space: {about}{distinct:,} distinct configurations of {names}")
+        cost = [f"{worst_case['runs']} launches"]
+        if worst_case["seconds"] is not None:
+            cost.append(f"{duration(worst_case['seconds'])}, {number(worst_case['node_hours'], 'node-hours', 3)}")
+        if worst_case["bytes"]:
+            cost.append(f"{format_size(worst_case['bytes'])} of I/O")
+        self._say(f"worst case: {', '.join(cost)}")
+
+    def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
+        self._budget, self._runs = budget.runs, spent.runs
+        phases = {Phase.WARMUP: "warm-up", Phase.SEARCH: "searching", Phase.CONFIRMATION: "confirming"}
+        self._phase = phases[run.phase]
+
+    def _on_ended(self, run: Run, trial: Trial, trials: Sequence[Trial], spent: Any) -> None:
+        self._runs = spent.runs
+        self._follow(run, trial)
+        what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
+        what = what or trial.configuration.describe()
+        shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
+        if run.state is State.FAILED:
+            shown = f"failed: {run.reason}"
+        ratio = ""
+        if run.value and self._default and run.state is State.FINISHED:
+            ratio = f"x{self._objective.speedup(run.value, self._default):.2f}"
+        phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
+        row = (f"{spent.runs}/{self._budget}", phase, shown, ratio, what)
+        self._rows.append(row)
+        if not self._console.is_terminal:
+            self._say("  ".join(part for part in row if part))
+
+    def _on_note(self, text: str) -> None:
+        self._say(text)
+
+    def _follow(self, run: Run, trial: Trial) -> None:
+        if run.value is None or run.state is not State.FINISHED or run.phase is not Phase.SEARCH:
+            return
+        if trial.role is Role.DEFAULT and trial.value is not None:
+            self._default = trial.value
+        if trial.value is not None and (self._best is None or self._objective.better(trial.value, self._best)):
+            self._best = trial.value
+            self._best_text = trial.configuration.describe() if trial.role is Role.CANDIDATE else trial.role.value
+
+    # -- drawing -------------------------------------------------------------------------------------------
+
+    def _say(self, line: str) -> None:
+        self._console.print(escape(line))
+
+    def _view(self) -> RenderableType:
+        table = Table.grid(padding=(0, 2))
+        for justify in ("right", "left", "right", "right", "left"):
+            table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+        for row in self._rows:
+            table.add_row(*(Text(part) for part in row))
+        unit = self._objective.unit
+        line = f"{self._phase}  {self._runs}/{self._budget} launches  {duration(time.monotonic() - self._begun)}"
+        if self._default is not None:
+            line += f"  default {number(self._default, unit)}"
+        if self._best is not None and self._default is not None:
+            line += (
+                f"  best seen {number(self._best, unit)} (x{self._objective.speedup(self._best, self._default):.2f})"
+            )
+        bar = ProgressBar(total=max(1, self._budget), completed=self._runs, width=40)
+        return Group(table, bar, Text(line), Text(self._best_text, style="dim", overflow="ellipsis", no_wrap=True))

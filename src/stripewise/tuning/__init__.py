@@ -1,0 +1,1 @@
+"""The tuning loop: search, confirm, conclude."""

@@ -1,0 +1,222 @@
+"""The tuner as a Python function, over any callable."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from stripewise.errors import UserError
+from stripewise.runner.function import FunctionRunner
+from stripewise.search.registry import make_sampler
+from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.experiment import Budget, Confirmation, Experiment
+from stripewise.spec.expression import Expression
+from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Kind, Parameter, Scale
+from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
+from stripewise.spec.trial import Trial
+from stripewise.store.opening import open_store
+from stripewise.tuning.events import Listener, silent
+from stripewise.tuning.session import Session
+
+
+@runtime_checkable
+class Computable(Protocol):
+    """An object whose ``compute`` takes the values of a configuration, in the space's order, and gives a number."""
+
+    def compute(self, values: list[Value]) -> float:
+        """Measure a configuration."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search in Python has found.
+
+    Attributes
+    ----------
+    best : dict
+        The best configuration proven; the default if no gain was proven.
+    value : float
+        Its median value.
+    default : float
+        The default's median value.
+    speedup, speedup_ci95 : float, tuple of float or None
+        Of best over default.
+    confirmed : bool
+        Whether the gain was proven by interleaved runs.
+    verdict : str
+        The same in a sentence.
+    trials : tuple of Trial
+        All that was tried.
+    experiment : str
+        Identifier in the store.
+    result : dict
+        Everything, as ``stripewise tune --json`` prints it.
+    """
+
+    best: dict[str, Value]
+    value: float
+    default: float
+    speedup: float
+    speedup_ci95: tuple[float, float] | None
+    confirmed: bool
+    verdict: str
+    trials: tuple[Trial, ...]
+    experiment: str
+    result: dict[str, Any]
+
+
+def tune(
+    objective: Callable[[Configuration], float] | Computable,
+    space: Space | Mapping[str, Sequence[Value]] | str,
+    *,
+    budget: int = 40,
+    direction: Literal["minimize", "maximize"] = "minimize",
+    default: Mapping[str, Value] | None = None,
+    constraints: Sequence[str] = (),
+    sampler: str = "auto",
+    sampler_options: Mapping[str, Any] | None = None,
+    pairs: int | None = None,
+    warmup: int = 0,
+    seed: int = 0,
+    unit: str = "",
+    name: str = "function",
+    store: str | None = None,
+    listener: Listener = silent,
+) -> Tuned:
+    """Find the configuration for which a function is best, and prove the gain over the default.
+
+    Parameters
+    ----------
+    objective : callable or object with ``compute``
+        A callable gets a mapping from parameter name to value; ``compute`` gets the values in the space's order.
+    space : Space, mapping or str
+        A space, a mapping from parameter name to its values (numbers ascending; the first is the default unless
+        ``default`` says otherwise), or a stack's name or file.
+    budget : int
+        Calls in all, those of the confirmation included.
+    direction : {"minimize", "maximize"}
+    default : mapping, optional
+        Default values by name, for a space given as a mapping.
+    constraints : sequence of str
+        Expressions that must hold, for a space given as a mapping.
+    sampler, sampler_options : str, mapping
+        See :func:`stripewise.search.registry.sampler_names`.
+    pairs : int, optional
+        Most pairs of calls in the confirmation; 0 for none, as suits a function without noise.
+    warmup : int
+        Calls of the default that are discarded.
+    seed : int
+    unit, name : str
+        For reports.
+    store : str, optional
+        Where to keep the experiment; in memory if left out. With a store of the same name, an interrupted experiment
+        is found by ``stripewise list``.
+    listener : callable
+        Is told what happens.
+
+    Raises
+    ------
+    UserError
+        If the space or an option is wrong.
+    NothingWorks
+        If the function fails with the default configuration.
+
+    Examples
+    --------
+    >>> found = tune(lambda c: (c["x"] - 3) ** 2 + 1, {"x": range(10)}, budget=12, pairs=0)
+    >>> found.result["candidate"]["configuration"]
+    {'x': 3}
+    """
+    bound = _space(space, default or {}, constraints)
+    call = _callable(objective, bound)
+    make_sampler(sampler, dict(sampler_options or {}))
+    experiment = Experiment(
+        name=name,
+        runner="function",
+        budget=Budget(runs=budget),
+        sampler=sampler,
+        sampler_options=dict(sampler_options or {}),
+        seed=seed,
+        warmup=warmup,
+        confirmation=Confirmation(pairs=pairs),
+    )
+    opened = open_store(store if store is not None else "sqlite:///:memory:")
+    try:
+        identifier = opened.create(experiment)
+        runner = FunctionRunner(call, bound, Objective("value", direction, unit))
+        owner = f"python@{socket.gethostname()}:{os.getpid()}"
+        result = Session(opened, identifier, runner, owner, listener).run()
+        trials = opened.trials(identifier)
+    finally:
+        opened.close()
+    low_high = result["speedup_ci95"]
+    return Tuned(
+        best=result["best"]["configuration"],
+        value=result["best"]["value"],
+        default=result["default"]["value"],
+        speedup=result["speedup"],
+        speedup_ci95=None if low_high is None else (low_high[0], low_high[1]),
+        confirmed=result["confirmed"],
+        verdict=result["verdict"],
+        trials=trials,
+        experiment=identifier,
+        result=result,
+    )
+
+
+def _callable(
+    objective: Callable[[Configuration], float] | Computable, space: Space
+) -> Callable[[Configuration], float]:
+    if isinstance(objective, Computable):
+        computable = objective
+        return lambda configuration: computable.compute([configuration[name] for name in space.names])
+    if not callable(objective):
+        raise UserError(
+            f"{type(objective).__name__} can be neither called nor computed",
+            "give a function, or an object with .compute",
+        )
+    return objective
+
+
+def _space(
+    space: Space | Mapping[str, Sequence[Value]] | str, default: Mapping[str, Value], constraints: Sequence[str]
+) -> Space:
+    if isinstance(space, Space):
+        return space
+    if isinstance(space, str):
+        stack = load_stack(space)
+        return Space.bind(stack.parameters, stack.constraints, stack.derived, {}, stack.knowledge)
+    unknown = default.keys() - space.keys()
+    if unknown:
+        raise UserError(f"default names {sorted(unknown)[0]}, which is no parameter", f"parameters: {', '.join(space)}")
+    parameters = [_parameter(name, values, default) for name, values in space.items()]
+    return Space.bind(parameters, [Expression.parse(text) for text in constraints])
+
+
+def _parameter(name: str, values: Sequence[Value], default: Mapping[str, Value]) -> Parameter:
+    listed = values if isinstance(values, range) else tuple(values)
+    if len(listed) == 0:
+        raise UserError(f"parameter {name} has no values", "list at least one")
+    first = default.get(name, listed[0])
+    if all(isinstance(value, bool) for value in listed):
+        return Parameter(name, Kind.BOOLEAN, (False, True), first)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed):
+        ordered = listed if isinstance(listed, range) and listed.step > 0 else tuple(sorted(listed, key=float))
+        return Parameter(name, Kind.ORDINAL, ordered, first, scale=_scale([float(v) for v in ordered]))
+    return Parameter(name, Kind.CATEGORICAL, listed, first)
+
+
+def _scale(values: list[float]) -> Scale:
+    """Values that grow by factors lie on a log axis: 1, 2, 4, 8 are evenly spaced there."""
+    if len(values) < 3 or values[0] <= 0:
+        return Scale.LINEAR
+    return (
+        Scale.LOG2
+        if values[-1] / values[0] >= 8 and values[1] - values[0] < (values[-1] - values[-2]) / 2
+        else Scale.LINEAR
+    )

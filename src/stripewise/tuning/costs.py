@@ -1,0 +1,70 @@
+"""What an experiment cost, what its result saves, and what a cheaper configuration would give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import History, Phase, Role, Run, Trial
+from stripewise.tuning.budget import Spent
+from stripewise.tuning.space import BoundSpace
+
+_NEAR = 0.05
+
+
+def _price(bound: BoundSpace, configuration: Mapping[str, Any]) -> float:
+    """Sum of the priced parameters' levels: fewer stripes, aggregators and less memory are cheaper."""
+    space = bound.space
+    levels = space.levels([configuration])[0]
+    return sum(
+        p.cost * int(level) / max(1, len(p.values) - 1) for p, level in zip(space.parameters, levels, strict=True)
+    )
+
+
+def cheapest(bound: BoundSpace, history: History, best: Trial, objective: Objective) -> dict[str, Any] | None:
+    """The cheapest configuration within 5% of the best, if it is cheaper than the best."""
+    if best.role is not Role.CANDIDATE or best.value is None:
+        return None
+    near = [
+        trial
+        for trial in history.finished
+        if trial.value is not None and objective.speedup(trial.value, best.value) >= 1 - _NEAR
+    ]
+    cheapest = min(near, key=lambda trial: (_price(bound, trial.configuration), trial.number))
+    if _price(bound, cheapest.configuration) >= _price(bound, best.configuration):
+        return None
+    return {"configuration": dict(cheapest.configuration), "value": cheapest.value, "trial": cheapest.number}
+
+
+def cost(
+    trials: Sequence[Trial],
+    used: Spent,
+    default: Trial,
+    best: Trial,
+    confirmation: Sequence[Run],
+    objective: Objective,
+) -> dict[str, Any]:
+    """What was spent, what a run saves now, and after how many runs the search has paid for itself."""
+    runs = [run for trial in trials for run in trial.runs]
+
+    def elapsed(trial: Trial) -> float | None:
+        own = [run.elapsed for run in (confirmation or trial.runs) if run.trial == trial.number and run.elapsed]
+        return float(sorted(own)[len(own) // 2]) if own else None
+
+    slow, fast = elapsed(default), elapsed(best)
+    saved = slow - fast if slow is not None and fast is not None and best is not default else 0.0
+    return {
+        "launches": {phase.value: sum(run.phase is phase for run in runs) for phase in Phase},
+        "seconds": used.seconds,
+        "node_hours": used.node_hours,
+        "bytes": sum(_bytes(run) for run in runs),
+        "saved_a_run_seconds": saved,
+        "break_even_runs": math.ceil(used.seconds / saved) if saved > 0 else None,
+    }
+
+
+def _bytes(run: Run) -> int:
+    totals = run.facts.get("report", {}).get("totals", {})
+    return int(totals.get("bytes_read", 0)) + int(totals.get("bytes_written", 0))

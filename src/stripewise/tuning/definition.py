@@ -1,0 +1,106 @@
+"""An experiment file and the options of a command line, made one definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from stripewise.errors import UserError
+from stripewise.search.pruning import make_pruner
+from stripewise.search.registry import make_sampler
+from stripewise.search.resampling import make_resampler
+from stripewise.search.stopping import make_stopping
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.stack import explain_validation, load_stack
+
+_OWN_SPACE = ("replay:",)
+_NO_COMMAND = ("replay:", "sim:")
+
+
+def with_options(
+    experiment: Experiment, *, command: Sequence[str], sampler_option: Sequence[str] = (), **given: Any
+) -> Experiment:
+    """Put options on top of a file's definition and check the whole before anything is started.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        As read from a file, or the defaults.
+    command : sequence of str
+        The program; empty to keep the file's.
+    sampler_option : sequence of str
+        ``NAME=VALUE`` words.
+    **given
+        Fields of the experiment, None where not given; a mapping changes single fields of a table.
+
+    Raises
+    ------
+    UserError
+        If anything in it is wrong, with its place.
+    """
+    fields = experiment.model_dump()
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            fields[name] = {**fields[name], **{k: v for k, v in value.items() if v is not None}}
+        elif value is not None:
+            fields[name] = value
+    if command:
+        fields["command"] = list(command)
+    for word in sampler_option:
+        name, separator, value = word.partition("=")
+        if not separator or not name:
+            raise UserError(f"--sampler-option '{word}' is not NAME=VALUE")
+        fields["sampler_options"] = {**fields["sampler_options"], name: value}
+    try:
+        merged = Experiment.model_validate(fields)
+    except ValidationError as error:
+        raise explain_validation(error, "experiment") from error
+    merged = merged.model_copy(update={"stacks": [_absolute(stack) for stack in merged.stacks]})
+    if not merged.name:
+        merged = merged.model_copy(update={"name": _name(merged)})
+    check(merged)
+    return merged
+
+
+def check(experiment: Experiment) -> None:
+    """Check all that can be checked without looking at the program.
+
+    Raises
+    ------
+    UserError
+        With what is wrong and how to mend it.
+    """
+    needs_command = not experiment.runner.startswith(_NO_COMMAND)
+    if needs_command and not experiment.command:
+        raise UserError("there is no program to tune", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
+    if not needs_command and experiment.command:
+        raise UserError(f"runner {experiment.runner} launches no command", "leave out what follows the two dashes")
+    if experiment.stacks and experiment.runner.startswith(_OWN_SPACE):
+        raise UserError(f"runner {experiment.runner} brings its own parameters", "leave out the stacks")
+    experiment.objective.build()
+    make_sampler(experiment.sampler, experiment.sampler_options)
+    make_resampler(experiment.resampling)
+    make_pruner(experiment.pruning)
+    make_stopping(experiment.stopping)
+    for stack in experiment.stacks:
+        load_stack(stack)
+    if experiment.model is not None:
+        raise UserError(
+            "searching from a performance model is not part of this version",
+            "leave out --model; the stacks' own knowledge is used",
+        )
+
+
+def _absolute(stack: str) -> str:
+    """Make a stack file's path independent of the folder from which the experiment is resumed."""
+    return str(Path(stack).absolute()) if stack.endswith(".toml") else stack
+
+
+def _name(experiment: Experiment) -> str:
+    words = [Path(word).name for word in experiment.command if not word.startswith("-") and "=" not in word]
+    launchers = {"mpiexec", "mpirun", "srun", "env", "aprun", "jsrun"}
+    programs = [word for word in words if word not in launchers and not word.isdigit()]
+    return programs[0] if programs else experiment.runner

@@ -1,0 +1,64 @@
+"""What an experiment would do, without starting anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stripewise.runner.base import Runner
+from stripewise.search.registry import make_sampler, sampler_rng
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import History, Role, Trial
+from stripewise.tuning.budget import most_pairs, worst_case
+from stripewise.tuning.space import BoundSpace, bind_space, describe_space
+
+_FIRST = 5
+
+
+def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
+    """Show the space, the first configurations and the worst-case cost.
+
+    The runner's preflight is made (it finds the program and its MPI), but no run is started.
+
+    Returns
+    -------
+    dict
+        ``space``, ``left_out``, ``first`` (configurations), ``worst_case``, ``confirmation_pairs``, ``notes``.
+    """
+    preflight = runner.prepare()
+    workload = experiment.workload.merged(preflight.workload)
+    if preflight.space is not None:
+        bound = BoundSpace(preflight.space, (), {})
+    else:
+        bound = bind_space(experiment, workload, preflight.io)
+    objective = preflight.objective or experiment.objective.build()
+    notes = [*preflight.summary, *preflight.warnings]
+    if workload.operation is None and preflight.space is None:
+        notes.append(
+            "the warm-up run will show what the program does, and parameters that cannot act are left out then"
+        )
+    return {
+        "experiment": experiment.name,
+        "simulated": runner.simulated,
+        "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+        "space": describe_space(bound),
+        "left_out": dict(bound.left_out),
+        "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],
+        "worst_case": worst_case(experiment, workload.nodes or 1, experiment.timeout, None),
+        "confirmation_pairs": most_pairs(experiment),
+        "notes": notes,
+    }
+
+
+def _first(experiment: Experiment, bound: BoundSpace, objective: Objective) -> list[Configuration]:
+    sampler = make_sampler(experiment.sampler, experiment.sampler_options)
+    trials = [Trial(0, bound.space.default, Role.DEFAULT)]
+    while len(trials) <= _FIRST:
+        number = len(trials)
+        history = History(objective, tuple(trials))
+        found = sampler.ask(bound.space, history, sampler_rng(experiment.seed, number), 1)
+        if not found:
+            break
+        trials.append(Trial(number, found[0].configuration, tag=found[0].tag))
+    return [trial.configuration for trial in trials]

@@ -1,0 +1,32 @@
+"""What a tuning session tells its listeners (progress bars, logs, the server's event stream)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened.
+
+    Attributes
+    ----------
+    kind : str
+        ``prepared`` (facts and warnings of the preflight), ``space`` (what is searched), ``started`` (a run),
+        ``ended`` (a run), ``phase`` (search or confirmation begins), ``note`` (a sentence worth reading),
+        ``finished`` (the result).
+    data : dict
+        Depends on the kind; plain JSON values, or the objects named in the session's code.
+    """
+
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+Listener = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Ignore the event."""

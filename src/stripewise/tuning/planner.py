@@ -1,0 +1,258 @@
+"""Which run comes next: a pure function of what has been run.
+
+Nothing is remembered between two calls, so an experiment that was interrupted at any moment goes on exactly as it would
+have gone on undisturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stripewise.errors import NothingWorks
+from stripewise.measure.confirmation import Decision
+from stripewise.search.base import Sampler
+from stripewise.search.pruning import Pruner
+from stripewise.search.registry import sampler_rng
+from stripewise.search.resampling import Resampler
+from stripewise.search.stopping import Stopping
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.objective import Objective
+from stripewise.spec.space import Space
+from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, reserved_pairs
+from stripewise.tuning.confirm import Pair, against, judge, pairs_of
+
+_TRIES_OF_DEFAULT = 2
+_RESAMPLING_STREAM = 1 << 40
+_PAIRING_STREAM = 1 << 41
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run to start now.
+
+    Attributes
+    ----------
+    trial : Trial
+        The trial that the run belongs to, without the run.
+    run : Run
+    new : bool
+        Whether the trial is new as well.
+    """
+
+    trial: Trial
+    run: Run
+    new: bool
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing can be planned before a running one has ended."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The experiment is over.
+
+    Attributes
+    ----------
+    reason : str
+        Why, in one sentence.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Decides what to run next.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    objective : Objective
+    space : Space or None
+        None until the warm-up run has shown the workload.
+    reference : bool
+        Whether the program can also run without the component.
+    sampler, resampler, pruner, stopping
+        The parts of the search.
+    """
+
+    experiment: Experiment
+    objective: Objective
+    space: Space | None
+    reference: bool
+    sampler: Sampler
+    resampler: Resampler
+    pruner: Pruner
+    stopping: Stopping
+
+    def next(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
+        """Choose the next run.
+
+        Raises
+        ------
+        NothingWorks
+            If the program fails with its default settings.
+        """
+        over = self._over_budget(spent)
+        first = self._first_runs(trials)
+        if isinstance(first, Planned) and over:
+            return Finish(over)
+        if first is not None:
+            return first
+        confirmation = confirmation_runs(trials)
+        if not confirmation:
+            step = self._search(trials, spent)
+            if not isinstance(step, Finish):
+                return step
+            if any(run.state in (State.PENDING, State.RUNNING) for trial in trials for run in trial.runs):
+                return Wait()
+        return Finish(over) if over else self._confirm(trials, confirmation, spent)
+
+    def history(self, trials: Sequence[Trial]) -> History:
+        """What the sampler sees: the reference left out, the default as the configuration that it is."""
+        assert self.space is not None
+        default = self.space.default
+        return History(
+            self.objective,
+            tuple(
+                replace(trial, configuration=default) if trial.role is Role.DEFAULT else trial
+                for trial in trials
+                if trial.role is not Role.REFERENCE
+            ),
+        )
+
+    # -- phases --------------------------------------------------------------------------------------------
+
+    def _over_budget(self, spent: Spent) -> str:
+        budget = self.experiment.budget
+        if spent.runs >= budget.runs:
+            return f"the budget of {budget.runs} launches is used up"
+        if budget.seconds is not None and spent.seconds >= budget.seconds:
+            return f"the time budget of {budget.seconds:g} s is used up"
+        if budget.node_hours is not None and spent.node_hours >= budget.node_hours:
+            return f"the budget of {budget.node_hours:g} node-hours is used up"
+        return ""
+
+    def _first_runs(self, trials: Sequence[Trial]) -> Planned | Wait | None:
+        """Warm-up, then the default, then the reference: nothing is worth searching before these have values."""
+        default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
+        if default is None:
+            return self._plan(trials, Trial(0, Configuration({}), Role.DEFAULT), self._first_phase(), new=True)
+        if not ended(default.runs):
+            return Wait()
+        warmups = [run for run in default.runs if run.phase is Phase.WARMUP]
+        failed = [run for run in default.runs if run.state is State.FAILED and run.phase is not Phase.CONFIRMATION]
+        works = any(run.state is State.FINISHED for run in default.runs)
+        if len(failed) >= _TRIES_OF_DEFAULT and not works:
+            raise NothingWorks(
+                f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
+                "make the command work by itself first",
+            )
+        if sum(run.state is State.FINISHED for run in warmups) < self.experiment.warmup and not default.values:
+            return self._plan(trials, default, Phase.WARMUP)
+        searched = [run for run in default.runs if run.phase is Phase.SEARCH]
+        if not default.values:
+            if len(searched) >= _TRIES_OF_DEFAULT:
+                raise NothingWorks(
+                    f"the default settings gave no value in {len(searched)} runs: {searched[-1].reason}",
+                    "check the objective and the program's output",
+                )
+            return self._plan(trials, default, Phase.SEARCH)
+        if self.reference and not any(trial.role is Role.REFERENCE for trial in trials):
+            reference = Trial(len(trials), Configuration({}), Role.REFERENCE)
+            return self._plan(trials, reference, Phase.SEARCH, new=True)
+        return None
+
+    def _first_phase(self) -> Phase:
+        return Phase.WARMUP if self.experiment.warmup else Phase.SEARCH
+
+    def _search(self, trials: Sequence[Trial], spent: Spent) -> Planned | Finish:
+        assert self.space is not None
+        history = self.history(trials)
+        reserve = 2 * reserved_pairs(self.experiment, history)
+        budget = self.experiment.budget
+        if spent.runs + 1 + reserve > budget.runs:
+            return Finish("the rest of the budget is kept for the confirmation")
+        if budget.seconds is not None and spent.seconds + (1 + reserve) * _typical_seconds(trials) > budget.seconds:
+            return Finish("the rest of the time is kept for the confirmation")
+        reason = self.stopping.reason(self.space, history, spent)
+        if reason:
+            return Finish(reason)
+        number = len(trials)
+        again = self.resampler.next(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+        if again is not None:
+            return self._plan(trials, trials[again], Phase.SEARCH)
+        suggestions = self.sampler.ask(self.space, history, self._rng(number), 1)
+        if not suggestions:
+            return Finish("every configuration has been tried")
+        trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
+        return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _confirm(self, trials: Sequence[Trial], runs: Sequence[Run], spent: Spent) -> Planned | Wait | Finish:
+        most = pairs_left(self.experiment, trials)
+        if most == 0:
+            return Finish("the budget leaves no run for a confirmation")
+        if not ended(runs):
+            return Wait()
+        tested = list(dict.fromkeys(against(run) for run in runs))
+        pairs = pairs_of(runs, tested[-1]) if tested else []
+        if pairs and not pairs[-1].complete:
+            return self._arm(trials, pairs[-1], tested[-1])
+        if pairs:
+            decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
+            if decision is not Decision.CONTINUE:
+                if decision is Decision.PROVEN or len(tested) >= self.experiment.confirmation.candidates:
+                    return Finish(f"the confirmation is decided after {len(pairs)} pairs")
+                pairs = []
+        if spent.runs + 2 > self.experiment.budget.runs:
+            return Finish("the budget for the confirmation is used up")
+        candidate = tested[-1] if pairs else self.candidate(trials, exclude=tested)
+        if candidate is None:
+            return Finish("no configuration looked better than the default")
+        number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
+        first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
+        return self._arm(trials, Pair(number, first), candidate)
+
+    def candidate(self, trials: Sequence[Trial], exclude: Sequence[int] = ()) -> int | None:
+        """The trial most likely to be best, if it looks better than the default; the reference competes too."""
+        history = self.history(trials)
+        assert self.space is not None
+        ranked = self.sampler.recommend(self.space, history)
+        reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
+        if reference is not None and reference.number not in exclude:
+            rival = ranked[0].value if ranked else None
+            if rival is None or self.objective.better(float(reference.value or 0.0), float(rival)):
+                return reference.number
+        for trial in ranked:
+            if trial.role is Role.DEFAULT:
+                return None
+            if trial.number not in exclude:
+                return trial.number
+        return None
+
+    # -- making runs ---------------------------------------------------------------------------------------
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return sampler_rng(self.experiment.seed, stream)
+
+    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: int) -> Planned:
+        arm = pair.next_arm
+        trial = next(t for t in trials if (t.role is Role.DEFAULT if arm == "default" else t.number == candidate))
+        planned = self._plan(trials, trial, Phase.CONFIRMATION)
+        return replace(planned, run=replace(planned.run, pair=pair.number, arm=arm, facts={"against": candidate}))
+
+    def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
+        number = sum(len(t.runs) for t in trials)
+        return Planned(replace(trial, runs=()), Run(number, trial.number, phase), new)
+
+
+def _typical_seconds(trials: Sequence[Trial]) -> float:
+    elapsed = [run.elapsed for trial in trials for run in trial.runs if run.elapsed is not None]
+    return float(np.median(elapsed)) if elapsed else 0.0

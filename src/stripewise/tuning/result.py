@@ -1,0 +1,176 @@
+"""What an experiment has shown: default, best, whether the gain is proven, which settings did anything."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from stripewise.measure.confirmation import Decision
+from stripewise.measure.effects import Effect, verdicts
+from stripewise.measure.report import Report, parse_report
+from stripewise.measure.statistics import median_ci
+from stripewise.model.importance import importance
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.objective import Objective
+from stripewise.spec.plan import Plan, Setting, settings_of
+from stripewise.spec.trial import History, Role, Run, State, Trial
+from stripewise.spec.workload import Workload
+from stripewise.tuning.budget import Spent, confirmation_runs
+from stripewise.tuning.conclusion import Conclusion, conclusion_of, confirmation_section, interval, verdict
+from stripewise.tuning.confirm import against, pairs_of
+from stripewise.tuning.costs import cheapest, cost
+from stripewise.tuning.space import BoundSpace, describe_space
+
+
+def conclude(
+    *,
+    identifier: str,
+    experiment: Experiment,
+    objective: Objective,
+    bound: BoundSpace,
+    trials: Sequence[Trial],
+    candidate: int | None,
+    history: History,
+    spent: Spent,
+    reason: str,
+    facts: Mapping[str, Any],
+    simulated: bool,
+) -> dict[str, Any]:
+    """Draw the conclusion from all runs.
+
+    Returns
+    -------
+    dict
+        The result: plain JSON values, as described in the reference of formats.
+    """
+    runs = confirmation_runs(trials)
+    tested = list(dict.fromkeys(against(run) for run in runs))
+    pairs = pairs_of(runs, tested[-1]) if tested else []
+    conclusion = conclusion_of(pairs, objective, experiment, trials)
+    default = next(trial for trial in trials if trial.role is Role.DEFAULT)
+    reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
+    found = next((t for t in trials if tested and t.number == tested[-1]), None)
+    proven = conclusion is not None and conclusion.decision is Decision.PROVEN
+    best = found if proven and found is not None else default
+    workload = Workload.model_validate(facts.get("workload", {}))
+    plan = plan_of(identifier, experiment, bound, best)
+    shown = found if found is not None else _trial(trials, candidate)
+    effects = _effects(bound, plan_of(identifier, experiment, bound, shown) if shown else plan, shown, default)
+    shares = importance(bound.space, history)
+    result: dict[str, Any] = {
+        "experiment": identifier,
+        "name": experiment.name,
+        "simulated": simulated,
+        "state": "finished",
+        "objective": asdict(objective),
+        "reference": None if reference is None else _summary(reference, runs),
+        "default": {**_summary(default, runs), "configuration": dict(bound.space.default)},
+        "best": {
+            "configuration": _configuration(best, bound),
+            **_summary(best, runs),
+            "trial": best.number,
+            "is": best.role.value,
+        },
+        "speedup": conclusion.speedup.estimate if proven and conclusion else 1.0,
+        "speedup_ci95": interval(conclusion) if proven else None,
+        "confirmed": proven,
+        "verdict": verdict(conclusion, shown, default, objective, reason, experiment),
+        "reason": reason,
+        "runs": spent.runs,
+        "seconds": spent.seconds,
+        "node_hours": spent.node_hours,
+        "settings": {effect.name: effect.status for effect in effects},
+        "effects": [asdict(effect) for effect in effects],
+        "importance": shares.shares,
+        "importance_note": shares.note,
+        "ineffective": sorted(effect.name for effect in effects if effect.status == "no_effect"),
+        "left_out": dict(bound.left_out),
+        "confirmation": confirmation_section(
+            conclusion, pairs, tested, objective, experiment, facts, workload, simulated
+        ),
+        "candidate": None if shown is None or proven else _candidate(shown, bound, conclusion),
+        "cheapest": cheapest(bound, history, best, objective),
+        "failures": _failures(trials),
+        "cost": cost(trials, spent, default, best, runs, objective),
+        "plan": plan.text(),
+        "environment": {**facts.get("environment", {}), "driver": workload.driver, "file_system": workload.file_system},
+        "validity": {
+            "ranks": workload.processes,
+            "nodes": workload.nodes,
+            "bytes": facts.get("run_bytes"),
+            "mpi": facts.get("environment", {}).get("mpi"),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "warning": "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes",
+        },
+        "space": describe_space(bound),
+        "workload": workload.model_dump(exclude_none=True),
+    }
+    return result
+
+
+def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace, trial: Trial) -> Plan:
+    """The plan that applies a trial's configuration from now on."""
+    settings: tuple[Setting, ...] = ()
+    if trial.role is Role.CANDIDATE:
+        settings = settings_of(bound.space, trial.configuration)
+    return Plan(settings, f"{identifier}.{trial.number}", experiment.override, experiment.files)
+
+
+def _trial(trials: Sequence[Trial], number: int | None) -> Trial | None:
+    return next((trial for trial in trials if trial.number == number), None)
+
+
+def _configuration(trial: Trial, bound: BoundSpace) -> dict[str, Any]:
+    return dict(trial.configuration if trial.role is Role.CANDIDATE else bound.space.default)
+
+
+def _values(trial: Trial, confirmation: Sequence[Run]) -> list[float]:
+    """A trial's values: those of the confirmation if it took part, for the search's own runs flatter the best."""
+    confirmed = [
+        run.value
+        for run in confirmation
+        if run.trial == trial.number and run.state is State.FINISHED and run.value is not None
+    ]
+    return confirmed or list(trial.values)
+
+
+def _summary(trial: Trial, confirmation: Sequence[Run]) -> dict[str, Any]:
+    values = _values(trial, confirmation)
+    if not values:
+        return {"value": None, "ci95": None, "runs": 0}
+    found = median_ci(values)
+    known = found.low is not None and found.high is not None
+    return {"value": found.median, "ci95": [found.low, found.high] if known else None, "runs": found.runs}
+
+
+def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -> dict[str, Any]:
+    return {
+        "configuration": _configuration(trial, bound),
+        "trial": trial.number,
+        "value": trial.value,
+        "speedup": conclusion.speedup.estimate if conclusion else None,
+        "speedup_ci95": interval(conclusion),
+    }
+
+
+def _reports(trial: Trial | None) -> list[Report]:
+    if trial is None:
+        return []
+    reports = [run.facts.get("report") for run in trial.runs if run.state is State.FINISHED]
+    return [parse_report(report) for report in reports if report]
+
+
+def _effects(bound: BoundSpace, plan: Plan, trial: Trial | None, default: Trial) -> list[Effect]:
+    if trial is None or trial.role is not Role.CANDIDATE:
+        return []
+    return verdicts(bound.space, plan.settings, _reports(trial), _reports(default))
+
+
+def _failures(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    failed = [run for trial in trials for run in trial.runs if run.state is State.FAILED]
+    counts = Counter(run.reason for run in failed)
+    first = {reason: next(run.number for run in failed if run.reason == reason) for reason in counts}
+    return [{"run": first[reason], "reason": reason, "count": count} for reason, count in counts.most_common()]

@@ -1,0 +1,305 @@
+"""One experiment from its first run to its result: plan, launch, measure, store, until nothing is left to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stripewise.errors import RunFailed, StripewiseError, UserError
+from stripewise.measure.objective import measure
+from stripewise.measure.report import Report, observed_workload, parse_report
+from stripewise.runner.base import Preflight, Runner
+from stripewise.search.pruning import make_pruner
+from stripewise.search.registry import make_sampler
+from stripewise.search.resampling import make_resampler
+from stripewise.search.stopping import make_stopping
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.spec.workload import Workload
+from stripewise.store.base import Store
+from stripewise.tuning.budget import worst_case
+from stripewise.tuning.events import Event, Listener, silent
+from stripewise.tuning.launching import make_launch, run_timeout
+from stripewise.tuning.ledger import Ledger
+from stripewise.tuning.planner import Finish, Planned, Planner, Wait
+from stripewise.tuning.result import conclude
+from stripewise.tuning.space import BoundSpace, bind_space
+
+_POLL_SECONDS = 0.5
+_FILES_KEPT = 20
+
+
+class Stopped(StripewiseError):  # noqa: N818
+    """The experiment was stopped on request before its end; it can be resumed."""
+
+
+class Session:
+    """Carries one experiment on.
+
+    Parameters
+    ----------
+    store : Store
+    identifier : str
+        The experiment's.
+    runner : Runner
+    owner : str
+        Who holds the claim, for messages to others.
+    listener : callable
+        Is told every :class:`~stripewise.tuning.events.Event`.
+    """
+
+    def __init__(self, store: Store, identifier: str, runner: Runner, owner: str, listener: Listener = silent) -> None:
+        self._store = store
+        self._identifier = identifier
+        self._runner = runner
+        self._owner = owner
+        self._listener = listener
+        self._running: dict[int, Launch] = {}
+        self._bound: BoundSpace | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Run what is left of the experiment and give its result.
+
+        Raises
+        ------
+        UserError
+            If the experiment cannot be carried out as asked.
+        NothingWorks
+            If the program fails with its default settings.
+        Stopped
+            If someone asked for a stop.
+        """
+        self._ledger = Ledger(self._store, self._identifier, self._owner, simulated=self._runner.simulated)
+        try:
+            self._preflight = self._runner.prepare()
+            self._objective = self._preflight.objective or self._ledger.experiment.objective.build()
+            self._tell("prepared", preflight=self._preflight)
+            self._check_same_environment(self._preflight)
+            self._ledger.set_state("running")
+            planner = self._planner()
+            planner = self._relaunch_interrupted(planner)
+            result = self._loop(planner)
+        except BaseException as error:
+            self._put_back(error)
+            raise
+        finally:
+            self._runner.close()
+            self._ledger.release()
+        self._tell("finished", result=result)
+        return result
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    def _loop(self, planner: Planner) -> dict[str, Any]:
+        while True:
+            planner = self._with_space(planner)
+            step = self._fill(planner)
+            if isinstance(step, Finish) and not self._running:
+                return self._conclude(planner, step.reason)
+            self._collect()
+            if self._ledger.stop_requested():
+                raise Stopped(
+                    f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
+                )
+            self._ledger.keep()
+
+    def _fill(self, planner: Planner) -> Finish | Wait:
+        """Start runs until the runner is full or nothing can be planned."""
+        while len(self._running) < self._runner.capacity:
+            step = planner.next(self._ledger.trials, self._ledger.spent())
+            if not isinstance(step, Planned):
+                return step
+            self._ledger.plan(step.trial, step.run, new=step.new)
+            self._launch(planner, step.trial, step.run, attempt=0)
+        return Wait()
+
+    def _launch(self, planner: Planner, trial: Trial, run: Run, attempt: int) -> None:
+        run = self._ledger.begin(run)
+        bound = None
+        if run.phase is Phase.SEARCH and trial.role is Role.CANDIDATE and planner.space is not None:
+            bound = planner.pruner.bound(planner.history(self._ledger.trials))
+        launch = make_launch(
+            self._identifier,
+            self._ledger.experiment,
+            self._bound,
+            trial,
+            run,
+            timeout=self._timeout(),
+            bound_seconds=bound,
+            attempt=attempt,
+        )
+        self._running[run.number] = launch
+        self._tell("started", run=run, trial=trial, spent=self._ledger.spent(), budget=self._ledger.experiment.budget)
+        self._runner.start(launch)
+
+    def _timeout(self) -> float:
+        spent = None if self._runner.simulated else self._ledger.spent().seconds
+        return run_timeout(self._ledger.experiment, self._ledger.trials, spent)
+
+    def _collect(self) -> None:
+        for outcome in self._runner.poll(_POLL_SECONDS):
+            launch = self._running.pop(outcome.number, None)
+            if launch is None:
+                continue
+            run = self._result_of(launch, outcome)
+            self._ledger.accept(run)
+            trials = tuple(self._ledger.trials)
+            self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
+
+    def _result_of(self, launch: Launch, outcome: Outcome) -> Run:
+        run = self._ledger.run(launch.number)
+        facts = {**run.facts, **outcome.facts, "metrics": dict(outcome.metrics), "exit_code": outcome.exit_code}
+        if outcome.folder is not None:
+            facts["folder"] = str(outcome.folder)
+        if outcome.report is not None:
+            facts["report"] = _trimmed(dict(outcome.report))
+        nodes = int(facts.get("nodes") or self._workload().nodes or 1)
+        facts.setdefault("node_hours", nodes * outcome.elapsed / 3600)
+        state, value, reason = outcome.state, None, outcome.reason
+        if state is State.FINISHED:
+            try:
+                value = measure(self._objective, outcome)
+            except RunFailed as failure:
+                state, reason = State.FAILED, str(failure)
+        elif state is State.PRUNED and self._objective.name == "elapsed":
+            value = outcome.elapsed
+        return replace(
+            run, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
+        )
+
+    def _conclude(self, planner: Planner, reason: str) -> dict[str, Any]:
+        assert self._bound is not None
+        result = conclude(
+            identifier=self._identifier,
+            experiment=self._ledger.experiment,
+            objective=self._objective,
+            bound=self._bound,
+            trials=self._ledger.trials,
+            candidate=planner.candidate(self._ledger.trials),
+            history=planner.history(self._ledger.trials),
+            spent=self._ledger.spent(),
+            reason=reason,
+            facts=self._ledger.facts,
+            simulated=self._runner.simulated,
+        )
+        self._ledger.set_state("finished", result)
+        return result
+
+    # -- workload and space --------------------------------------------------------------------------------
+
+    def _planner(self) -> Planner:
+        experiment = self._ledger.experiment
+        sampler = make_sampler(experiment.sampler, experiment.sampler_options)
+        return Planner(
+            experiment,
+            self._objective,
+            None,
+            False,
+            sampler,
+            make_resampler(experiment.resampling),
+            make_pruner(experiment.pruning),
+            make_stopping(experiment.stopping, sampler),
+        )
+
+    def _with_space(self, planner: Planner) -> Planner:
+        """Fix the space as soon as the workload is known, and remember what it was fixed with."""
+        if self._bound is None and self._workload_known():
+            self._bound = self._bind()
+            count, exact = self._bound.space.count()
+            workload = self._workload()
+            worst = worst_case(
+                self._ledger.experiment, workload.nodes or 1, self._timeout(), self._ledger.facts.get("run_bytes")
+            )
+            self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=workload, worst_case=worst)
+        if self._bound is None:
+            return planner
+        return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
+
+    def _bind(self) -> BoundSpace:
+        if self._preflight.space is not None:
+            return BoundSpace(self._preflight.space, (), {})
+        report = self._first_report()
+        workload, io = self._workload(), self._preflight.io
+        facts: dict[str, Any] = {}
+        if report is not None:
+            workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
+            io = report.mpi.io
+            facts["run_bytes"] = report.totals.bytes_read + report.totals.bytes_written
+        bound = bind_space(self._ledger.experiment, workload, io)
+        if "workload" not in self._ledger.facts:
+            self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, **facts)
+        return bound
+
+    def _workload(self) -> Workload:
+        if "workload" in self._ledger.facts:
+            return Workload.model_validate(self._ledger.facts["workload"])
+        return self._ledger.experiment.workload.merged(self._preflight.workload)
+
+    def _workload_known(self) -> bool:
+        """Whether the program has run once, or need not be observed."""
+        if self._preflight.space is not None or "workload" in self._ledger.facts:
+            return True
+        declared = self._ledger.experiment.workload
+        if self._ledger.experiment.warmup == 0 and declared.operation is not None and self._workload().processes:
+            return True
+        return any(run.state is State.FINISHED for _, run in self._ledger.runs())
+
+    def _first_report(self) -> Report | None:
+        for _, run in self._ledger.runs():
+            if run.state is State.FINISHED and run.facts.get("report"):
+                return parse_report(run.facts["report"])
+        return None
+
+    def _check_same_environment(self, preflight: Preflight) -> None:
+        """Never pool runs that differ: another MPI or program makes another experiment."""
+        now = dict(preflight.fingerprint)
+        earlier = self._ledger.facts.get("fingerprint")
+        if earlier is None:
+            self._ledger.remember(fingerprint=now, environment=dict(preflight.environment))
+        elif earlier != now:
+            name = next(name for name in sorted({*earlier, *now}) if earlier.get(name) != now.get(name))
+            raise UserError(
+                f"{name} was '{earlier.get(name)}' in the earlier runs and is '{now.get(name)}' now",
+                "restore it, or start a new experiment: runs that differ are never pooled",
+            )
+
+    # -- interruption --------------------------------------------------------------------------------------
+
+    def _relaunch_interrupted(self, planner: Planner) -> Planner:
+        """Start again the runs that an earlier session planned and did not finish, after ending their processes."""
+        planner = self._with_space(planner)
+        for trial, run in [(trial, run) for trial, run in self._ledger.runs() if not run.state.ended]:
+            attempt = 1 + int(run.facts.get("attempt", 0))
+            self._runner.reap(
+                make_launch(self._identifier, self._ledger.experiment, self._bound, trial, run, attempt=attempt)
+            )
+            self._tell("note", text=f"run {run.number} was interrupted and is launched again")
+            self._launch(planner, trial, run, attempt=attempt)
+        return planner
+
+    def _put_back(self, error: BaseException) -> None:
+        """Leave the experiment in a state from which it can be resumed."""
+        for number in list(self._running):
+            self._runner.cancel(number)
+        failed = isinstance(error, StripewiseError) and not isinstance(error, Stopped)
+        try:
+            self._ledger.set_state("failed" if failed else "stopped")
+        except StripewiseError:
+            # The store itself may be what failed; the first error is the one to report.
+            return
+
+    def _tell(self, kind: str, **data: Any) -> None:
+        self._listener(Event(kind, data))
+
+
+def _trimmed(report: dict[str, Any]) -> dict[str, Any]:
+    """Keep the files that moved most bytes: a job with thousands of files would swell the store with each run."""
+    files = report.get("files", [])
+    if len(files) > _FILES_KEPT:
+
+        def moved(entry: dict[str, Any]) -> int:
+            return sum(int(op.get("bytes", 0)) for op in entry.get("operations", {}).values())
+
+        report["files"] = sorted(files, key=moved, reverse=True)[:_FILES_KEPT]
+        report["files_left_out"] = len(files) - _FILES_KEPT
+    return report
