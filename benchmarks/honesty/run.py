@@ -1,0 +1,133 @@
+"""Does tune claim gains that are not there, and does it claim those that are?
+
+Two kinds of experiments, many seeds each: spaces in which every configuration is equal, and spaces in which one is
+truly 10% better; runs have 10% log-normal noise. Counted: experiments that claim a gain. Two ways of running them:
+`function` (a noisy value for each run, in this process) and `dummy` (the kernel's dummy backend, launched as a real
+program, with its own seeded noise).
+
+    python benchmarks/honesty/run.py --experiments 200 --way function
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stripewise as sw
+from stripewise.runner.registry import make_runner
+from stripewise.search.registry import sampler_rng
+from stripewise.spec.experiment import Experiment
+from stripewise.store.opening import open_store
+from stripewise.tuning.session import Session
+
+VALUES = {"buffer": [1, 2, 4, 8], "mode": ["plain", "merged", "split"], "depth": [1, 2]}
+BETTER = {"buffer": 4, "mode": "merged", "depth": 2}
+STACK = """
+name = "honesty"
+[[parameter]]
+name = "mode"
+kind = "categorical"
+values = ["plain", "merged", "split"]
+apply = "hint"
+[[parameter]]
+name = "buffer"
+kind = "ordinal"
+scale = "log2"
+values = [1, 2, 4, 8]
+apply = "hint"
+"""
+
+
+def noisy(seed: int, gain: float, noise: float, skewed: bool) -> Callable[[Mapping[str, Any]], float]:
+    """A run's time: 10 s, less for the better configuration, times noise."""
+    counter = iter(range(10**9))
+
+    def run(configuration: Mapping[str, Any]) -> float:
+        rng = sampler_rng(seed, 1_000_000 + next(counter))
+        true = 10.0 / (gain if dict(configuration) == BETTER else 1.0)
+        disturbed = rng.normal(0, noise)
+        if skewed and rng.random() < 0.15:
+            disturbed += rng.exponential(0.75)
+        return true * math.exp(disturbed)
+
+    return run
+
+
+def by_function(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
+    found = sw.tune(
+        noisy(seed, gain, options.noise, options.skewed), VALUES, budget=options.budget, seed=seed, pairs=options.pairs
+    )
+    return outline(found.result)
+
+
+def by_dummy(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="stripewise-honesty-") as folder:
+        stack = Path(folder, "honesty.toml")
+        stack.write_text(STACK)
+        command = [options.kernel, "--api", "dummy", "--write", "--dummy-virtual", "--dummy-bandwidth", "1000"]
+        command += ["--dummy-noise", str(options.noise), "--seed", f"{seed}{{run}}"]
+        if gain != 1:
+            command += ["--dummy-effect", f"mode=merged:{gain}"]
+        experiment = Experiment.model_validate(
+            {
+                "command": command,
+                "stacks": [str(stack)],
+                "objective": {"name": "regex:write bandwidth: (\\S+)", "direction": "maximize"},
+                "budget": options.budget,
+                "confirmation": {"pairs": options.pairs},
+                "seed": seed,
+            }
+        )
+        store = open_store(f"sqlite:///{folder}/store.db")
+        identifier = store.create(experiment)
+        runner = make_runner(experiment, Path(folder, "runs"))
+        return outline(Session(store, identifier, runner, "benchmark").run())
+
+
+def outline(result: dict[str, Any]) -> dict[str, Any]:
+    return {"confirmed": result["confirmed"], "speedup": result["speedup"], "runs": result["runs"]}
+
+
+def one(arguments: tuple[str, int, float, argparse.Namespace]) -> dict[str, Any]:
+    way, seed, gain, options = arguments
+    return {"function": by_function, "dummy": by_dummy}[way](seed, gain, options)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experiments", type=int, default=200)
+    parser.add_argument("--way", choices=["function", "dummy"], default="function")
+    parser.add_argument("--gain", type=float, default=1.10)
+    parser.add_argument("--noise", type=float, default=0.10, help="standard deviation of the log of a run")
+    parser.add_argument("--skewed", action="store_true", help="stragglers as on production file systems")
+    parser.add_argument("--budget", type=int, default=100)
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--kernel", default="stripewise-kernel")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    rows = {}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for name, gain in (("nothing to gain", 1.0), (f"a true gain of {options.gain - 1:.0%}", options.gain)):
+            tasks = [(options.way, seed, gain, options) for seed in range(options.experiments)]
+            results = list(pool.map(one, tasks, chunksize=4))
+            claims = sum(result["confirmed"] for result in results)
+            runs = float(np.median([result["runs"] for result in results]))
+            rows[name] = {"experiments": len(results), "claims": claims, "median_runs": runs}
+            print(f"{name}: {claims} of {len(results)} experiments claim a gain, {runs:g} launches in the median")
+    if options.out:
+        options.out.write_text(json.dumps({"options": {**vars(options), "out": None}, "rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""Does tune find what an exhaustive sweep finds? On real ROMIO and OMPIO, with interleaved re-measurement.
+
+Every distinct configuration of a program under an MPI is run once (the sweep), `stripewise tune` searches the same
+space within 40 launches, and then the sweep's ten best, tune's answer and the default are run 15 times each in
+interleaved, shuffled rounds. The figure is the median of tune's answer over the best median among the ten.
+
+    python benchmarks/real_romio/run.py --mpi mpich --programs kernel,c,fortran --folder /dev/shm
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stripewise.measure.objective import measure
+
+from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch
+from stripewise.spec.objective import Objective
+from stripewise.spec.plan import Plan, settings_of
+from stripewise.spec.space import Space
+from stripewise.spec.trial import Phase, Role, State, Trial
+from stripewise.spec.workload import Workload
+from stripewise.store.opening import open_store
+from stripewise.tuning.session import Session
+from stripewise.tuning.space import bind_space
+
+HERE = Path(__file__).resolve().parent
+BEST = 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program under an MPI."""
+
+    name: str
+    command: list[str]
+    stacks: list[str]
+    file: Path
+
+
+def experiment_of(case: Case, *, sampler: str, budget: int, pairs: int | None, seed: int) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "name": case.name,
+            "command": case.command,
+            "stacks": case.stacks,
+            "objective": "write_bandwidth",
+            "sampler": sampler,
+            "resampling": {"kind": "none"} if sampler == "exhaustive" else {},
+            "budget": budget,
+            "confirmation": {"pairs": pairs},
+            "hooks": {"delete": [str(case.file)]},
+            "seed": seed,
+        }
+    )
+
+
+def carry_out(experiment: Experiment, store_url: str, folder: Path) -> tuple[dict[str, Any], tuple[Trial, ...]]:
+    store = open_store(store_url)
+    try:
+        identifier = store.create(experiment)
+        result = Session(store, identifier, make_runner(experiment, folder / identifier), "benchmark").run()
+        return result, store.trials(identifier)
+    finally:
+        store.close()
+
+
+def interleaved(
+    experiment: Experiment, space: Space, arms: dict[str, Configuration], repeats: int, folder: Path
+) -> dict[str, list[float]]:
+    """Run each arm `repeats` times, in rounds of random order."""
+    objective = Objective.parse("write_bandwidth")
+    values: dict[str, list[float]] = {name: [] for name in arms}
+    rng = np.random.default_rng(1)
+    number = 0
+    with make_runner(experiment, folder) as runner:
+        runner.prepare()
+        for _ in range(repeats):
+            for name in rng.permutation(list(arms)):
+                settings = () if arms[name] == space.default else settings_of(space, arms[name])
+                plan = Plan(settings, f"interleaved.{name}")
+                runner.start(Launch("interleaved", number, arms[name], plan, Phase.CONFIRMATION, timeout=120))
+                number += 1
+                outcome = runner.poll(130)[0]
+                if outcome.state is State.FINISHED:
+                    values[name].append(measure(objective, outcome))
+    return values
+
+
+def study(case: Case, folder: Path, repeats: int, seed: int) -> dict[str, Any]:
+    store_url = f"sqlite:///{folder}/benchmark.db"
+    tuned_experiment = experiment_of(case, sampler="auto", budget=40, pairs=None, seed=seed)
+    tuned, _ = carry_out(tuned_experiment, store_url, folder)
+    distinct = tuned["space"]["distinct"]
+    swept, trials = carry_out(
+        experiment_of(case, sampler="exhaustive", budget=distinct + 2, pairs=0, seed=seed), store_url, folder
+    )
+    workload = Workload.model_validate(swept["workload"])
+    space = bind_space(tuned_experiment, workload, tuned["environment"].get("io")).space
+    ranked = sorted(
+        (trial for trial in trials if trial.value is not None and trial.role is Role.CANDIDATE),
+        key=lambda trial: -float(trial.value or 0.0),
+    )
+    arms = {f"sweep {place + 1}": trial.configuration for place, trial in enumerate(ranked[:BEST])}
+    found = tuned["best"]["configuration"] if tuned["confirmed"] else dict(space.default)
+    arms |= {"tune": Configuration(found), "default": space.default}
+    values = interleaved(tuned_experiment, space, arms, repeats, folder / "interleaved")
+    medians = {name: statistics.median(runs) for name, runs in values.items() if runs}
+    best = max(value for name, value in medians.items() if name.startswith("sweep"))
+    swept_values = [float(trial.value) for trial in trials if trial.value is not None]
+    return {
+        "case": case.name,
+        "distinct": distinct,
+        "swept": len(swept_values),
+        "sweep_range": [min(swept_values), max(swept_values)],
+        "launches": tuned["runs"],
+        "seconds": tuned["seconds"],
+        "confirmed": tuned["confirmed"],
+        "speedup": tuned["speedup"],
+        "speedup_ci95": tuned["speedup_ci95"],
+        "found": found,
+        "settings": tuned["settings"],
+        "median_default": medians["default"],
+        "median_tune": medians["tune"],
+        "median_best_of_sweep": best,
+        "share_of_best": medians["tune"] / best,
+        "repeats": repeats,
+        "values": values,
+    }
+
+
+def build(source: Path, compiler: str, folder: Path) -> str:
+    program = folder / f"{source.stem}-{source.suffix[1:]}"
+    subprocess.run([compiler, "-O2", "-o", str(program), str(source)], check=True)
+    return str(program)
+
+
+def cases(options: argparse.Namespace, folder: Path) -> list[Case]:
+    prefix = [options.mpiexec, *options.mpiexec_options.split(), "-n", str(options.ranks)]
+    found = []
+    for name in options.programs.split(","):
+        file = folder / f"{name}.dat"
+        if name == "kernel":
+            words = [
+                options.kernel,
+                "--api",
+                "mpiio",
+                "--write",
+                "--collective",
+                "--layout",
+                "strided",
+                "--piece",
+                "1k",
+            ]
+            words += ["--size", f"{options.mebibytes}m", "--file", str(file)]
+        elif name == "c":
+            words = [
+                build(HERE / "programs" / "checkpoint.c", options.mpicc, folder),
+                str(file),
+                str(options.mebibytes),
+            ]
+        else:
+            source = HERE / "programs" / "checkpoint.f90"
+            words = [build(source, options.mpifort, folder), str(file), str(options.mebibytes)]
+        found.append(Case(f"{options.label}/{name}", [*prefix, *words], options.stack.split(","), file))
+    return found
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--label", default="mpich", help="name of the MPI in the table")
+    parser.add_argument("--stack", default="romio")
+    parser.add_argument("--programs", default="kernel,c", help="of kernel, c, fortran")
+    parser.add_argument("--mpiexec", default=str(Path(sys.executable).parent / "mpiexec"))
+    parser.add_argument("--mpiexec-options", default="", help="as for Open MPI: '--oversubscribe --mca io romio341'")
+    parser.add_argument("--mpicc", default=str(Path(sys.executable).parent / "mpicc"))
+    parser.add_argument("--mpifort", default="mpifort")
+    parser.add_argument("--kernel", help="stripewise-kernel built with this MPI")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--mebibytes", type=int, default=32)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", default="/dev/shm", help="where the files are written")
+    parser.add_argument("--out", type=Path, default=HERE / "results.json", help="results are added to this file")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="stripewise-romio-", dir=options.folder))
+    results = json.loads(options.out.read_text()) if options.out.exists() else []
+    try:
+        for case in cases(options, folder):
+            row = {**study(case, folder, options.repeats, options.seed), "machine": machine(), "folder": options.folder}
+            results = [old for old in results if old["case"] != row["case"]] + [row]
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
+            interval = row["speedup_ci95"] or [math.nan, math.nan]
+            print(
+                f"{row['case']}: {row['launches']} launches, x{row['speedup']:.2f} "
+                f"({interval[0]:.2f} to {interval[1]:.2f}), {row['share_of_best']:.1%} of the best of {row['distinct']}"
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""Bad input of every kind: a one-line error that says what to do, exit code 1 or 2, and never a traceback."""
+
+import sqlite3
+import stat
+
+import pytest
+
+from stripewise.cli import main
+
+GOOD = """
+command = ["true"]
+objective = "elapsed"
+stacks = ["romio"]
+"""
+
+STACK = """
+name = "own"
+[[parameter]]
+name = "x"
+kind = "ordinal"
+values = [1, 2, 4]
+apply = "env"
+key = "X"
+"""
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def experiment(text):
+    return lambda folder: ["tune", write(folder, "e.toml", text)]
+
+
+def stack(text, *more):
+    return lambda folder: ["tune", "--stack", write(folder, "s.toml", text), *more, "--", "true"]
+
+
+def plan(text):
+    return lambda folder: ["run", write(folder, "p.plan", text), "--", "true"]
+
+
+def words(*given):
+    return lambda folder: [word.replace("{folder}", str(folder)) for word in given]
+
+
+def program(text, *options):
+    def make(folder):
+        path = folder / "app"
+        path.write_text("#!/bin/sh\n" + text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        own = write(folder, "own.toml", STACK)
+        return ["tune", "--budget", "6", "--stack", own, *options, "--", str(path)]
+
+    return make
+
+
+def broken_store(folder):
+    path = folder / "broken.db"
+    path.write_bytes(b"this is no database" * 100)
+    return ["list", "--store", f"sqlite:///{path}"]
+
+
+def foreign_store(folder):
+    path = folder / "foreign.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table accounts (name text)")
+    return ["list", "--store", f"sqlite:///{path}"]
+
+
+def store_is_a_folder(folder):
+    return ["list", "--store", f"sqlite:///{folder}"]
+
+
+def unwritable_report(folder):
+    return ["tune", "--report", str(folder / "no" / "such" / "r.html"), "--", "true"]
+
+
+def million_lines(folder):
+    return ["run", write(folder, "p.plan", "stripewise-plan 1\n" + "hint cb_nodes 4\n" * 1_000_000), "--", "true"]
+
+
+def not_executable(folder):
+    return ["tune", "--", write(folder, "app", "#!/bin/sh\ntrue\n")]
+
+
+CASES = {
+    # -- the command line
+    "no program at all": (words("tune"), "two dashes"),
+    "unknown command": (words("tunee"), "tunee"),
+    "unknown option": (words("tune", "--bugdet", "3", "--", "true"), "bugdet"),
+    "budget of nothing": (words("tune", "--budget", "0", "--", "true"), "budget"),
+    "budget that is no number": (words("tune", "--budget", "many", "--", "true"), "budget"),
+    "negative time": (words("tune", "--time", "-5", "--", "true"), "seconds"),
+    "unknown stack": (words("tune", "--stack", "gpfs", "--", "true"), "unknown stack 'gpfs'"),
+    "missing stack file": (words("tune", "--stack", "{folder}/none.toml", "--", "true"), "none.toml"),
+    "unknown sampler": (words("tune", "--sampler", "magic", "--", "true"), "unknown sampler 'magic'"),
+    "unknown sampler option": (words("tune", "--sampler-option", "colour=red", "--", "true"), "colour"),
+    "sampler option without value": (words("tune", "--sampler-option", "colour", "--", "true"), "NAME=VALUE"),
+    "unknown objective": (words("tune", "--objective", "joy", "--", "true"), "objective 'joy' is unknown"),
+    "regex without direction": (words("tune", "--objective", "regex:(.*)", "--", "true"), "direction"),
+    "regex without group": (words("tune", "--objective", "regex:x", "--direction", "minimize", "--", "true"), "group"),
+    "broken regex": (words("tune", "--objective", "regex:(", "--direction", "minimize", "--", "true"), "broken"),
+    "wrong direction": (words("tune", "--direction", "maximize", "--", "true"), "minimize"),
+    "unknown direction": (words("tune", "--objective", "regex:(a)", "--direction", "up", "--", "true"), "up"),
+    "unknown runner": (words("tune", "--runner", "cloud", "--", "true"), "unknown runner 'cloud'"),
+    "missing table to replay": (words("tune", "--runner", "replay:{folder}/none"), "none"),
+    "command for a replay": (words("tune", "--runner", "replay:{folder}/none", "--", "true"), "no command"),
+    "seed that is negative": (words("tune", "--seed", "-1", "--", "true"), "seed"),
+    "report in a missing folder": (unwritable_report, "does not exist"),
+    # -- the program
+    "command not found": (words("tune", "--", "no-such-program"), "no-such-program"),
+    "launcher without program": (words("tune", "--", "mpiexec", "-n", "4"), "program"),
+    "program under launcher not found": (
+        words("tune", "--", "mpiexec", "-n", "4", "./no-such-program"),
+        "no-such-program",
+    ),
+    "program not executable": (not_executable, "execut"),
+    "program that crashes": (program("exit 3\n"), "exit"),
+    "program killed by a signal": (program("kill -SEGV $$\n"), "SEGV"),
+    "program that hangs": (program("sleep 60\n", "--timeout", "1"), "time limit"),
+    "program that prints no number": (
+        program("echo hello\n", "--objective", "regex:speed (\\S+)", "--direction", "maximize"),
+        "no match",
+    ),
+    "program that prints nonsense": (
+        program("echo speed fast\n", "--objective", "regex:speed (\\S+)", "--direction", "maximize"),
+        "number",
+    ),
+    "program that prints zero": (
+        program("echo speed 0\n", "--objective", "regex:speed (\\S+)", "--direction", "maximize"),
+        "0",
+    ),
+    "bandwidth of a program without MPI": (words("tune", "--objective", "write_bandwidth", "--", "true"), "report"),
+    "setup line that fails": (words("tune", "--setup", "module-that-is-not load x", "--", "true"), "setup"),
+    # -- experiment files
+    "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),
+    "experiment file is no TOML": (experiment("command = [\n"), "no TOML"),
+    "experiment file is binary": (experiment(b"\xff\xfe\x00\x01"), "UTF-8"),
+    "unknown key": (experiment(GOOD + "colour = 1\n"), "colour"),
+    "wrong type": (experiment(GOOD + "seed = 'seven'\n"), "seed"),
+    "unknown layout": (experiment(GOOD + "[workload]\nlayout = 'spiral'\n"), "layout"),
+    "size that is none": (experiment(GOOD + "[workload]\nfile_size = '64 furlongs'\n"), "64 furlongs"),
+    "impossible constraint": (experiment("constraints = ['cb_nodes > 100000']\n" + GOOD), "constraint"),
+    "constraint with a call": (experiment("constraints = ['__import__(\"os\")']\n" + GOOD), "do not allow"),
+    "constraint with unknown name": (experiment("constraints = ['cb_nodez < 3']\n" + GOOD), "cb_nodez"),
+    "misspelt parameter": (experiment(GOOD + "[parameters.cb_nodez]\nvalues = [1]\n"), "cb_nodez"),
+    "misspelt hint value": (
+        experiment(GOOD + "[parameters.romio_cb_write]\nvalues = ['automatic', 'enabel']\n"),
+        "enabel",
+    ),
+    # -- stack files
+    "stack that is no TOML": (stack("name = "), "no TOML"),
+    "stack without parameters": (stack("name = 'x'\n"), "parameter"),
+    "parameter without values": (stack(STACK.replace("values = [1, 2, 4]", "")), "no values"),
+    "values out of order": (stack(STACK.replace("[1, 2, 4]", "[4, 2, 1]")), "ascend"),
+    "value twice": (stack(STACK.replace("[1, 2, 4]", "[1, 1, 2]")), "twice"),
+    "corrupting parameter": (stack(STACK + 'safety = "corrupting"\n', "--dry-run"), "corrupt"),
+    "broken condition": (stack(STACK + 'active_if = "x >"\n'), "expression"),
+    "log axis with zero": (stack(STACK.replace("[1, 2, 4]", "[0, 1, 2]") + 'scale = "log2"\n'), "log2"),
+    # -- plans
+    "plan missing": (words("run", "{folder}/none.plan", "--", "true"), "none.plan"),
+    "plan of a million lines": (million_lines, "larger than"),
+    "plan without header": (plan("hint cb_nodes 4\n"), "first line"),
+    "plan with an unknown word": (plan("stripewise-plan 1\nhit cb_nodes 4\n"), "line 2"),
+    "plan with a key only": (plan("stripewise-plan 1\nhint cb_nodes\n"), "value"),
+    "plan that is binary": (plan(b"\xff\xfe\x00"), "UTF-8"),
+    "run without program": (words("run", "abc"), "no program"),
+    # -- stores
+    "store that is no database": (broken_store, "broken.db"),
+    "store of another program": (foreign_store, "foreign.db"),
+    "store that is a folder": (store_is_a_folder, "folder"),
+    "store of unknown kind": (words("list", "--store", "mongodb://x"), "mongodb"),
+    "database that does not answer": (
+        words("list", "--store", "postgresql://nobody:secret@127.0.0.1:1/none"),
+        "127.0.0.1",
+    ),
+    "unknown experiment": (words("show", "zzzz"), "zzzz"),
+    "resume of an unknown experiment": (words("resume", "zzzz"), "zzzz"),
+    "unknown export": (plan("stripewise-plan 1\n"), ""),
+}
+CASES["unknown export"] = (
+    lambda folder: ["export", write(folder, "p.plan", "stripewise-plan 1\n"), "--to", "punch-cards"],
+    "punch-cards",
+)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("STRIPEWISE_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_there_are_fifty_kinds():
+    assert len(CASES) >= 50
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_bad_input(kind, tmp_path, capfd):
+    make, told = CASES[kind]
+    arguments = make(tmp_path)
+    code = main(arguments)
+    output = capfd.readouterr()
+    errors = [line for line in output.err.splitlines() if line.startswith("stripewise: ")]
+    assert code in (1, 2), output
+    assert len(errors) == 1, output.err
+    assert told in errors[0], errors[0]
+    assert "Traceback" not in output.out + output.err
+    assert "secret" not in output.out + output.err
+
+
+def test_the_mend_is_part_of_the_line(tmp_path, capfd):
+    assert main(["tune", "--stack", "gpfs", "--", "true"]) == 2
+    assert "romio" in capfd.readouterr().err

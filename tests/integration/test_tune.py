@@ -1,0 +1,200 @@
+"""`stripewise tune` on real MPI programs, from the command line to what is applied afterwards."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+STRIPEWISE = [sys.executable, "-m", "stripewise"]
+
+
+@pytest.fixture
+def home(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE")}
+    environment |= {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    return environment
+
+
+def stripewise(*words, env, check=True, **options):
+    done = subprocess.run([*STRIPEWISE, *words], env=env, capture_output=True, text=True, check=False, **options)
+    if check and done.returncode:
+        raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def strided_write(mpi, kernel, file, *more):
+    words = ["--api", "mpiio", "--write", "--collective", "--layout", "strided", "--piece", "1k", "--size", "4m"]
+    return [*mpi.mpiexec(4), str(kernel(mpi)), *words, "--file", str(file), *more]
+
+
+def test_tune_finds_proves_and_applies(mpich, kernel, home, tmp_path):
+    file = tmp_path / "checkpoint"
+    command = strided_write(mpich, kernel, file)
+    report = tmp_path / "report.html"
+    options = ["--budget", "24", "--objective", "io_time", "--seed", "1", "--report", str(report), "--json"]
+    result = json.loads(stripewise("tune", *options, "--delete", str(file), "--", *command, env=home).stdout)
+
+    assert result["simulated"] is False
+    assert result["objective"] == {"name": "io_time", "direction": "minimize", "unit": "s"}
+    assert result["reference"] is None
+    assert result["runs"] <= 24
+    assert result["default"]["value"] > 0 and result["default"]["runs"] >= 1
+    assert set(result["settings"].values()) <= {
+        *("requested", "echoed", "effective", "no_effect", "refused", "unprovable"),
+    }
+    assert result["workload"]["operation"] == "write"
+    assert result["workload"]["nodes"] == 1 and result["workload"]["processes_per_node"] == 4
+    assert "romio_cb_read" in result["left_out"]
+    if result["confirmed"]:
+        assert result["speedup"] > 1 and result["speedup_ci95"][0] > 1
+    else:
+        assert result["speedup"] == 1.0 and result["best"]["configuration"] == result["default"]["configuration"]
+    page = report.read_text()
+    assert "<html" in page and "http://" not in re.sub(r"http://www\.w3\.org[^\"'\s]*", "", page)[:20000]
+
+    identifier = result["experiment"]
+    shown = json.loads(stripewise("show", identifier[:6], "--json", env=home).stdout)
+    assert shown["result"]["experiment"] == identifier
+    runs = [run for trial in shown["trials"] for run in trial["runs"]]
+    assert len(runs) == result["runs"] and all(run["state"] in ("finished", "failed", "pruned") for run in runs)
+    assert identifier in stripewise("list", env=home).stdout
+
+    plan = tmp_path / "best.plan"
+    stripewise("export", identifier, "--to", "plan", "-o", str(plan), env=home)
+    for source in (identifier, str(plan)):
+        done = stripewise("run", source, "--", *command, "--verify-write", env=home)
+        assert "write bandwidth" in done.stdout
+    for target in ("hints", "shell", "sbatch", "cray", "intel", "openmpi", "lfs", "toml"):
+        exported = json.loads(stripewise("export", identifier, "--to", target, "--json", env=home).stdout)
+        assert exported["undo"] and exported["text"]
+
+
+def test_tune_under_open_mpi(openmpi, kernel, home, tmp_path):
+    file = tmp_path / "checkpoint"
+    command = strided_write(openmpi, kernel, file)
+    options = ["--budget", "20", "--objective", "io_time", "--json", "--delete", str(file)]
+    result = json.loads(stripewise("tune", *options, "--", *command, env=home).stdout)
+    assert result["environment"]["io"] == "ompio"
+    assert all(parameter["layer"] == "ompio" for parameter in result["space"]["parameters"])
+
+
+def test_dry_run_starts_nothing(mpich, kernel, home, tmp_path):
+    file = tmp_path / "checkpoint"
+    done = stripewise("tune", "--dry-run", "--json", "--", *strided_write(mpich, kernel, file), env=home)
+    document = json.loads(done.stdout)
+    assert not file.exists()
+    assert document["space"]["distinct"] > 10
+    assert document["first"][0] == {p["name"]: p["default"] for p in document["space"]["parameters"]}
+    assert document["worst_case"]["runs"] == 40
+    assert json.loads(stripewise("list", "--json", env=home).stdout) == []
+
+
+def test_plain_lines_without_a_terminal(mpich, kernel, home, tmp_path):
+    file = tmp_path / "checkpoint"
+    done = stripewise("tune", "--budget", "12", "--", *strided_write(mpich, kernel, file), env=home)
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "worst case: 12 launches" in done.stdout + done.stderr
+    assert "default" in done.stdout and "best" in done.stdout
+
+
+def outline(document):
+    return [
+        (
+            t["number"],
+            t["role"],
+            t["configuration"],
+            t["tag"],
+            r["number"],
+            r["phase"],
+            r["state"],
+            r["value"],
+            r["arm"],
+        )
+        for t in document["trials"]
+        for r in t["runs"]
+    ]
+
+
+DUMMY = ["--api", "dummy", "--write", "--dummy-virtual", "--dummy-noise", "0.1", "--size", "1m", "--seed", "{run}"]
+
+
+def test_kill_at_random_moments_and_resume(mpich, kernel, home, tmp_path):
+    """With seeded runs the history is that of an undisturbed experiment, however often it is killed."""
+    command = [str(kernel(mpich)), *DUMMY, "--dummy-effect", "romio_cb_write=disable:1.5"]
+    options = ["--budget", "24", "--stack", "romio", "--seed", "3", "--objective", "regex:write bandwidth: (\\S+)"]
+    options += ["--direction", "maximize", "--name", "killed"]
+    whole = {**home, "XDG_DATA_HOME": str(tmp_path / "whole")}
+    first = json.loads(stripewise("tune", *options, "--json", "--", *command, env=whole).stdout)
+    undisturbed = json.loads(stripewise("show", first["experiment"], "--json", env=whole).stdout)
+
+    process = subprocess.Popen(
+        [*STRIPEWISE, "tune", *options, "--", *command],
+        env=home,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    identifier, kills = "", 0
+    moments = iter([0.0, 0.35, 0.7, 0.15, 0.5, 0.05, 0.9, 0.25, 0.6, 0.4])
+    while True:
+        if not identifier:
+            found = json.loads(stripewise("list", "--json", env=home).stdout)
+            if not found:
+                time.sleep(0.05)
+                continue
+            identifier = found[0]["id"]
+        try:
+            process.wait(1.2 + next(moments, 600))
+            break
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        process = subprocess.Popen(
+            [*STRIPEWISE, "resume", identifier],
+            env=home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    assert process.returncode == 0
+    assert kills >= 1
+    disturbed = json.loads(stripewise("show", identifier, "--json", env=home).stdout)
+    assert outline(disturbed) == outline(undisturbed)
+
+
+def test_interrupt_says_how_to_go_on(mpich, kernel, home, tmp_path):
+    command = [*mpich.mpiexec(2), str(kernel(mpich)), *DUMMY[:-2], "--dummy-latency", "0.5"]
+    process = subprocess.Popen(
+        [*STRIPEWISE, "tune", "--stack", "romio", "--", *command],
+        env=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = json.loads(stripewise("list", "--json", env=home).stdout)
+        if found and found[0]["state"] == "running":
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "resume" in output and "Traceback" not in output
+    assert json.loads(stripewise("list", "--json", env=home).stdout)[0]["state"] == "stopped"
+    assert not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _read(p)]
+
+
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

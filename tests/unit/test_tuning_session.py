@@ -1,0 +1,204 @@
+"""The loop from first run to result, over Python functions."""
+
+import math
+import random
+
+import pytest
+from stripewise.store.opening import open_store
+
+import stripewise as sw
+from stripewise.errors import NothingWorks, UserError
+from stripewise.runner.function import FunctionRunner
+from stripewise.spec.experiment import Budget, Confirmation, Experiment
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Phase, Role, State
+from stripewise.tuning.api import _space
+from stripewise.tuning.session import Session
+
+SPACE = {"x": [1, 2, 4, 8], "mode": ["a", "b"]}
+
+
+def noisy(seed, best=3.0, sigma=0.05):
+    rng = random.Random(seed)
+
+    def run(configuration):
+        true = 10.0 / best if (configuration["x"], configuration["mode"]) == (4, "b") else 10.0
+        return true * math.exp(rng.gauss(0, sigma))
+
+    return run
+
+
+def test_a_large_gain_is_found_and_proven():
+    found = sw.tune(noisy(1), SPACE, budget=40, seed=1)
+    assert found.confirmed
+    assert found.best == {"x": 4, "mode": "b"}
+    assert found.speedup_ci95[0] > 2 and found.speedup_ci95[1] < 4.5
+    assert "Proven" in found.verdict
+
+
+def test_no_gain_is_claimed_where_there_is_none():
+    found = sw.tune(noisy(2, best=1.0), SPACE, budget=40, seed=2)
+    assert not found.confirmed
+    assert found.best == {"x": 1, "mode": "a"}
+    assert found.speedup == 1.0 and found.speedup_ci95 is None
+    assert "kept" in found.verdict
+
+
+def test_every_launch_counts_against_the_budget():
+    calls = []
+    found = sw.tune(lambda c: calls.append(c) or random.random() + 1, SPACE, budget=25, warmup=2)
+    assert len(calls) <= 25
+    assert found.result["runs"] == len(calls)
+    assert sum(found.result["cost"]["launches"].values()) == len(calls)
+
+
+def test_search_runs_never_enter_the_confirmation():
+    found = sw.tune(noisy(3), SPACE, budget=40, seed=3)
+    confirmed = [r for t in found.trials for r in t.runs if r.phase is Phase.CONFIRMATION]
+    searched = [r for t in found.trials for r in t.runs if r.phase is Phase.SEARCH]
+    assert confirmed and searched
+    assert min(r.number for r in confirmed) > max(r.number for r in searched)
+    pairs = found.result["confirmation"]["pairs"]
+    assert {row["order"] for row in pairs} == {"default-first", "candidate-first"}
+
+
+def test_a_failing_configuration_is_remembered_and_not_repeated():
+    seen = []
+
+    def run(configuration):
+        seen.append(dict(configuration))
+        if configuration["mode"] == "b":
+            raise ValueError("mode b is broken")
+        return 1.0 / configuration["x"]
+
+    found = sw.tune(run, SPACE, budget=30, seed=4)
+    broken = [s for s in seen if s["mode"] == "b"]
+    assert len(broken) == len({s["x"] for s in broken})
+    assert any(f["reason"] == "ValueError: mode b is broken" for f in found.result["failures"])
+    assert found.best["mode"] == "a"
+
+
+def test_a_program_that_never_works_ends_the_experiment():
+    def run(configuration):
+        raise RuntimeError("no licence")
+
+    with pytest.raises(NothingWorks, match="no licence"):
+        sw.tune(run, SPACE, budget=20)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_a_value_that_is_no_measurement_fails_the_run(value):
+    with pytest.raises(NothingWorks):
+        sw.tune(lambda c: value, SPACE, budget=10)
+
+
+def test_an_object_with_compute_gets_a_vector():
+    class Box:
+        def __init__(self):
+            self.vectors = []
+
+        def compute(self, values):
+            self.vectors.append(values)
+            return float(values[0])
+
+    box = Box()
+    found = sw.tune(box, SPACE, budget=12, direction="maximize", pairs=0)
+    assert found.result["candidate"]["configuration"]["x"] == 8
+    assert all(len(v) == 2 and v[1] in ("a", "b") for v in box.vectors)
+
+
+def test_something_that_cannot_be_called_is_refused():
+    with pytest.raises(UserError, match="neither called nor computed"):
+        sw.tune(3, SPACE)
+
+
+def test_the_same_seed_gives_the_same_history():
+    def history(seed):
+        found = sw.tune(
+            lambda c: 1.0 + c["x"] + (c["mode"] == "a"), {"x": range(1, 30), "mode": ["a", "b"]}, budget=20, seed=seed
+        )
+        return [(t.configuration, r.phase, r.value, r.arm) for t in found.trials for r in t.runs]
+
+    assert history(5) == history(5)
+    assert history(5) != history(6)
+
+
+class Interrupt(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 9, 14, 22, 27])
+def test_an_interrupted_experiment_goes_on_as_if_undisturbed(tmp_path, at):
+    space = _space({"x": [1, 2, 4, 8, 16, 32], "mode": ["a", "b", "c"]}, {}, ())
+    experiment = Experiment(name="f", runner="function", budget=Budget(runs=30), seed=7, warmup=1)
+
+    def value(configuration):
+        return 5.0 + configuration["x"] + 3 * (configuration["mode"] == "a")
+
+    def run(store, identifier, function):
+        runner = FunctionRunner(function, space, Objective("value", "minimize", ""))
+        return Session(store, identifier, runner, "test").run()
+
+    def outline(store, identifier):
+        return [
+            (t.number, t.role, t.configuration, t.tag, [(r.number, r.phase, r.state, r.value, r.arm) for r in t.runs])
+            for t in store.trials(identifier)
+        ]
+
+    whole = open_store(f"sqlite:///{tmp_path}/whole.db")
+    first = whole.create(experiment)
+    run(whole, first, value)
+
+    broken = open_store(f"sqlite:///{tmp_path}/broken.db")
+    second = broken.create(experiment)
+    calls = [0]
+
+    def dying(configuration):
+        calls[0] += 1
+        if calls[0] == at:
+            raise Interrupt
+        return value(configuration)
+
+    with pytest.raises(Interrupt):
+        run(broken, second, dying)
+    assert broken.record(second).state == "stopped"
+    run(broken, second, value)
+    assert outline(broken, second) == outline(whole, first)
+    for trial in broken.trials(second):
+        assert all(r.state is State.FINISHED for r in trial.runs)
+
+
+def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
+    space = _space(SPACE, {}, ())
+    store = open_store(f"sqlite:///{tmp_path}/s.db")
+    identifier = store.create(Experiment(name="f", runner="function", budget=Budget(runs=20), warmup=0))
+    calls = []
+
+    def run(configuration):
+        calls.append(1)
+        if len(calls) == 5:
+            store.request_stop(identifier)
+        return float(configuration["x"])
+
+    from stripewise.tuning.session import Stopped
+
+    objective = Objective("value", "minimize", "")
+    with pytest.raises(Stopped):
+        Session(store, identifier, FunctionRunner(run, space, objective), "test").run()
+    assert len(calls) == 5
+    result = Session(store, identifier, FunctionRunner(run, space, objective), "test").run()
+    assert result["runs"] <= 20
+
+
+def test_no_confirmation_when_none_is_wanted():
+    experiment = Experiment(runner="function", budget=Budget(runs=10), confirmation=Confirmation(pairs=0))
+    assert experiment.confirmation.pairs == 0
+    found = sw.tune(lambda c: float(c["x"]), SPACE, budget=9, pairs=0, direction="maximize")
+    assert not found.confirmed
+    assert found.result["confirmation"]["pairs"] == []
+
+
+def test_roles_of_trials():
+    found = sw.tune(noisy(9), SPACE, budget=30, seed=9)
+    assert found.trials[0].role is Role.DEFAULT
+    assert all(t.role is Role.CANDIDATE for t in found.trials[1:])

@@ -1,0 +1,85 @@
+"""The space that is searched: overrides, what is left out, and why."""
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.workload import Workload
+from stripewise.tuning.space import bind_space, default_stacks
+
+WRITER = Workload(
+    operation="write",
+    nodes=1,
+    processes_per_node=4,
+    collective=True,
+    layout="strided",
+    driver="UFS:",
+    file_system="ext4",
+)
+
+
+def experiment(**fields):
+    return Experiment.model_validate({"command": ["./app"], "stacks": ["romio"], **fields})
+
+
+def test_a_writer_gets_no_read_settings():
+    bound = bind_space(experiment(), WRITER, "romio")
+    assert "romio_cb_write" in bound.space.names
+    assert "romio_cb_read" not in bound.space.names
+    assert "read" in bound.left_out["romio_cb_read"]
+
+
+def test_aggregators_are_bounded_by_the_ranks():
+    space = bind_space(experiment(), WRITER, "romio").space
+    assert max(space["cb_nodes"].values) == 4
+    assert space["cb_nodes"].default == 1
+
+
+def test_values_of_the_user_keep_the_default_as_baseline():
+    bound = bind_space(experiment(parameters={"cb_buffer_size": {"values": ["1 MiB", "4 MiB"]}}), WRITER, "romio")
+    assert list(bound.space["cb_buffer_size"].values) == [1 << 20, 4 << 20, 16 << 20]
+
+
+def test_an_excluded_parameter_is_left_out():
+    bound = bind_space(experiment(parameters={"cb_nodes": {"exclude": True}}), WRITER, "romio")
+    assert "cb_nodes" not in bound.space.names
+    assert bound.left_out["cb_nodes"] == "excluded by the experiment"
+
+
+def test_a_parameter_of_the_users_own_joins_the_space():
+    own = {"my_buffer": {"kind": "ordinal", "values": [1, 2, 4], "default": 2, "apply": "env", "key": "MY_BUFFER"}}
+    bound = bind_space(experiment(parameters=own), WRITER, "romio")
+    assert bound.space["my_buffer"].default == 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"cb_nodez": {"values": [1]}}, "no stack has a parameter of this name"),
+        ({"cb_nodez": {"exclude": True}}, "no stack has"),
+        ({"cb_nodes": {"values": ["many"]}}, "no number"),
+        ({"cb_nodes": {"values": []}}, "no values"),
+        ({"cb_nodes": {"colour": "red"}}, "colour"),
+    ],
+)
+def test_a_wrong_override_names_its_place(parameters, told):
+    with pytest.raises(UserError, match=told) as caught:
+        bind_space(experiment(parameters=parameters), WRITER, "romio")
+    assert next(iter(parameters)) in str(caught.value)
+
+
+def test_a_stack_for_another_mpi_leaves_nothing_to_tune():
+    with pytest.raises(UserError, match="nothing is left to tune"):
+        bind_space(experiment(), WRITER, "ompio")
+
+
+def test_a_constraint_that_forbids_the_default_is_refused():
+    with pytest.raises(UserError, match="the default configuration breaks"):
+        bind_space(experiment(constraints=["cb_nodes >= 2"]), WRITER, "romio")
+
+
+def test_default_stacks_follow_what_was_observed():
+    assert default_stacks("romio", WRITER) == ["romio"]
+    assert default_stacks("ompio", WRITER) == ["ompio"]
+    assert default_stacks("romio", Workload(driver="LUSTRE:")) == ["romio", "lustre"]
+    assert default_stacks("romio", Workload(file_system="ceph")) == ["romio", "cephfs"]
