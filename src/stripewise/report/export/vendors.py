@@ -29,9 +29,8 @@ def cray(request: Request) -> Export:
         cannot += [f"{pair}: the file pattern {request.plan.files} has a ':' or ','" for pair in good]
         good = []
     if good:
-        lines.append(
-            f"export MPICH_MPIIO_HINTS={shlex.quote(','.join(':'.join([name, *good]) for name in _patterns(request.plan)))}"
-        )
+        joined = ",".join(":".join([name, *good]) for name in _patterns(request.plan))
+        lines.append(f"export MPICH_MPIIO_HINTS={shlex.quote(joined)}")
         lines.append("export MPICH_MPIIO_HINTS_DISPLAY=1  # prints the hints in force at each open, as evidence")
         undo.append("unset MPICH_MPIIO_HINTS MPICH_MPIIO_HINTS_DISPLAY")
     cannot += [no(s, "needs the runtime: use the shell export") for s in request.plan.of(Apply.HDF5)]

@@ -1,0 +1,27 @@
+"""Every figure, once: reports, notebooks and pages share them.
+
+Functions from plain data to :class:`plotly.graph_objects.Figure`. What a colour says, a symbol or a label says as well,
+for colour-blind readers and for print.
+"""
+
+from stripewise.plots.parameters import Axis, Line, importance, parallel_coordinates
+from stripewise.plots.proof import ChartPoint, Limits, PairPoint, confirmation, control_chart, cost
+from stripewise.plots.style import PALETTE, template
+from stripewise.plots.trajectory import RunPoint, trajectory
+
+__all__ = [
+    "PALETTE",
+    "Axis",
+    "ChartPoint",
+    "Limits",
+    "Line",
+    "PairPoint",
+    "RunPoint",
+    "confirmation",
+    "control_chart",
+    "cost",
+    "importance",
+    "parallel_coordinates",
+    "template",
+    "trajectory",
+]

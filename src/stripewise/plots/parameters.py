@@ -1,0 +1,164 @@
+"""The space: what was tried, and which parameters matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from stripewise.plots.style import BLUE, GREY, axis_title, blank, number, plain, wide
+
+WORST_TO_BEST = ((0.0, "#c2702a"), (0.5, "#85888d"), (1.0, BLUE))
+"""Colours along which the objective improves."""
+
+
+_MOST_LINES = 200
+_MOST_LABELS = 9
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of the parallel coordinates.
+
+    Attributes
+    ----------
+    name : str
+    labels : sequence of str
+        All values from bottom to top, as written on the axis.
+    """
+
+    name: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A configuration in the parallel coordinates.
+
+    Attributes
+    ----------
+    levels : sequence of int
+        Index of the value on each axis.
+    value : float
+    label : str
+    best : bool
+        Whether to stress it.
+    """
+
+    levels: Sequence[int]
+    value: float
+    label: str
+    best: bool = False
+
+
+def parallel_coordinates(
+    axes: Sequence[Axis], lines: Sequence[Line], *, quantity: str, unit: str, maximize: bool
+) -> go.Figure:
+    """Draw each configuration as a line over the parameters, coloured by the objective.
+
+    It is made of plain lines rather than of Plotly's own trace, which needs WebGL: remote desktops often have none.
+    """
+    sign = 1 if maximize else -1
+    chosen = sorted(lines, key=lambda line: sign * line.value)[-_MOST_LINES:]
+    more = f", the best {len(chosen)} of {len(lines)}" if len(chosen) < len(lines) else ""
+    figure = blank(f"What was tried{more}", 440)
+    values = [line.value for line in chosen]
+    logarithmic = wide(values)
+    scaled = [math.log10(value) if logarithmic else value for value in values]
+    low, high = (min(scaled), max(scaled)) if scaled else (0.0, 1.0)
+    for index, (line, place) in enumerate(zip(chosen, scaled, strict=True)):
+        goodness = 0.5 if high == low else (place - low) / (high - low)
+        goodness = goodness if maximize else 1 - goodness
+        # Lines that share levels are spread a little, so that their number shows.
+        shift = ((index * 0.618034) % 1 - 0.5) * 0.03
+        figure.add_scatter(
+            x=list(range(len(axes))),
+            y=[_height(level, axis) + shift for level, axis in zip(line.levels, axes, strict=True)],
+            mode="lines+markers" if line.best else "lines",
+            line={"color": _blend(goodness), "width": 4 if line.best else 1.6, "shape": "spline", "smoothing": 0.4},
+            marker={"size": 9, "color": _blend(goodness)},
+            opacity=1 if line.best else 0.35 + 0.5 * goodness,
+            text=[f"<b>{number(line.value, plain(unit))}</b><br>{line.label}"] * len(axes),
+            hovertemplate="%{text}<extra></extra>",
+            showlegend=False,
+        )
+    for position, axis in enumerate(axes):
+        figure.add_vline(x=position, line={"color": GREY, "width": 1}, layer="below")
+        step = math.ceil(len(axis.labels) / _MOST_LABELS)
+        for level in range(0, len(axis.labels), step):
+            figure.add_annotation(
+                x=position, y=_height(level, axis), text=plain(axis.labels[level]), showarrow=False,
+                xanchor="left", xshift=5, font={"size": 11},
+            )  # fmt: skip
+    if values:
+        _colour_bar(figure, (low, high), maximize, logarithmic, axis_title(quantity, unit))
+    names = [plain(axis.name) for axis in axes]
+    figure.update_xaxes(
+        tickvals=list(range(len(axes))), ticktext=names, side="top",
+        showgrid=False, zeroline=False, range=[-0.15, len(axes) - 0.35], tickfont={"size": 11},
+    )  # fmt: skip
+    figure.update_yaxes(visible=False, range=[-0.06, 1.06])
+    return figure
+
+
+def _height(level: int, axis: Axis) -> float:
+    return 0.5 if len(axis.labels) < 2 else level / (len(axis.labels) - 1)
+
+
+def _blend(goodness: float) -> str:
+    """Colour between worst (0) and best (1)."""
+    (at, start), (to, end) = WORST_TO_BEST[:2] if goodness < 0.5 else WORST_TO_BEST[1:]
+    share = (goodness - at) / (to - at)
+    channels = [
+        round(int(start[i : i + 2], 16) * (1 - share) + int(end[i : i + 2], 16) * share) for i in (1, 3, 5)
+    ]  # fmt: skip
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def _colour_bar(figure: go.Figure, span: tuple[float, float], maximize: bool, logarithmic: bool, title: str) -> None:
+    scale = [list(stop) for stop in WORST_TO_BEST]
+    if not maximize:
+        scale = [[1 - place, colour] for place, colour in reversed(WORST_TO_BEST)]
+    low, high = span
+    ticks = [low + (high - low) * step / 4 for step in range(5)] if high > low else [low]
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        showlegend=False,
+        hoverinfo="skip",
+        marker={
+            "color": [low],
+            "cmin": low,
+            "cmax": high if high > low else low + 1,
+            "colorscale": scale,
+            "colorbar": {
+                "title": {"text": title, "side": "right"},
+                "thickness": 12,
+                "outlinewidth": 0,
+                "tickvals": ticks,
+                "ticktext": [number(10**tick if logarithmic else tick) for tick in ticks],
+            },
+        },
+    )
+
+
+def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
+    """Draw each parameter's share of the variation that the parameters explain; 0 means no measurable influence."""
+    names = sorted(shares, key=lambda name: shares[name])
+    figure = blank("Which parameters matter" + (f"<br><sup>{plain(note)}</sup>" if note else ""), 140 + 30 * len(names))
+    figure.add_bar(
+        x=[shares[name] for name in names],
+        y=[plain(name) for name in names],
+        orientation="h",
+        marker={"color": BLUE},
+        text=[f"{shares[name]:.0%}" if shares[name] > 0 else "no measurable influence" for name in names],
+        textposition="outside",
+        cliponaxis=False,
+        hovertemplate="%{y}: %{text}<extra></extra>",
+    )
+    top = max([*shares.values(), 0.1])
+    figure.update_xaxes(title_text="share of the explained variation", tickformat=".0%", range=[0, 1.35 * top])
+    return figure

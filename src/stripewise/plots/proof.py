@@ -1,0 +1,263 @@
+"""The proof and its price: confirmation pairs, the default's control chart, the cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, axis_title, blank, number, plain, template, wide
+
+
+@dataclass(frozen=True)
+class PairPoint:
+    """A pair of the confirmation.
+
+    Attributes
+    ----------
+    pair : int
+    default, candidate : float or None
+        Values; None where the run failed.
+    first : str
+        The arm that ran first.
+    """
+
+    pair: int
+    default: float | None
+    candidate: float | None
+    first: str = ""
+
+    def speedup(self, maximize: bool) -> float | None:
+        """How many times better the candidate was, or None."""
+        if not self.default or not self.candidate:
+            return None
+        return self.candidate / self.default if maximize else self.default / self.candidate
+
+
+@dataclass(frozen=True)
+class ChartPoint:
+    """A run of the default in the control chart.
+
+    Attributes
+    ----------
+    when : float
+        Minutes since the session began.
+    value : float
+    label : str
+    rules : tuple of str
+        The rules that it breaks, in words.
+    """
+
+    when: float
+    value: float
+    label: str
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Centre and limits of a control chart."""
+
+    centre: float
+    low: float
+    high: float
+
+
+def confirmation(
+    pairs: Sequence[PairPoint],
+    *,
+    quantity: str,
+    unit: str,
+    maximize: bool,
+    estimate: float | None = None,
+    interval: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    minimum_effect: float = 1.0,
+) -> go.Figure:
+    """Draw the pairs of default and candidate, and the speed-up with its interval beneath.
+
+    Parameters
+    ----------
+    pairs : sequence of PairPoint
+    quantity, unit, maximize
+        The objective.
+    estimate, interval : float, (float, float)
+        Of the speed-up, where known.
+    confidence : float
+    minimum_effect : float
+        What the interval's lower bound has to exceed.
+    """
+    figure = make_subplots(rows=2, row_heights=[0.68, 0.32], vertical_spacing=0.22)
+    figure.update_layout(template=template(), height=480, title_text="Default against candidate, pair by pair")
+    for arm, colour, symbol in (("default", ORANGE, "diamond"), ("candidate", GREEN, "triangle-up")):
+        own = [(p, getattr(p, arm)) for p in pairs]
+        figure.add_scatter(
+            x=[p.pair + 1 for p, value in own if value is not None],
+            y=[value for _, value in own if value is not None],
+            mode="markers",
+            name=arm,
+            marker={"color": colour, "symbol": symbol, "size": 10},
+            text=[_pair_label(p, arm, unit) for p, value in own if value is not None],
+            hovertemplate="%{text}<extra></extra>",
+            row=1,
+            col=1,
+        )
+    whole = [p for p in pairs if p.default is not None and p.candidate is not None]
+    figure.add_scatter(
+        x=[x for p in whole for x in (p.pair + 1, p.pair + 1, None)],
+        y=[y for p in whole for y in (p.default, p.candidate, None)],
+        mode="lines", line={"color": GREY, "width": 1}, hoverinfo="skip", showlegend=False, row=1, col=1,
+    )  # fmt: skip
+    for p in pairs:
+        if p not in whole:
+            figure.add_annotation(
+                x=p.pair + 1, y=0.02, yref="y domain", text="failed", textangle=-90, showarrow=False, yanchor="bottom"
+            )
+    figure.update_xaxes(title_text="pair", dtick=max(1, math.ceil(len(pairs) / 12)), row=1, col=1)
+    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", row=1, col=1)
+    if wide([value for p in whole for value in (p.default or 0.0, p.candidate or 0.0)]):
+        figure.update_yaxes(type="log", row=1, col=1)
+    _ratios(figure, pairs, maximize, estimate, interval, confidence, minimum_effect)
+    return figure
+
+
+def _pair_label(point: PairPoint, arm: str, unit: str) -> str:
+    order = f" (ran {'first' if point.first == arm else 'second'})" if point.first else ""
+    return f"<b>pair {point.pair + 1}</b>, {arm}{order}: {number(getattr(point, arm), plain(unit))}"
+
+
+def _ratios(
+    figure: go.Figure,
+    pairs: Sequence[PairPoint],
+    maximize: bool,
+    estimate: float | None,
+    interval: tuple[float, float] | None,
+    confidence: float,
+    minimum_effect: float,
+) -> None:
+    ratios = [(p.pair + 1, ratio) for p in pairs if (ratio := p.speedup(maximize)) is not None]
+    figure.add_scatter(
+        x=[ratio for _, ratio in ratios],
+        y=[0.75] * len(ratios),
+        mode="markers",
+        name="speed-up of a pair",
+        marker={"color": GREY, "symbol": "line-ns-open", "size": 14, "line": {"width": 2}},
+        text=[f"pair {pair}: {ratio:.3g} times" for pair, ratio in ratios],
+        hovertemplate="%{text}<extra></extra>",
+        row=2,
+        col=1,
+    )
+    if estimate is not None:
+        low, high = interval or (estimate, estimate)
+        figure.add_scatter(
+            x=[estimate],
+            y=[0.25],
+            mode="markers",
+            name=f"speed-up with its {confidence:.0%} interval",
+            marker={"color": BLUE, "symbol": "square", "size": 11},
+            error_x={
+                "type": "data", "symmetric": False, "array": [high - estimate], "arrayminus": [estimate - low],
+                "color": BLUE, "thickness": 3, "width": 8,
+            },
+            text=[f"speed-up {estimate:.3g}, interval {low:.3g} to {high:.3g}"],
+            hovertemplate="%{text}<extra></extra>",
+            row=2,
+            col=1,
+        )  # fmt: skip
+    figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"}, row=2, col=1)
+    if minimum_effect > 1:
+        figure.add_vline(x=minimum_effect, line={"color": GREY, "width": 2, "dash": "dot"}, row=2, col=1)
+    bounds = [1.0, minimum_effect, *(ratio for _, ratio in ratios), *(interval or ())]
+    low_edge, high_edge = min(bounds), max(bounds)
+    logarithmic = wide(bounds)
+    required = f"; dotted: the required {minimum_effect:g}" if minimum_effect > 1 else ""
+    figure.update_xaxes(
+        title_text=f"speed-up (1 = as the default{required})",
+        type="log" if logarithmic else "linear",
+        range=None if logarithmic else [low_edge - 0.06 * (high_edge - low_edge + 0.1), high_edge * 1.05],
+        row=2,
+        col=1,
+    )
+    figure.update_yaxes(visible=False, range=[0, 1], fixedrange=True, row=2, col=1)
+
+
+def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quantity: str, unit: str) -> go.Figure:
+    """Draw the default's runs over the session, with centre and limits, which shows a machine that changed.
+
+    Parameters
+    ----------
+    points : sequence of ChartPoint
+        In order of time.
+    limits : Limits or None
+        None where there are too few runs for any.
+    quantity, unit : str
+        The objective.
+    """
+    figure = blank("The default over the session: was it the machine?", 380)
+    figure.add_scatter(
+        x=[p.when for p in points], y=[p.value for p in points], mode="lines",
+        line={"color": GREY, "width": 1}, hoverinfo="skip", showlegend=False,
+    )  # fmt: skip
+    for broken, name, colour, symbol in (
+        (False, "run of the default", ORANGE, "diamond"),
+        (True, "out of the ordinary", PURPLE, "x"),
+    ):
+        own = [p for p in points if bool(p.rules) is broken]
+        if own:
+            figure.add_scatter(
+                x=[p.when for p in own],
+                y=[p.value for p in own],
+                mode="markers",
+                name=name,
+                marker={"color": colour, "symbol": symbol, "size": 12 if broken else 9},
+                text=["<br>".join([f"<b>{number(p.value, plain(unit))}</b>", p.label, *p.rules]) for p in own],
+                hovertemplate="%{text}<extra></extra>",
+            )
+    if limits is not None:
+        for value, name, dash in (
+            (limits.centre, "centre", "solid"),
+            (limits.low, "lower limit", "dash"),
+            (limits.high, "upper limit", "dash"),
+        ):
+            figure.add_hline(
+                y=value,
+                line={"color": BLUE, "width": 1.5, "dash": dash},
+                annotation={"text": f"{name} {number(value)}", "font": {"size": 11}, "xanchor": "right"},
+            )
+    figure.update_xaxes(title_text="minutes since the first run")
+    figure.update_yaxes(title_text=axis_title(quantity, unit))
+    return figure
+
+
+def cost(seconds: Mapping[str, float], launches: Mapping[str, int]) -> go.Figure:
+    """Draw where the time went.
+
+    Parameters
+    ----------
+    seconds : mapping
+        Kind of run to the seconds that it took in all, in the order to be shown.
+    launches : mapping
+        Kind of run to the number of launches; kinds without launches (waiting, starting) are left out.
+    """
+    names = list(reversed([name for name in seconds if seconds[name] > 0 or launches.get(name)]))
+    figure = blank("Where the time went", 150 + 34 * len(names))
+    figure.add_bar(
+        x=[seconds[name] for name in names],
+        y=[plain(name) for name in names],
+        orientation="h",
+        marker={"color": BLUE},
+        text=[number(seconds[name], "s") + _launches(launches.get(name)) for name in names],
+        textposition="outside",
+        cliponaxis=False,
+        hovertemplate="%{y}: %{text}<extra></extra>",
+    )
+    top = max([*seconds.values(), 1e-9])
+    figure.update_xaxes(title_text="seconds", range=[0, 1.5 * top])
+    return figure
+
+
+def _launches(count: int | None) -> str:
+    return f", {count} launch{'' if count == 1 else 'es'}" if count else ""

@@ -1,0 +1,79 @@
+"""The look of all figures: palette, template, numbers."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+BLUE = "#0072b2"
+ORANGE = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#b8609a"
+GREY = "#7a7f87"
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+
+_LOG_RATIO = 20.0
+
+
+def template(dark: bool = False) -> go.layout.Template:
+    """Give the look of all figures, on a light or a dark page."""
+    ink, faint = ("#dfe3e8", "#333b45") if dark else ("#23282f", "#dde1e6")
+    axis = {
+        "gridcolor": faint,
+        "linecolor": faint,
+        "zerolinecolor": faint,
+        "ticks": "",
+        "automargin": True,
+        "title": {"standoff": 8},
+    }
+    return go.layout.Template(
+        layout={
+            "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": ink},
+            "title": {"font": {"size": 15}, "x": 0, "xref": "paper", "xanchor": "left", "y": 0.98, "yanchor": "top"},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "colorway": list(PALETTE),
+            "xaxis": axis,
+            "yaxis": axis,
+            "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
+            "margin": {"l": 8, "r": 12, "t": 84, "b": 8, "autoexpand": True},
+            "hoverlabel": {
+                "align": "left",
+                "bgcolor": "#20262d" if dark else "#ffffff",
+                "font": {"color": ink, "size": 12},
+            },
+            "separators": ".,",
+        }
+    )
+
+
+def blank(title: str, height: int) -> go.Figure:
+    """Start a figure."""
+    return go.Figure(layout={"template": template(), "title": {"text": title}, "height": height})
+
+
+def plain(text: object) -> str:
+    """Escape text for a figure."""
+    return html.escape(str(text), quote=False)
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Write a measured number with four digits and its unit."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    text = f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{text} {unit}".rstrip()
+
+
+def axis_title(name: str, unit: str) -> str:
+    """Write what an axis shows."""
+    shown = name if len(name) <= 40 else f"{name[:39]}…"
+    return plain(f"{shown.replace('_', ' ')} ({unit})" if unit else shown.replace("_", " "))
+
+
+def wide(values: Sequence[float]) -> bool:
+    """Whether values spread so far that only a logarithmic axis shows them all."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO

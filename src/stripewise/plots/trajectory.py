@@ -1,0 +1,134 @@
+"""The experiment from its first run to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, axis_title, blank, number, plain, wide
+
+_KINDS: dict[str, tuple[str, str, str]] = {
+    "warmup": ("warm-up (not counted)", GREY, "circle-open"),
+    "search": ("search", BLUE, "circle"),
+    "default": ("default", ORANGE, "diamond"),
+    "reference": ("without the component", PURPLE, "square"),
+    "confirmation": ("candidate, confirmation", GREEN, "triangle-up"),
+    "pruned": ("stopped early (bound)", GREY, "triangle-right-open"),
+}
+
+
+@dataclass(frozen=True)
+class RunPoint:
+    """A run in a figure.
+
+    Attributes
+    ----------
+    run : int
+    value : float or None
+        The objective; the bound reached where pruned.
+    kind : str
+        ``warmup``, ``default``, ``reference``, ``search``, ``confirmation``, ``failed`` or ``pruned``.
+    label : str
+        What to say about it: its configuration, why it failed.
+    """
+
+    run: int
+    value: float | None
+    kind: str
+    label: str = ""
+
+
+def trajectory(
+    points: Sequence[RunPoint],
+    *,
+    quantity: str,
+    unit: str,
+    maximize: bool,
+    incumbent: Sequence[tuple[int, float]] = (),
+    default: float | None = None,
+    reference: float | None = None,
+) -> go.Figure:
+    """Draw each run's value over the experiment.
+
+    Parameters
+    ----------
+    points : sequence of RunPoint
+    quantity, unit : str
+        The objective.
+    maximize : bool
+        Whether larger is better; failures are marked at the worse edge.
+    incumbent : sequence of (int, float)
+        Run number and value of the best known after it, where it changed.
+    default, reference : float or None
+        Horizontal lines.
+    """
+    better = "higher" if maximize else "lower"
+    figure = blank(f"Each run ({better} is better)", 420)
+    for kind, (name, colour, symbol) in _KINDS.items():
+        own = [p for p in points if p.kind == kind and p.value is not None]
+        if own:
+            figure.add_scatter(
+                x=[p.run for p in own],
+                y=[p.value for p in own],
+                mode="markers",
+                name=name,
+                marker={"color": colour, "symbol": symbol, "size": 9},
+                text=[f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{p.label}" for p in own],
+                hovertemplate="%{text}<extra></extra>",
+            )
+    last = max((p.run for p in points), default=0)
+    if incumbent:
+        steps = [*incumbent, (last, incumbent[-1][1])]
+        figure.add_scatter(
+            x=[run for run, _ in steps],
+            y=[value for _, value in steps],
+            mode="lines",
+            name="best so far (search)",
+            line={"color": BLUE, "width": 2, "shape": "hv"},
+            hoverinfo="skip",
+        )
+    for value, name, colour, dash in ((default, "default", ORANGE, "dash"), (reference, "without", PURPLE, "dot")):
+        if value is not None:
+            figure.add_hline(
+                y=value,
+                line={"color": colour, "width": 2, "dash": dash},
+                annotation={
+                    "text": f"{name} {number(value, plain(unit))}",
+                    "font": {"size": 12},
+                    "xanchor": "right",
+                    "yanchor": "top" if maximize else "bottom",
+                },
+            )
+    _mark_failures(figure, points, maximize)
+    proof = [p.run for p in points if p.kind == "confirmation"]
+    if proof:
+        figure.add_vrect(
+            x0=min(proof) - 1.5, x1=last + 0.5, fillcolor=GREEN, opacity=0.07, line_width=0, layer="below",
+            annotation={"text": "confirmation", "font": {"size": 12}}, annotation_position="bottom left",
+        )  # fmt: skip
+    shown = [p.value for p in points if p.value is not None]
+    figure.update_xaxes(title_text="run", rangemode="nonnegative", range=[-0.7, last + 0.7])
+    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", selector={"overlaying": None})
+    if wide(shown):
+        figure.update_yaxes(type="log", selector={"overlaying": None})
+    return figure
+
+
+def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool) -> None:
+    """Put failed runs, which have no value, on the worse edge of the figure."""
+    failed = [p for p in points if p.kind == "failed"]
+    if not failed:
+        return
+    figure.add_scatter(
+        x=[p.run for p in failed],
+        y=[0.02 if maximize else 0.98] * len(failed),
+        yaxis="y2",
+        mode="markers",
+        name="failed",
+        marker={"color": ORANGE, "symbol": "x-thin", "size": 10, "line": {"width": 3, "color": ORANGE}},
+        text=[f"<b>run {p.run} failed</b><br>{p.label}" for p in failed],
+        hovertemplate="%{text}<extra></extra>",
+    )
+    figure.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
