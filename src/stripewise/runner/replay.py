@@ -91,6 +91,10 @@ class ReplayRunner(Runner):
     def reap(self, launch: Launch) -> None:
         """Nothing to end: no process is started."""
 
+    def close(self) -> None:
+        """Forget what was not polled."""
+        self._ended = []
+
     def _answer(self, launch: Launch) -> Outcome:
         land, started = self.landscape, time.time()
         facts = {"nodes": workload(land.table, land.context).nodes or 1, "replayed": land.table.name}
