@@ -125,7 +125,7 @@ def _candidates(mpi: Mpi | None, launcher: Path | None, environment: Mapping[str
     )
     folders: list[Path] = []
     if mpi is not None:
-        folders += [parent / "bin" for parent in list(mpi.path.parents)[:5]]
+        folders += [parent / "bin" for parent in list(mpi.path.parents)[:5] if parent != parent.parent]
     if launcher is not None:
         folders += [launcher.parent, launcher.resolve().parent]
     yield from (folder / name for folder in folders for name in names)

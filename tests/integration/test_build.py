@@ -1,0 +1,214 @@
+"""Native parts are built once for each MPI interface, whole or not at all, from a clone as from a package."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.build import BuildFailed, Built, Target, build, cache_folder, find_built
+from stripewise.runner.compiler import ask_compiler, find_compiler
+from stripewise.runner.mpi import describe, library_of_launcher
+from stripewise.runner.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
+from tests.conftest import require
+from tests.integration.conftest import ROOT, Mpi
+
+ENVIRONMENT = dict(os.environ)
+SMALL = Target("small", ("native/include",), "lib/libsmall.so", (), shared=True)
+LINKED = Target("linked", ("native/include",), "lib/libsmall.so", (), shared=False)
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A project that builds in a second, and notes each time that it is configured."""
+    require(shutil.which("cmake"), "no cmake: apt install cmake")
+    folder = tmp_path / "sources"
+    (folder / "native" / "include").mkdir(parents=True)
+    (folder / "native" / "include" / "small.c").write_text(
+        "#include <mpi.h>\nint small(void) { return MPI_VERSION; }\n"
+    )
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(small LANGUAGES C)\n"
+        f'file(APPEND "{tmp_path}/configured" "x")\n'
+        "add_library(small SHARED native/include/small.c)\n"
+        "set_target_properties(small PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)\n"
+    )
+    return folder
+
+
+def make(target: Target, mpi: Mpi, sources: Path, mpicc: Path | None = None) -> Built:
+    compiler = ask_compiler(mpicc or mpi.mpicc, ENVIRONMENT)
+    return build(target, compiler, ENVIRONMENT, cache=sources.parent / "cache", sources=sources)
+
+
+def configured(sources: Path) -> int:
+    return len((sources.parent / "configured").read_text())
+
+
+def test_a_second_build_is_the_first(mpich: Mpi, sources: Path) -> None:
+    first, second = make(SMALL, mpich, sources), make(SMALL, mpich, sources)
+    assert (first.reused, second.reused) == (False, True)
+    assert first.path == second.path
+    assert configured(sources) == 1
+    about = json.loads((first.path.parent.parent / "build.json").read_text())
+    assert about["abi"] == "mpich"
+    assert about["path"] == str(first.path)
+    assert sorted(path.name for path in (sources.parent / "cache").glob(".building-*")) == []
+
+
+def test_changed_sources_and_other_interfaces_are_built_anew(mpich: Mpi, openmpi: Mpi, sources: Path) -> None:
+    first = make(SMALL, mpich, sources)
+    other = make(SMALL, openmpi, sources)
+    assert "-openmpi-" in str(other.path)
+    (sources / "native" / "include" / "new.h").write_text("")
+    assert make(SMALL, mpich, sources).path != first.path
+
+
+def test_mpis_of_one_interface_share_a_library_but_not_a_program(mpich: Mpi, sources: Path) -> None:
+    """A wrapper elsewhere with the same compiler behind it stands for another MPI of the same interface."""
+    other = sources.parent / "other" / "mpicc"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nexec {mpich.mpicc} "$@"\n')
+    other.chmod(0o755)
+    assert make(SMALL, mpich, sources, other).path == make(SMALL, mpich, sources).path
+    assert make(LINKED, mpich, sources, other).path != make(LINKED, mpich, sources).path
+
+
+def test_two_that_need_the_same_build_it_once(mpich: Mpi, sources: Path) -> None:
+    built: list[Built] = []
+    threads = [threading.Thread(target=lambda: built.append(make(SMALL, mpich, sources))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({one.path for one in built}) == 1
+    assert sorted(one.reused for one in built) == [False, True, True]
+    assert configured(sources) == 1
+
+
+def test_a_failed_build_shows_the_compilers_words_and_leaves_nothing(mpich: Mpi, sources: Path) -> None:
+    (sources / "native" / "include" / "small.c").write_text("int small(void) { return undeclared_thing; }\n")
+    with pytest.raises(BuildFailed) as caught:
+        make(SMALL, mpich, sources)
+    assert "undeclared_thing" in caught.value.what
+    assert any("undeclared_thing" in line for line in caught.value.lines)
+    assert "--mpicc" in caught.value.mend
+    assert [path for path in (sources.parent / "cache").iterdir() if not path.name.endswith(".lock")] == []
+
+
+def test_half_a_build_in_the_cache_is_not_taken_for_a_whole_one(mpich: Mpi, sources: Path) -> None:
+    first = make(SMALL, mpich, sources)
+    first.path.unlink()
+    assert not make(SMALL, mpich, sources).reused
+    assert first.path.is_file()
+
+
+def test_what_was_built_is_found_without_a_compiler(mpich: Mpi, sources: Path) -> None:
+    cache = sources.parent / "cache"
+    assert find_built(SMALL, "mpich", cache, sources) is None
+    first = make(SMALL, mpich, sources)
+    assert find_built(SMALL, "mpich", cache, sources) == first.path
+    assert find_built(SMALL, "openmpi", cache, sources) is None
+    (sources / "native" / "include" / "new.h").write_text("")
+    assert find_built(SMALL, "mpich", cache, sources) is None
+
+
+def test_a_cache_that_cannot_be_written_is_told(mpich: Mpi, sources: Path) -> None:
+    (sources.parent / "cache").write_text("a file in the way")
+    with pytest.raises(StripewiseError, match=r"cannot keep the built small in .*; make room, or set STRIPEWISE_HOME"):
+        make(SMALL, mpich, sources)
+
+
+def test_flags_of_the_users_shell_do_not_get_into_the_build(mpich: Mpi, sources: Path) -> None:
+    environment = {**ENVIRONMENT, "CFLAGS": "-DMPI_VERSION=broken -fno-such-flag"}
+    compiler = ask_compiler(mpich.mpicc, ENVIRONMENT)
+    assert build(SMALL, compiler, environment, cache=sources.parent / "cache", sources=sources).path.is_file()
+
+
+def test_cmake_that_is_missing_is_named(mpich: Mpi, sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = ask_compiler(mpich.mpicc, ENVIRONMENT)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UserError, match="cmake is not installed; install it with"):
+        build(SMALL, compiler, {"PATH": "/nowhere"}, cache=sources.parent / "cache", sources=sources)
+
+
+def test_a_wrapper_says_what_it_builds_for(mpi: Mpi) -> None:
+    compiler = ask_compiler(mpi.mpicc, ENVIRONMENT)
+    assert compiler.abi == mpi.name
+    assert float(compiler.standard) >= 3.0
+    assert compiler.identity
+
+
+@pytest.mark.parametrize("name", ["/no/such/mpicc", "/bin/false"])
+def test_what_is_no_mpi_compiler_is_refused(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        ask_compiler(Path(name), ENVIRONMENT)
+    assert name in caught.value.what
+    assert caught.value.mend
+
+
+def test_the_compiler_of_a_programs_mpi_is_found_beside_its_library(mpi: Mpi) -> None:
+    library = library_of_launcher(Path(mpi.launcher[0]))
+    assert library is not None
+    found = describe(library, ENVIRONMENT)
+    assert found.abi == mpi.name
+    assert find_compiler(found, None, {"PATH": "/usr/bin:/bin", "HOME": "/"}).path == mpi.mpicc
+
+
+def test_an_mpi_without_compiler_is_told_with_what_was_tried(openmpi: Mpi, tmp_path: Path) -> None:
+    library = library_of_launcher(Path(openmpi.launcher[0]))
+    assert library is not None
+    lonely = tmp_path / "a" / "b" / "c" / "d" / "lib" / library.name
+    lonely.parent.mkdir(parents=True)
+    shutil.copy(library, lonely)
+    with pytest.raises(UserError, match=r"no compiler wrapper found for .*--mpicc PATH"):
+        find_compiler(describe(lonely, ENVIRONMENT), None, {"PATH": str(tmp_path)})
+
+
+def test_the_cache_follows_its_variables() -> None:
+    assert cache_folder({"STRIPEWISE_HOME": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a/native")
+    assert cache_folder({"XDG_CACHE_HOME": "/b", "HOME": "/c"}) == Path("/b/stripewise/native")
+    assert cache_folder({"HOME": "/c"}) == Path("/c/.cache/stripewise/native")
+
+
+def test_the_sources_of_a_clone_are_found() -> None:
+    assert source_folder() == ROOT
+
+
+def test_a_package_holds_the_same_sources_and_builds_them(mpich: Mpi, tmp_path: Path) -> None:
+    """What `pip install` puts in place: the package alone, without its clone."""
+    made = subprocess.run(
+        [sys.executable, "setup.py", "-q", "egg_info", "-e", tmp_path, "build_py", "--build-lib", tmp_path / "site"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    code = (
+        "import os, json\nfrom pathlib import Path\n"
+        "from stripewise.runner.sources import *\nfrom stripewise.runner.build import *\n"
+        "from stripewise.runner.compiler import ask_compiler\n"
+        f"compiler = ask_compiler(Path({str(mpich.mpicc)!r}), os.environ)\n"
+        f"built = build(KERNEL, compiler, os.environ, cache=Path({str(tmp_path / 'cache')!r}))\n"
+        "folder = source_folder()\n"
+        "hashes = [source_hash(folder, parts) for parts in (RUNTIME_PARTS, KERNEL_PARTS)]\n"
+        "print(json.dumps([str(folder), *hashes, str(built.path)]))\n"
+    )
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    folder, runtime, kernel, program = json.loads(done.stdout)
+    assert Path(folder) == tmp_path / "site" / "stripewise" / "_native"
+    assert runtime == source_hash(ROOT, RUNTIME_PARTS)
+    assert kernel == source_hash(ROOT, KERNEL_PARTS)
+    assert subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
