@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
@@ -12,7 +14,10 @@ from stripewise.search.unseen import Seen
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History
 
+_TAG = re.compile(r"place (\d+)")
 _BLOCK = 1024
+_LAYERS = 4
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class ExhaustiveOptions(SamplerOptions):
@@ -22,27 +27,52 @@ class ExhaustiveOptions(SamplerOptions):
 
 
 class ExhaustiveSampler(Sampler):
-    """Walks the whole space in one random order, the same for every seed of the experiment."""
+    """Walks the whole grid in one shuffled order, the same for every seed of the experiment.
+
+    The tag is the place in that order, so that a walk goes on where it stood; the order is computed, never listed.
+    """
 
     name: ClassVar[str] = "exhaustive"
     Options: ClassVar[type[SamplerOptions]] = ExhaustiveOptions
     options: ExhaustiveOptions
 
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
-        """See :meth:`stripewise.search.base.Sampler.ask`.
-
-        Raises
-        ------
-        UserError
-            If the space is too large to be listed.
-        """
-        everything = space.enumerate()
-        order = np.random.default_rng(self.options.order).permutation(len(everything))
+        """See :meth:`stripewise.search.base.Sampler.ask`."""
         seen = Seen.of(space, history)
+        places = [int(match[1]) for trial in history.trials if (match := _TAG.fullmatch(trial.tag))]
         suggestions: list[Suggestion] = []
-        for start in range(0, len(order), _BLOCK):
-            fresh = seen.new(everything[order[start : start + _BLOCK]])
-            suggestions += suggest(space, fresh[: n - len(suggestions)])
-            if len(suggestions) == n:
-                break
+        start = max(places, default=-1) + 1
+        while start < space.cardinality and len(suggestions) < n:
+            ahead = np.arange(start, min(start + _BLOCK, space.cardinality), dtype=np.int64)
+            levels = space.unflat(shuffled(ahead, space.cardinality, self.options.order))
+            # Of the grid points that fold together, the one that is folded already stands for all.
+            for place in np.flatnonzero(np.all(space.fold(levels) == levels, axis=1) & space.feasible(levels)):
+                fresh = seen.new(levels[[place]])
+                seen.add(fresh)
+                suggestions += suggest(space, fresh, f"place {ahead[place]}")
+                if len(suggestions) == n:
+                    break
+            start += _BLOCK
         return suggestions
+
+
+def shuffled(places: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
+    """Give the elements at some places of a random permutation of ``range(size)``, without making all of it.
+
+    A Feistel network permutes the next larger power of four; what falls outside the range is sent through it again
+    until it falls inside (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002).
+    """
+    bits = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    keys = np.random.default_rng(seed).integers(2**63, size=_LAYERS).astype(np.uint64)
+    numbers = places.astype(np.uint64)
+    outside = np.arange(len(numbers))
+    while len(outside):
+        left, right = numbers[outside] >> bits, numbers[outside] & mask
+        for key in keys:
+            mixed = (right ^ key) * _MIX
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * _MIX
+            left, right = right, left ^ ((mixed >> np.uint64(32)) & mask)
+        numbers[outside] = (left << bits) | right
+        outside = outside[numbers[outside] >= size]
+    return numbers.astype(np.int64)
