@@ -177,7 +177,7 @@ class Lines:
     torn : bool
         Whether a crash left something unreadable at the end.
     damaged : int or None
-        The first line (from 1) that is unreadable though good ones follow it.
+        The first line (from 1) that is unreadable though good ones follow it, or that does not belong there.
     """
 
     path: Path
@@ -205,7 +205,8 @@ def read_lines(path: Path) -> Lines:
             break
         events.append(event)
     bad = len(events)
-    good_after = any(_is_good(line) for line in lines[bad + 1 :])
+    # A good line that stands in the wrong place is damage, too.
+    good_after = any(_is_good(line) for line in lines[bad:])
     return Lines(path, events, bad < len(lines) and not good_after, bad + 1 if good_after else None)
 
 

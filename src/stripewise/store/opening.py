@@ -55,8 +55,9 @@ def open_store(url: str | None = None, *, statfs: Statfs = statfs_type) -> Store
         return _open_postgresql(url)
     if "://" not in url and url.endswith(".db"):
         return _open_sqlite(_path(url, url), statfs)
-    # What follows the kind may be a password.
-    raise UserError(f"the store's address '{url.partition('://')[0]}...' is of no known kind", _KINDS)
+    # All of it is not repeated: there may be a password in it.
+    kind = url.partition("://")[0] if "://" in url else url.partition(":")[0]
+    raise UserError(f"the store's address '{kind}...' is of no known kind", _KINDS)
 
 
 def _path(text: str, url: str) -> Path:

@@ -1,0 +1,324 @@
+"""Addresses, places and strangers: what is refused, and what the refusal says."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import StoreError, StripewiseError, UserError
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.trial import Run, State
+from stripewise.store.base import MEMORY
+from stripewise.store.journal import MARKER
+from stripewise.store.locality import mount_type, network_name, statfs_type
+from stripewise.store.opening import default_path, open_store
+from stripewise.testing.stores import refused, result_of, run_of, trial_of
+
+FILES = ("sqlite:///{}/s.db", "journal:{}/s.db")
+EXT4, TMPFS, FUSE = 0xEF53, 0x01021994, 0x65735546
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_default_lies_under_the_xdg_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with open_store() as store:
+        assert store.url == f"sqlite:///{tmp_path}/data/stripewise/stripewise.db"
+    assert (tmp_path / "data/stripewise/stripewise.db").is_file()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for ignored in ("", "relative/data"):
+        monkeypatch.setenv("XDG_DATA_HOME", ignored)
+        assert default_path() == tmp_path / "home/.local/share/stripewise/stripewise.db"
+
+
+@pytest.mark.parametrize("address", ["sqlite:///{}/a/b/s.db", "{}/a/b/s.db", "journal:{}/a/b/s.db"])
+def test_files_and_folders_are_for_their_owner_alone(address: str, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with open_store(address.format(tmp_path)) as store:
+            identifier = store.create(Experiment())
+            claim = store.claim(identifier, "ada")
+            store.plan(identifier, claim, trial_of(0), run_of(0))
+            store.renew(claim)
+            store.request_stop(identifier)
+            made = list(tmp_path.rglob("*"))
+            assert len(made) > 3
+            for path in made:
+                assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+    finally:
+        os.umask(before)
+
+
+def test_sqlite_loses_nothing_with_the_power(tmp_path: Path) -> None:
+    from stripewise.store.engines import BUSY_SECONDS, create_file, sqlite_engine
+
+    create_file(tmp_path / "s.db")
+    engine = sqlite_engine(tmp_path / "s.db")
+    with engine.connect() as connection:
+
+        def pragma(name: str) -> object:
+            return connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+
+        assert pragma("journal_mode") == "wal"
+        assert pragma("synchronous") == 2
+        assert pragma("foreign_keys") == 1
+        assert pragma("busy_timeout") == BUSY_SECONDS * 1000
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("address", "word"),
+    [
+        ("mysql://ada:secret@host/db", "journal:FOLDER"),
+        ("ada:secret@host", "journal:FOLDER"),
+        ("", "journal:FOLDER"),
+        ("store", "journal:FOLDER"),
+        ("sqlite:///", "names no file"),
+        ("journal:", "names no file"),
+        ("sqlite:///a\0b", "names no file"),
+        ("postgresql://ada:secret@host:port/db", "postgresql://USER@HOST"),
+        ("postgresql://ada:secret@[::1/db", "postgresql://USER@HOST"),
+        ("postgresql+psycopg2://ada:secret@host/db", "journal:FOLDER"),
+    ],
+)
+def test_addresses_that_cannot_be_read(address: str, word: str) -> None:
+    with pytest.raises(UserError) as caught:
+        open_store(address)
+    assert word in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_driver_of_postgresql_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with refused(UserError, "psycopg", "pip install 'stripewise[postgresql]'"):
+        open_store("postgresql://ada:secret@localhost/db")
+
+
+def test_server_of_postgresql_down(tmp_path: Path) -> None:
+    with pytest.raises(StripewiseError) as caught:
+        open_store(f"postgresql://ada:secret@/db?host={tmp_path}&password=hidden")
+    text = str(caught.value)
+    assert "cannot be reached" in text
+    assert "\n" not in text
+    assert "secret" not in text
+    assert "hidden" not in text
+
+
+# -- places ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("magic", "name"),
+    [
+        (0x6969, "NFS"),
+        (0x0BD00BD0, "Lustre"),
+        (0x00C36400, "CephFS"),
+        (0x47504653, "GPFS"),
+        (0x19830326, "BeeGFS"),
+        (0xFE534D42, "SMB"),
+        (0xFF534D42, "CIFS"),
+    ],
+)
+def test_sqlite_on_a_network_file_system_is_refused(magic: int, name: str, tmp_path: Path) -> None:
+    with refused(StoreError, name, f"journal:{tmp_path}", "XDG_DATA_HOME", "PostgreSQL"):
+        open_store(f"sqlite:///{tmp_path}/new/s.db", statfs=lambda folder: magic)
+    assert list(tmp_path.iterdir()) == []
+    open_store(f"journal:{tmp_path}/j", statfs=lambda folder: magic).close()
+
+
+@pytest.mark.parametrize("magic", [EXT4, TMPFS, 0x58465342, 0x9123683E, 0x794C7630])
+def test_sqlite_on_local_storage_is_welcome(magic: int, tmp_path: Path) -> None:
+    open_store(f"sqlite:///{tmp_path}/s.db", statfs=lambda folder: magic).close()
+
+
+def test_fuse_is_judged_by_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for mount, name in (("fuse.sshfs", "FUSE (sshfs)"), ("fuse.ceph-fuse", "FUSE (ceph-fuse)"), ("", "FUSE (fuse)")):
+        monkeypatch.setattr("stripewise.store.locality.mount_type", lambda folder, mount=mount: mount)
+        assert network_name(tmp_path, lambda folder: FUSE) == name
+    for mount in ("fuseblk", "virtiofs", "fuse.fuse-overlayfs"):
+        monkeypatch.setattr("stripewise.store.locality.mount_type", lambda folder, mount=mount: mount)
+        assert network_name(tmp_path, lambda folder: FUSE) == ""
+
+
+def test_the_kernel_is_asked_about_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    asked: list[Path] = []
+
+    def statfs(folder: Path) -> int:
+        asked.append(folder)
+        return EXT4
+
+    network_name(tmp_path / "not" / "yet", statfs)
+    assert asked == [tmp_path]
+    assert statfs_type(Path("/proc")) == 0x9FA0
+    assert mount_type(Path("/proc")) == "proc"
+    with pytest.raises(FileNotFoundError):
+        statfs_type(tmp_path / "nowhere")
+
+
+def test_mounts_are_read_from_their_table(tmp_path: Path) -> None:
+    device = os.stat(tmp_path).st_dev  # noqa: PTH116
+    table = tmp_path / "mountinfo"
+    number = f"{os.major(device)}:{os.minor(device)}"
+    table.write_text(f"1 0 0:1 / / rw - proc proc rw\n2 1 {number} / /x rw shared:1 - fuse.sshfs host: rw\nodd\n")
+    assert mount_type(tmp_path, table) == "fuse.sshfs"
+    assert mount_type(tmp_path / "nowhere", table) == ""
+    assert mount_type(tmp_path, tmp_path / "no table") == ""
+
+
+# -- strangers, damage, rights ---------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    path.write_text("my thesis, chapter one " * 100)
+    with refused(StoreError, str(path), "not a SQLite database", "--store"):
+        open_store(str(path))
+    assert path.read_text().startswith("my thesis")
+
+
+def test_a_database_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE recipes (name)")
+    with refused(StoreError, str(path), "recipes", "--store"):
+        open_store(str(path))
+
+
+def test_a_damaged_database(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with open_store(str(path)) as store:
+        identifiers = [store.create(Experiment(name="x" * 2000)) for _ in range(40)]
+    data = bytearray(path.read_bytes())
+    data[8192:] = b"\xa5" * (len(data) - 8192)
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as caught, open_store(str(path)) as store:
+        for identifier in identifiers:
+            store.record(identifier)
+    assert str(path) in str(caught.value)
+    assert "restore a copy" in str(caught.value)
+
+
+def test_a_database_whose_tables_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with open_store(str(path)) as store:
+        store.create(Experiment())
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE experiments")
+    with open_store(str(path)) as store, refused(StoreError, str(path), "tables"):
+        store.records()
+
+
+def test_a_value_that_somebody_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with open_store(str(path)) as store:
+        identifier = store.create(Experiment())
+        claim = store.claim(identifier, "ada")
+        store.plan(identifier, claim, trial_of(0, a=1), run_of(0))
+        for statement, call in (
+            ("UPDATE trials SET configuration = '{'", store.trials),
+            ("UPDATE trials SET configuration = '{}', role = 'king'", store.trials),
+            ("UPDATE experiments SET facts = 'x'", store.record),
+            ("UPDATE experiments SET facts = '{}', definition = '{\"seed\": -1}'", store.record),
+        ):
+            with sqlite3.connect(path) as connection:
+                connection.execute(statement)
+            with refused(StoreError, identifier):
+                call(identifier)
+
+
+@pytest.mark.parametrize("address", FILES)
+def test_a_folder_or_a_file_in_the_way(address: str, tmp_path: Path) -> None:
+    if address.startswith("sqlite"):
+        (tmp_path / "s.db").mkdir()
+    else:
+        (tmp_path / "s.db").write_text("")
+    with refused(StoreError, str(tmp_path), "where a"):
+        open_store(address.format(tmp_path))
+    (tmp_path / "file").write_text("")
+    with refused(StoreError, str(tmp_path)):
+        open_store(address.format(tmp_path / "file"))
+
+
+def test_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with refused(StoreError, str(tmp_path), "thesis.tex", "empty folder"):
+        open_store(f"journal:{tmp_path}")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"format": "stripewise-journal", "version": 99}', ("newer", "99", "pip install")),
+        ('{"format": "other", "version": 1}', ("not of a journal",)),
+        ("[]", ("not of a journal",)),
+        ("\xff{", ("not of a journal",)),
+    ],
+)
+def test_a_marker_that_is_not_ours(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / MARKER).write_text(text, "latin-1")
+    with refused(StoreError, *words):
+        open_store(f"journal:{tmp_path}")
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("address", FILES)
+def test_a_store_of_somebody_else(address: str, open_folder: Path) -> None:
+    where = address.format(open_folder)
+    with open_store(where) as store:
+        identifier = store.create(Experiment())
+    stranger = 65534 if os.geteuid() == 0 else os.geteuid()
+    for path in (*open_folder.rglob("*"), open_folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    script = f"""
+import os
+from stripewise.errors import StoreError
+from stripewise.store.opening import open_store
+open_store("sqlite:///:memory:").close()
+os.setuid({stranger})
+try:
+    with open_store({where!r}) as store:
+        print(store.record({identifier!r}).state)
+        store.claim({identifier!r}, "ada")
+except StoreError as error:
+    print(error)
+"""
+    try:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    finally:
+        for path in (open_folder, *open_folder.rglob("*")):
+            path.chmod(0o700)
+    lines = done.stdout.splitlines()
+    assert "may not be read or written" in lines[-1], done.stdout + done.stderr
+    assert "--store" in lines[-1]
+    assert done.stderr == ""
+    # A journal can at least be read.
+    assert lines[:-1] == (["created"] if address.startswith("journal") else [])
+
+
+def test_memory_is_one_store_an_object() -> None:
+    with open_store(MEMORY) as first, open_store(MEMORY) as second:
+        identifier = first.create(Experiment())
+        claim = first.claim(identifier, "ada")
+        first.plan(identifier, claim, trial_of(0), run_of(0))
+        first.accept(identifier, claim, result_of(0))
+        assert isinstance(first.trials(identifier)[0].runs[0], Run)
+        assert first.trials(identifier)[0].state is State.FINISHED
+        assert second.records() == []

@@ -1,0 +1,174 @@
+"""Old databases are upgraded when they are opened, at once and whole; newer ones are left alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from stripewise.errors import StoreError
+from stripewise.spec.trial import Role, State
+from stripewise.store import upgrade as upgrading
+from stripewise.store.engines import create_file, sqlite_engine
+from stripewise.store.opening import open_store
+from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
+from stripewise.testing.stores import refused
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
+DUMPS = sorted(FIXTURES.glob("schema-*.sql"))
+MIGRATIONS = Path(upgrading.__file__).parent / "migrations"
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9999"
+down_revision = "{head}"
+branch_labels = None
+depends_on = None
+
+
+def upgrade():
+    op.add_column("runs", sa.Column("attempts", sa.Integer, nullable=False, server_default="1"))
+    op.execute("UPDATE runs SET attempts = 2")
+    {then}
+"""
+
+
+def restore(dump: Path, path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.executescript(dump.read_text("utf-8"))
+    connection.close()
+
+
+def version_of(path: Path) -> str:
+    connection = sqlite3.connect(path)
+    (version,) = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
+    connection.close()
+    return str(version)
+
+
+def with_next(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "") -> None:
+    """Pretend that there is one more migration."""
+    shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "versions" / "9999_next.py").write_text(NEXT.format(head=HEAD, then=then))
+    monkeypatch.setattr(upgrading, "_MIGRATIONS", folder)
+    monkeypatch.setattr(upgrading, "HEAD", "9999")
+
+
+def test_head_is_the_newest_migration_and_each_has_its_fixture() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config)
+    assert scripts.get_current_head() == HEAD
+    known = sorted(script.revision for script in scripts.walk_revisions())
+    assert [dump.stem.removeprefix("schema-") for dump in DUMPS] == known
+
+
+def test_migrations_make_the_tables_that_the_code_uses(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "s.db")).close()
+    engine = sqlite_engine(tmp_path / "s.db")
+    with engine.connect() as connection:
+        options = {"version_table": VERSION_TABLE, "compare_type": True}
+        assert compare_metadata(MigrationContext.configure(connection, opts=options), metadata) == []
+    engine.dispose()
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: dump.stem)
+def test_an_old_database_keeps_everything(dump: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    restore(dump, path)
+    with open_store(str(path)) as store:
+        assert version_of(path) == HEAD
+        interrupted, finished = store.records()
+        assert (finished.experiment.name, finished.state) == ("finished", "finished")
+        assert finished.experiment.command == ["mpiexec", "-n", "4", "./app"]
+        assert (finished.facts, finished.result) == ({"nodes": 1}, {"speedup": 3.1, "confirmed": True})
+        assert (finished.trials, finished.runs, finished.ended) == (3, 4, 4)
+        trials = store.trials(finished.id)
+        assert [trial.role for trial in trials] == [Role.DEFAULT, Role.CANDIDATE, Role.CANDIDATE]
+        assert [trial.values for trial in trials] == [(1.0,), (0.1 + 0.2,), (1e-300,)]
+        assert dict(trials[2].configuration) == {"cb_nodes": 2, "collective": True, "ratio": 2.0}
+        assert trials[1].runs[0].facts == {"report": {"version": 1}}
+        confirmation = trials[0].runs[1]
+        assert (confirmation.reason, confirmation.pair) == ("exit code 1: Überlauf", 0)
+        assert (interrupted.state, interrupted.experiment.seed) == ("stopped", 7)
+        claim = store.claim(interrupted.id, "bob")
+        assert claim.token == 2
+        (run,) = store.trials(interrupted.id)[0].runs
+        assert run.state is State.RUNNING
+
+
+def test_an_old_database_is_upgraded_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.db"
+    restore(DUMPS[-1], path)
+    with_next(tmp_path / "migrations", monkeypatch)
+    with open_store(str(path)) as store:
+        assert store.count() == 2
+    assert version_of(path) == "9999"
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT DISTINCT attempts FROM runs").fetchall() == [(2,)]
+    connection.close()
+
+
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.db"
+    restore(DUMPS[-1], path)
+    with monkeypatch.context() as patch:
+        with_next(tmp_path / "migrations", patch, then='op.execute("INSERT INTO nowhere VALUES (1)")')
+        with refused(StoreError, str(path)):
+            open_store(str(path))
+    assert version_of(path) == HEAD
+    connection = sqlite3.connect(path)
+    assert "attempts" not in [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+    connection.close()
+    with open_store(str(path)) as store:
+        assert store.count() == 2
+
+
+def test_a_newer_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    restore(DUMPS[-1], path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '8888'")
+    with refused(StoreError, str(path), "newer", "8888", HEAD, "pip install --upgrade stripewise"):
+        open_store(str(path))
+    assert version_of(path) == "8888"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"DELETE FROM {VERSION_TABLE}")
+    with refused(StoreError, str(path), "version"):
+        open_store(str(path))
+
+
+def _open(path: str, queue: multiprocessing.Queue[str]) -> None:
+    try:
+        with open_store(path) as store:
+            queue.put(str(store.count()))
+    except BaseException as error:
+        queue.put(repr(error))
+
+
+def test_many_processes_make_one_new_database(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    queue: multiprocessing.Queue[str] = context.Queue()
+    processes = [context.Process(target=_open, args=(str(tmp_path / "s.db"), queue)) for _ in range(6)]
+    for process in processes:
+        process.start()
+    said = [queue.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    assert said == ["0"] * 6
+    assert version_of(tmp_path / "s.db") == HEAD
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    create_file(tmp_path / "s.db")
+    with open_store(str(tmp_path / "s.db")) as store:
+        assert store.count() == 0
