@@ -19,6 +19,7 @@ import pytest
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner import processes, scratch
 from stripewise.runner.base import Preflight
+from stripewise.runner.environment import file_system
 from stripewise.runner.local import LocalRunner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
@@ -88,7 +89,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Build into a cache of the session's own: a user's must neither help nor be touched."""
     patch = pytest.MonkeyPatch()
@@ -153,9 +154,9 @@ def test_settings_of_the_environment_reach_the_program_and_some_are_taken_away(b
         'echo "$TUNED|$GONE|$KEPT|$EXTRA"',
         planned=planned,
         environment={"GONE": "x", "KEPT": "y"},
-        env={"EXTRA": "z", "GONE": "w"},
+        env={"EXTRA": "z{run}", "GONE": "w"},
     )
-    assert (bench.runs / "0/stdout").read_text() == "a b||y|z\n"
+    assert (bench.runs / "0/stdout").read_text() == "a b||y|z0\n"
 
 
 def test_a_reference_may_have_a_command_of_its_own(bench: Bench) -> None:
@@ -337,6 +338,10 @@ from stripewise.spec.launch import Launch
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 
+if sys.argv[3:] == ["unguarded"]:
+    from stripewise.runner.guard import Guard
+
+    Guard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]
 with LocalRunner(Experiment(command=command), Path(sys.argv[1]), cwd=Path(sys.argv[2])) as runner:
     runner.start(Launch("test", 0, Configuration({}), Plan(), Phase.SEARCH))
@@ -344,8 +349,8 @@ with LocalRunner(Experiment(command=command), Path(sys.argv[1]), cwd=Path(sys.ar
 """
 
 
-def tuner(bench: Bench) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-c", TUNER, str(bench.runs), str(bench.cwd)])
+def tuner(bench: Bench, *more: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", TUNER, str(bench.runs), str(bench.cwd), *more])
     deadline = time.monotonic() + 60
     while not (bench.cwd / "started").exists() or len(bench.leftovers()) < 4:
         assert time.monotonic() < deadline
@@ -361,8 +366,18 @@ def test_an_interrupt_ends_children_and_grandchildren(bench: Bench) -> None:
     assert bench.leftovers() == []
 
 
-def test_what_a_killed_tuner_left_is_reaped_before_the_next_attempt(bench: Bench) -> None:
+def test_the_guard_ends_what_a_killed_tuner_left(bench: Bench) -> None:
     process = tuner(bench)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while bench.leftovers():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_what_a_killed_tuner_left_is_reaped_before_the_next_attempt(bench: Bench) -> None:
+    process = tuner(bench, "unguarded")
     process.kill()
     process.wait()
     assert len(bench.leftovers()) >= 4
@@ -501,6 +516,23 @@ def test_a_privileged_program_gets_a_hints_file_and_it_acts(
         UserError, match=r"objective write_bandwidth is measured by the preloaded runtime.*use --objective elapsed"
     ):
         bench.prepare(*command, objective="write_bandwidth")
+
+
+def test_files_that_runs_used_leave_the_memory_before_the_next(
+    mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench
+) -> None:
+    require(
+        file_system(bench.cwd) not in ("tmpfs", "ramfs"), f"{bench.cwd} lies in memory, whose pages cannot leave it"
+    )
+    command = [*mpich.mpiexec(2), str(strided(mpich)), "data"]
+    with bench.runner(*command, hooks={"drop_caches": "advise"}) as runner:
+        first, second = run(runner, launch(0)), run(runner, launch(1))
+    assert (first.facts["cache"], second.facts["cache"]) == ("unknown", "advised")
+
+
+def test_a_darshan_log_is_asked_for_in_the_runs_folder(bench: Bench) -> None:
+    bench.shell("echo $DARSHAN_LOGFILE", objective="darshan_bandwidth")
+    assert (bench.runs / "0/stdout").read_text() == f"{bench.runs}/0/run.darshan\n"
 
 
 FAULTS = """

@@ -4,6 +4,9 @@ A run is started as the leader of a session of its own. Its processes are those 
 whose environment carries the run's marker (launchers like to start sessions of their own), and the descendants of
 any of them. A process number alone proves nothing, since numbers are used again: an identity adds the start time
 and the boot.
+
+Run as a program, this file is the guard of a runner: it ends the runs of a Stripewise that was killed. So it uses
+nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -137,6 +141,10 @@ def _carries(pid: int, marker: bytes) -> bool:
     return marker in environment.split(b"\0")
 
 
+def _marker(run_id: str) -> bytes:
+    return f"{MARKER}={run_id}".encode()
+
+
 def members(run_id: str, session: int | None = None) -> list[Status]:
     """Find the live processes of a run, whatever their parent.
 
@@ -147,7 +155,7 @@ def members(run_id: str, session: int | None = None) -> list[Status]:
     session : int, optional
         The session that the run was started as, only where it is known to be still that session.
     """
-    marker = f"{MARKER}={run_id}".encode()
+    marker = _marker(run_id)
     table = _table()
     own = _lineage(table)
     found = {
@@ -219,3 +227,31 @@ def settled(run_id: str, session: int | None, seconds: float) -> list[Status]:
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
     return []
+
+
+def guard(lines: Iterable[str], grace: float = 1.0) -> None:
+    """Keep account of the runs under way, and end them when the account breaks off.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        ``began RUN_ID PID`` and ``over RUN_ID``; they end when whoever writes them is gone.
+    grace : float
+        See :func:`end`.
+    """
+    under_way: dict[str, int] = {}
+    for line in lines:
+        word, run_id, *rest = line.split()
+        if word == "began":
+            under_way[run_id] = int(rest[0])
+        else:
+            under_way.pop(run_id, None)
+    for run_id, pid in under_way.items():
+        leader = status(pid)
+        # Only the run's own marker proves that the number still names the leader.
+        known = leader is not None and leader.session == pid and _carries(pid, _marker(run_id))
+        end(run_id, pid if known else None, grace)
+
+
+if __name__ == "__main__":
+    guard(sys.stdin)

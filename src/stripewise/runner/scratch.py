@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Scratch:
     ----------
     path : Path
     run_id : str
-        The marker of the run's processes: the same for all attempts, so that any of them can be found.
+        The marker of the processes of this attempt.
     """
 
     path: Path
@@ -112,9 +112,9 @@ class Scratch:
 
 
 def run_id(base: Path, launch: Launch) -> str:
-    """Give the marker of a launch's processes; experiments of other folders have others."""
+    """Give the marker of a launch's processes; other attempts, and experiments of other folders, have others."""
     digest = hashlib.sha256(os.fsencode(base.absolute())).hexdigest()[:8]
-    return f"{launch.experiment}.{launch.number}.{digest}"
+    return f"{launch.experiment}.{launch.number}.{launch.attempt}.{digest}"
 
 
 def earlier(base: Path, launch: Launch) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ def reap(base: Path, launch: Launch) -> None:
     StripewiseError
         If it was started on another host, or its processes cannot be ended.
     """
-    session = None
+    sessions: list[int | None] = [None]
     for data in earlier(base, launch):
         host = data.get("host")
         if host != host_name():
@@ -152,8 +152,9 @@ def reap(base: Path, launch: Launch) -> None:
             except ValueError:
                 continue
             # Only a live leader proves that its number still names this session.
-            session = identity.pid if identity.alive else session
-    left = end(run_id(base, launch), session)
+            sessions += [identity.pid] if identity.alive else []
+    attempts = [run_id(base, replace(launch, attempt=attempt)) for attempt in range(launch.attempt + 1)]
+    left = [line for marker in attempts for session in sessions for line in end(marker, session)]
     if left:
         numbers = ", ".join(str(line.pid) for line in left)
         raise StripewiseError(

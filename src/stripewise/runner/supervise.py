@@ -97,9 +97,6 @@ class Command:
     limits : Limits
     name : str
         Prefix of the output files.
-    ready : tuple of int, optional
-        A pipe (read end, write end): the command's time begins when a byte is written to it, which the script around
-        the program does when its setup lines are through. Without it, time begins at once.
     """
 
     def __init__(
@@ -112,7 +109,6 @@ class Command:
         cwd: Path,
         limits: Limits,
         name: str = "",
-        ready: tuple[int, int] | None = None,
     ) -> None:
         self._words = list(words)
         self._environment = {**environment, processes.MARKER: run_id}
@@ -120,7 +116,7 @@ class Command:
         self._outputs = [folder / f"{name}.{stream}" if name else folder / stream for stream in ("stdout", "stderr")]
         self._cwd = cwd
         self._limits = limits
-        self._ready = ready
+        self._ready: tuple[int, int] | None = None
         self._began: float | None = None
         self._ended_at = 0.0
         self._exited = threading.Event()
@@ -131,6 +127,17 @@ class Command:
         """End the command; :meth:`run` returns soon. May be called from another thread, at any time."""
         self._cancelled = True
         self._changed.set()
+
+    def time_from(self, pipe: tuple[int, int]) -> None:
+        """Let the command's time begin when a byte is written to a pipe, instead of at once.
+
+        Parameters
+        ----------
+        pipe : tuple of int
+            Read end and write end, both owned by the command from now on; it inherits the latter. The script around a
+            program writes when its setup lines are through.
+        """
+        self._ready = pipe
 
     def run(self, on_start: Callable[[int], None] = lambda pid: None) -> Ended:
         """Run the command to its end.
@@ -143,6 +150,7 @@ class Command:
         """
         started, begin = time.time(), time.monotonic()
         if self._cancelled:
+            self._close_ready(0, 1)
             return Ended(Cause.CANCELLED, None, 0.0, started)
         try:
             process = subprocess.Popen(
