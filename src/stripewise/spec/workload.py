@@ -72,7 +72,7 @@ class Workload(BaseModel):
     def _pieces(self) -> str:
         if self.layout == "segmented" or (self.transfer_size and self.transfer_size == self.piece_size):
             return "no"
-        if self.layout in ("strided", "tile") and self.piece_size and self.transfer_size:
+        if self.piece_size and self.transfer_size:
             return "yes"
         return "unknown"
 

@@ -1,0 +1,81 @@
+"""Bandwidth from the log that libdarshan left, for programs that are observed by Darshan anyway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from stripewise.errors import RunFailed
+
+_SECONDS = 120
+_MIB = 2**20
+
+
+def darshan_bandwidth(folder: Path | None) -> float:
+    """Bandwidth of the run whose scratch folder is given, in MiB/s.
+
+    The definition is Darshan's own estimate of performance: all bytes over the I/O time (read, write and metadata) of
+    the slowest rank, from the MPI-IO module or, without it, POSIX and STDIO.
+
+    Raises
+    ------
+    RunFailed
+        No log, several logs, or one that cannot be read.
+    """
+    return log_bandwidth(find_log(folder))
+
+
+def find_log(folder: Path | None) -> Path:
+    """Find the one log below the run's folder.
+
+    Raises
+    ------
+    RunFailed
+        None, or more than one.
+    """
+    if folder is None:
+        raise RunFailed("the run left no folder with a Darshan log", "use another objective with this runner")
+    logs = sorted(path for path in folder.rglob("*") if path.suffix == ".darshan" and path.is_file())
+    if not logs:
+        raise RunFailed(
+            f"no Darshan log in {folder}",
+            "preload libdarshan and let it write there: DARSHAN_LOGPATH or DARSHAN_LOGFILE",
+        )
+    if len(logs) > 1:
+        raise RunFailed(
+            f"{len(logs)} Darshan logs in {folder}, for instance {logs[0].name}",
+            "let the command start one MPI program only",
+        )
+    return logs[0]
+
+
+def log_bandwidth(log: Path) -> float:
+    """Bandwidth of one log in MiB/s, read in a child process so that a broken log cannot take us along.
+
+    Raises
+    ------
+    RunFailed
+        If it cannot be read, is incomplete, or holds no I/O.
+    """
+    command = [sys.executable, "-m", "stripewise.measure._darshan_child", os.fspath(log)]
+    try:
+        child = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"reading the Darshan log {log} took more than {_SECONDS} s") from None
+    except OSError as error:
+        raise RunFailed(f"cannot start {sys.executable} to read {log}: {error.strerror}") from error
+    if child.returncode:
+        lines = child.stderr.strip().splitlines()
+        why = f"signal {-child.returncode}" if child.returncode < 0 else (lines[-1] if lines else "no message")
+        raise RunFailed(f"the Darshan log {log} cannot be read: {why}", "was the program stopped before MPI_Finalize?")
+    try:
+        found = json.loads(child.stdout.strip().splitlines()[-1])
+        moved, seconds = float(found["bytes"]), float(found["seconds"])
+    except (ValueError, KeyError, IndexError) as error:
+        raise RunFailed(f"the reader of the Darshan log {log} answered nonsense") from error
+    if moved <= 0 or seconds <= 0:
+        raise RunFailed(f"the Darshan log {log} holds no I/O", "does the program do I/O through MPI-IO or POSIX?")
+    return moved / _MIB / seconds

@@ -1,0 +1,199 @@
+"""The effect ledger: what became of every setting, with the evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stripewise.measure.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict, legal
+from stripewise.measure.report import FileReport, Report, SettingOutcome
+from stripewise.spec.parameter import Apply, Parameter
+from stripewise.spec.plan import Setting
+from stripewise.spec.space import Derived, Space
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What became of a setting.
+
+    Attributes
+    ----------
+    name : str
+        The parameter, or the carrier's key where there is none (a derived setting, the application's own hint).
+    layer : str
+        Its stack's layer.
+    requested : str
+        The value asked for.
+    requested_by : {"plan", "application"}
+    echoed : str or None
+        What MPI_File_get_info said afterwards.
+    status : {"requested", "echoed", "effective", "no_effect", "refused", "unprovable"}
+    evidence : str
+        One sentence.
+    """
+
+    name: str
+    layer: str
+    requested: str
+    requested_by: str
+    echoed: str | None
+    status: str
+    evidence: str
+
+
+def verdicts(
+    space: Space, settings: Sequence[Setting], reports: Sequence[Report], baseline: Sequence[Report]
+) -> list[Effect]:
+    """Say of each setting of a plan whether it did anything.
+
+    Parameters
+    ----------
+    space : Space
+        With the parameters that the settings came from.
+    settings : sequence of Setting
+        The plan's.
+    reports, baseline : sequence of Report
+        Of runs with the plan, and of runs without one.
+
+    Returns
+    -------
+    list of Effect
+        In the order of the settings.
+    """
+    return [_effect(space, setting, settings, reports, baseline) for setting in settings]
+
+
+def _effect(
+    space: Space, setting: Setting, settings: Sequence[Setting], reports: Sequence[Report], baseline: Sequence[Report]
+) -> Effect:
+    derived = next((d for d in space.derived if d.name == setting.key and d.apply is setting.apply), None)
+    parameter = _parameter(space, setting, derived)
+    name = parameter.name if parameter is not None and derived is None else setting.key
+    layer = parameter.layer if parameter is not None else setting.layer
+    plain = Effect(name, layer, setting.value, "plan", None, "requested", "no report of a run with this setting")
+    alone = _alone(space, setting, settings)
+    # A derived setting acts through its parameter: it is judged by the value that it was computed from.
+    judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)
+    found: list[Effect] = []
+    for report in reports:
+        given = _file_of(report, setting)
+        if given is None and setting.apply in (Apply.HINT, Apply.STRIPING):
+            plain = replace(plain, evidence="no file of the run was given it")
+            continue
+        file, outcome = given or (report.main, None)
+        status, evidence, by = _judge(
+            parameter, setting, judged.value, report, file, outcome, _before(file, baseline), alone
+        )
+        echoed = outcome.echoed if outcome is not None else None
+        requested = outcome.application if by == "application" and outcome is not None else setting.value
+        found.append(Effect(name, layer, requested or setting.value, by, echoed, status, evidence))
+    return _common(found) or plain
+
+
+def _judge(
+    parameter: Parameter | None,
+    setting: Setting,
+    value: str,
+    report: Report,
+    file: FileReport | None,
+    outcome: SettingOutcome | None,
+    before: FileReport | None,
+    alone: bool,
+) -> tuple[str, str, str]:
+    """Status, evidence, and who asked for the value that counts."""
+    if outcome is not None and outcome.outcome == "application_wins":
+        own = f"the program sets {setting.key} to {outcome.application} itself, and the plan does not override it"
+        return "refused", own, "application"
+    if outcome is not None and outcome.outcome == "refused":
+        return "refused", outcome.note or "the file system or the MPI library refused it", "plan"
+    if outcome is not None and outcome.outcome == "not_applicable" and setting.apply in (Apply.HINT, Apply.STRIPING):
+        return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
+    if parameter is None or file is None:
+        return "requested", "no parameter describes how its effect could be seen", "plan"
+    status, evidence = _without_rule(parameter, setting, value, report, file) or _by_rule(
+        Case(parameter, value, file, before, alone), outcome
+    )
+    return status, evidence, "plan"
+
+
+def _without_rule(
+    parameter: Parameter, setting: Setting, value: str, report: Report, file: FileReport
+) -> Verdict | None:
+    """What makes a setting dead before any rule is asked."""
+    if not legal(parameter, value):
+        return NO_EFFECT, f"'{value}' is no value of {setting.key}, and such values are ignored silently"
+    if parameter.layer in ("romio", "cray") and report.mpi.io == "ompio":
+        return NO_EFFECT, "the file was opened by OMPIO, which does not know ROMIO's hints"
+    if parameter.layer == "ompio" and report.mpi.io == "romio":
+        return NO_EFFECT, "the file was opened by ROMIO, which does not know OMPIO's parameters"
+    if parameter.driver and file.driver and not file.driver.upper().startswith(parameter.driver):
+        return NO_EFFECT, f"acts under {' or '.join(parameter.driver)}, the file was opened by {file.driver}"
+    return None
+
+
+def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
+    echoed = outcome.echoed if outcome is not None else None
+    given = outcome.given if outcome is not None else None
+    if echoed and given and echoed != given and echoed.isdigit() and given.isdigit():
+        return NO_EFFECT, f"the MPI library changed {given} to {echoed}"
+    status, evidence = RULES[case.parameter.evidence](case)
+    if status == UNPROVABLE and case.parameter.evidence != "none" and echoed is not None and case.before is None:
+        return "echoed", f"MPI_File_get_info returns {echoed}; {evidence}"
+    return status, evidence
+
+
+def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Parameter | None:
+    for parameter in space.parameters:
+        if derived is not None:
+            if parameter.name in derived.value.names and parameter.apply is setting.apply:
+                return parameter
+        elif parameter.setting == setting.key and parameter.apply is setting.apply:
+            return parameter
+    return None
+
+
+def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
+    """Whether the plan changes nothing else; a derived setting belongs to the parameter it is computed from."""
+    derived = {d.name: d.value.names for d in space.derived}
+
+    def owner(key: str) -> str:
+        if key in derived:
+            return next((p.name for p in space.parameters if p.name in derived[key]), key)
+        return next((p.name for p in space.parameters if p.setting == key), key)
+
+    return {owner(other.key) for other in settings} == {owner(setting.key)}
+
+
+def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
+    """The file with most bytes that the setting was meant for."""
+    key = f"{setting.layer} {setting.key}" if setting.apply is Apply.STRIPING else setting.key
+    best: tuple[FileReport, SettingOutcome] | None = None
+    for file in report.files:
+        for outcome in file.settings:
+            if outcome.key in (key, setting.key) and outcome.requested is not None:
+                if best is None or file.bytes > best[0].bytes:
+                    best = (file, outcome)
+                break
+    return best
+
+
+def _before(file: FileReport | None, baseline: Sequence[Report]) -> FileReport | None:
+    """The same file (by path, else the main one) in a run without a plan."""
+    for report in baseline:
+        same = next((other for other in report.files if file is not None and other.path == file.path), None)
+        if same or report.main:
+            return same or report.main
+    return None
+
+
+def _common(found: Sequence[Effect]) -> Effect | None:
+    """The verdict that most runs agree on; runs that split evenly prove nothing."""
+    if not found:
+        return None
+    (status, count), *others = Counter(effect.status for effect in found).most_common()
+    first = next(effect for effect in found if effect.status == status)
+    if others and others[0][1] == count:
+        texts = "; ".join(dict.fromkeys(f"{effect.status}: {effect.evidence}" for effect in found))
+        return replace(first, status=UNPROVABLE, evidence=f"runs differ ({texts})")
+    return first

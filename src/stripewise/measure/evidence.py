@@ -1,0 +1,274 @@
+"""Rules that tell from a report whether a setting acted. Each parameter names its rule (``evidence`` in stack files).
+
+A rule compares what really happened to the file (which ranks wrote, in what sizes, how the file lies) with what was
+asked for and with a run that had no plan. It says ``effective`` or ``no_effect`` only where the facts leave no other
+reading; all else is ``unprovable``. An echo of a hint is never evidence: ROMIO echoes hints that its driver ignores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stripewise.measure.report import FileReport, Operation, Posix, Share
+from stripewise.spec.parameter import Kind, Parameter
+from stripewise.spec.plan import spell
+from stripewise.spec.sizes import format_size
+
+Verdict = tuple[str, str]
+"""Status and one sentence."""
+
+EFFECTIVE, NO_EFFECT, UNPROVABLE = "effective", "no_effect", "unprovable"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a rule judges.
+
+    Attributes
+    ----------
+    parameter : Parameter
+    value : str
+        As it was passed on.
+    file, before : FileReport, FileReport or None
+        The file in a run with the plan, and in a run without.
+    alone : bool
+        Whether no other setting of the plan could change the same facts.
+    """
+
+    parameter: Parameter
+    value: str
+    file: FileReport
+    before: FileReport | None
+    alone: bool
+
+    def directions(self) -> list[str]:
+        """The directions that the parameter can influence and the file was used in."""
+        return [way for way in ("write", "read") if way in self.parameter.operations and self.file.moved(way)]
+
+    @property
+    def number(self) -> int | None:
+        """The value as a number."""
+        try:
+            return int(self.value)
+        except ValueError:
+            return None
+
+
+def posix(file: FileReport, way: str) -> Posix:
+    """The system calls of one direction."""
+    made: Posix = getattr(file.posix, way)
+    return made
+
+
+def largest_call(file: FileReport, way: str) -> int:
+    """Bytes of the largest MPI call of one direction."""
+    operations: list[Operation] = file.moved(way)
+    return max((operation.max_size or 0 for operation in operations), default=0)
+
+
+def _per_direction(judge: Callable[[Case, str], Verdict]) -> Callable[[Case], Verdict]:
+    """Judge both directions; an effect in one is an effect."""
+
+    def rule(case: Case) -> Verdict:
+        found = [judge(case, way) for way in case.directions()]
+        if not found:
+            ways = " or ".join(case.parameter.operations)
+            return NO_EFFECT, f"no {ways} call was made on the file"
+        for status in (EFFECTIVE, UNPROVABLE):
+            for verdict in found:
+                if verdict[0] == status:
+                    return verdict
+        return found[0]
+
+    return rule
+
+
+def _done(way: str) -> str:
+    return "wrote" if way == "write" else "read"
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
+
+
+@_per_direction
+def aggregators(case: Case, way: str) -> Verdict:
+    """Ranks that made system calls during collective calls."""
+    now = posix(case.file, way).during_collective
+    if not now.count:
+        return UNPROVABLE, f"no {way} system call was seen during collective calls"
+    usual = posix(case.before, way).during_collective.ranks if case.before is not None else None
+    sentence = f"{_ranks(now.ranks)} {_done(way)} during collective calls, {case.value} asked for"
+    if usual is not None:
+        sentence += f", {usual} by default"
+    if now.ranks == case.number:
+        if usual == now.ranks >= case.file.ranks:
+            return UNPROVABLE, f"{sentence}: every rank, as also without aggregation"
+        return EFFECTIVE, sentence
+    if now.ranks in (case.parameter.default, usual):
+        return NO_EFFECT, sentence
+    if case.alone and usual is not None:
+        return EFFECTIVE, f"{sentence}: rounded by the driver"
+    return UNPROVABLE, sentence
+
+
+@_per_direction
+def collective_buffering(case: Case, way: str) -> Verdict:
+    """Aggregation: fewer ranks, or larger pieces, than the program's own calls."""
+    now = posix(case.file, way).during_collective
+    if not case.file.collective.calls:
+        return NO_EFFECT, "the file was used without collective calls"
+    if not now.count:
+        return UNPROVABLE, f"no {way} system call was seen during collective calls"
+    if case.before is None:
+        return UNPROVABLE, f"{_describe(now, way)}, no default to compare"
+    usual = posix(case.before, way).during_collective
+    sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
+    if _same(now, usual):
+        # More ranks than nodes, and fewer writing than there are, is aggregation; all ranks writing may be either.
+        aggregated = usual.ranks < case.file.ranks
+        known = aggregated if case.value == "enable" else case.file.ranks > case.file.nodes
+        return (NO_EFFECT if known else UNPROVABLE), f"{sentence}, the same"
+    everyone = now.ranks >= case.file.ranks > usual.ranks
+    fewer = now.ranks < case.file.ranks <= usual.ranks
+    if case.alone or (case.value == "disable" and everyone) or (case.value == "enable" and fewer):
+        return EFFECTIVE, sentence
+    return UNPROVABLE, f"{sentence}; other settings changed with it"
+
+
+def _describe(share: Share, way: str) -> str:
+    times = "once" if share.count == 1 else f"{share.count} times"
+    return f"{_ranks(share.ranks)} {_done(way)} {times}, at most {format_size(share.max_size)}"
+
+
+def _same(a: Share, b: Share) -> bool:
+    return (a.count, a.bytes, a.ranks, a.max_size) == (b.count, b.bytes, b.ranks, b.max_size)
+
+
+def _buffer(case: Case, way: str, now: Share, usual: Share | None, calls: str) -> Verdict:
+    """A buffer's size acts where the buffer was filled, or where the default one would have been too small."""
+    size, default, largest = case.number, case.parameter.default, now.max_size
+    if size is None or not isinstance(default, int):
+        return UNPROVABLE, f"'{case.value}' is no size"
+    if not largest:
+        return UNPROVABLE, f"no {way} system call was seen {calls}"
+    sentence = f"largest {way} {calls} was {format_size(largest)} with a buffer of {format_size(size)}"
+    if usual is not None:
+        sentence += f", {format_size(usual.max_size)} by default"
+        if _same(now, usual):
+            return NO_EFFECT, f"{sentence}: the same system calls"
+    if largest > size:
+        return NO_EFFECT, f"{sentence}: larger than the buffer, so something else set it"
+    if size < default:
+        if largest == size:
+            return EFFECTIVE, f"{sentence}: the buffer was full"
+        return NO_EFFECT, f"{sentence}: never filled, so the default {format_size(default)} acts alike"
+    if largest > default:
+        return EFFECTIVE, f"{sentence}: more than the default {format_size(default)} holds"
+    return NO_EFFECT, f"{sentence}: the default {format_size(default)} would have held it"
+
+
+@_per_direction
+def collective_buffer_size(case: Case, way: str) -> Verdict:
+    """Largest system call during collective calls, against the buffer."""
+    usual = posix(case.before, way).during_collective if case.before is not None else None
+    return _buffer(case, way, posix(case.file, way).during_collective, usual, "during collective calls")
+
+
+@_per_direction
+def sieving_buffer_size(case: Case, way: str) -> Verdict:
+    """Largest system call, against the sieving buffer."""
+    # Where independent calls were made, collective ones may have gone through the other, collective buffer.
+    made = posix(case.file, way)
+    alone = bool(made.during_independent.count)
+    usual = None
+    if case.before is not None:
+        before = posix(case.before, way)
+        usual = before.during_independent if alone else before.during_collective
+    now = made.during_independent if alone else made.during_collective
+    return _buffer(case, way, now, usual, "by the ranks themselves")
+
+
+@_per_direction
+def data_sieving(case: Case, way: str) -> Verdict:
+    """Read-modify-write inside write calls; more bytes read than asked for inside read calls."""
+    made = posix(case.file, way)
+    if not made.count:
+        return UNPROVABLE, f"no {way} system call was seen"
+    call = largest_call(case.file, way)
+    pieces = f"largest {way} {format_size(made.max_size)} of calls up to {format_size(call)}"
+    if way == "write":
+        sieved = case.file.posix.read.during_write.count
+        sentence = f"{sieved} reads inside write calls, {pieces}"
+    else:
+        asked = sum(operation.bytes for operation in case.file.moved("read"))
+        sieved = int(made.bytes > asked * 1.01 or made.max_size > call)
+        sentence = f"{format_size(made.bytes)} read for {format_size(asked)} asked for, {pieces}"
+    if case.value == "disable":
+        if sieved:
+            return NO_EFFECT, sentence
+        if made.max_size >= call:
+            return NO_EFFECT, f"{sentence}: a call was one piece anyway"
+        return EFFECTIVE, f"{sentence}: piece by piece"
+    if case.before is None:
+        return UNPROVABLE, sentence
+    before = posix(case.before, way)
+    if (before.count, before.bytes, before.max_size) == (made.count, made.bytes, made.max_size):
+        return NO_EFFECT, f"{sentence}, as by default"
+    return (EFFECTIVE, sentence) if sieved and case.alone else (UNPROVABLE, f"{sentence}; other settings changed too")
+
+
+def layout(case: Case) -> Verdict:
+    """What the file system says of the file."""
+    key = {"striping_factor": "stripe_count", "striping_unit": "stripe_size"}.get(
+        case.parameter.setting, case.parameter.setting
+    )
+    found = case.file.layout
+    if found is None or key not in found:
+        return UNPROVABLE, f"the file system does not tell the file's {key}"
+    actual = str(found[key])
+    if actual == case.value:
+        return EFFECTIVE, f"the file's {key} is {actual}"
+    usual = (case.before.layout or {}).get(key) if case.before is not None else None
+    if usual is not None and str(usual) != actual and case.number is not None and case.number <= 0:
+        return EFFECTIVE, f"the file's {key} is {actual}, {usual} by default ({case.value} asked for)"
+    return NO_EFFECT, f"the file's {key} is {actual}, {case.value} was asked for"
+
+
+def fingerprint(case: Case) -> Verdict:
+    """Any change in the system calls, for settings that no single number gives away."""
+    if case.before is None:
+        return UNPROVABLE, "no default run to compare with"
+    for way in case.directions():
+        now, usual = posix(case.file, way), posix(case.before, way)
+        if (now.count, now.ranks, now.max_size, now.sizes) != (usual.count, usual.ranks, usual.max_size, usual.sizes):
+            sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
+            if case.alone:
+                return EFFECTIVE, sentence
+            return UNPROVABLE, f"{sentence}; other settings changed with it"
+    return UNPROVABLE, "the system calls are those of the default, which does not show what happened between the ranks"
+
+
+def none(case: Case) -> Verdict:
+    """Nothing that can be observed gives it away."""
+    return UNPROVABLE, "nothing that can be observed from outside tells whether it acts"
+
+
+RULES: dict[str, Callable[[Case], Verdict]] = {
+    "aggregators": aggregators,
+    "collective_buffering": collective_buffering,
+    "collective_buffer_size": collective_buffer_size,
+    "sieving_buffer_size": sieving_buffer_size,
+    "data_sieving": data_sieving,
+    "layout": layout,
+    "fingerprint": fingerprint,
+    "none": none,
+}
+
+
+def legal(parameter: Parameter, value: str) -> bool:
+    """Whether a categorical parameter knows a value, as its carrier spells it: ROMIO ignores misspelt ones silently."""
+    if parameter.kind not in (Kind.CATEGORICAL, Kind.BOOLEAN):
+        return True
+    return value.lower() in {spell(known).lower() for known in parameter.values}
