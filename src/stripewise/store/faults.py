@@ -59,6 +59,7 @@ _SYSTEM: tuple[tuple[tuple[int, ...], str, str], ...] = (
 _UNREACHABLE = (
     ("password authentication failed", "28"),
     ("no password supplied", "28"),
+    ('role "', "28"),
     ("does not exist", "3D"),
     ("pg_hba.conf", "28"),
     ("starting up", "57"),

@@ -139,6 +139,8 @@ class SqlStore(Store):
         """Delete an experiment; see :meth:`Store.delete`."""
 
         def work(connection: sa.Connection, again: bool) -> None:
+            if again and not self._exists(connection, identifier):
+                return
             now = self._database.now(connection)
             row = self._locked(connection, identifier)
             if rows.alive(row, now):
@@ -263,7 +265,7 @@ class SqlStore(Store):
             elif not known:
                 raise base.no_trial(identifier, run.trial)
             connection.execute(runs.insert().values(run_row))
-            counts = {"trials": experiments.c.trials + (trial_row is not None), "runs": experiments.c.runs + 1}
+            counts = {"trials": experiments.c.trials + int(trial_row is not None), "runs": experiments.c.runs + 1}
             self._touch(connection, identifier, **counts)
 
         self._database.write(work)
@@ -315,8 +317,7 @@ class SqlStore(Store):
             for row in connection.execute(run_query):
                 of_trial.setdefault(row.trial, []).append(rows.run(row, identifier))
             found = connection.execute(trial_query).all()
-            known = sa.select(experiments.c.id).where(experiments.c.id == identifier)
-            if not found and connection.execute(known).first() is None:
+            if not found and not self._exists(connection, identifier):
                 raise base.no_experiment(identifier, self._url)
             return tuple(rows.trial(row, tuple(of_trial.get(row.number, ())), identifier) for row in found)
 
@@ -327,6 +328,9 @@ class SqlStore(Store):
         self._database.close()
 
     # -- parts of transactions -----------------------------------------------------------------------------
+
+    def _exists(self, connection: sa.Connection, identifier: str) -> bool:
+        return connection.execute(sa.select(experiments.c.id).where(experiments.c.id == identifier)).first() is not None
 
     def _locked(self, connection: sa.Connection, identifier: str) -> sa.Row[Any]:
         """Read an experiment so that nobody else changes it before the end of the transaction."""

@@ -15,7 +15,7 @@ from stripewise.store.faults import disconnected, explained
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 2.0
+_LONGEST_PAUSE = 1.0
 
 
 class Transactions:

@@ -1,0 +1,292 @@
+"""The contract of stores on a real PostgreSQL: a private server on a UNIX socket in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import StoreError, StripewiseError, TransientError
+from stripewise.spec.experiment import Experiment
+from stripewise.store.engines import postgresql_engine
+from stripewise.store.opening import open_store
+from stripewise.store.schema import HEAD, VERSION_TABLE
+from stripewise.store.sql import SqlStore
+from stripewise.testing.stores import DurableStoreContract, refused, result_of, run_of, trial_of
+from tests.conftest import require
+
+pytestmark = pytest.mark.system
+
+
+def find_programs() -> Path | None:
+    """Give the folder of initdb and pg_ctl; Debian keeps them out of PATH."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    return Path(on_path).resolve().parent if on_path else None
+
+
+@dataclass
+class Server:
+    """A server of our own."""
+
+    programs: Path
+    folder: Path
+    user: str | None
+
+    def run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self.programs / program), *arguments],
+            user=self.user,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        log = self.folder / "log"
+        assert done.returncode == 0, done.stderr + (log.read_text() if log.exists() else "")
+
+    def start(self) -> None:
+        options = f"-c listen_addresses= -c max_connections=60 -k {self.folder}"
+        data, log = str(self.folder / "data"), str(self.folder / "log")
+        self.run("pg_ctl", "start", "-w", "-D", data, "-l", log, "-o", options)
+
+    def stop(self, how: str = "immediate") -> None:
+        self.run("pg_ctl", "stop", "-w", "-D", str(self.folder / "data"), "-m", how)
+
+    def url(self, database: str, user: str = "ada", password: str = "") -> str:
+        secret = f":{password}" if password else ""
+        return f"postgresql://{user}{secret}@/{database}?host={self.folder}"
+
+    def sql(self, statement: str, database: str = "postgres", user: str = "ada") -> None:
+        engine = postgresql_engine(self.url(database, user)).execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+        engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    programs = find_programs()
+    require(programs is not None, "PostgreSQL's server is not installed: apt-get install postgresql")
+    assert programs is not None
+    # The server refuses to run as root. The folder's name is short, for a socket's path has a limit.
+    user = "nobody" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="swpg", ignore_cleanup_errors=True) as text:
+        folder = Path(text)
+        if user is not None:
+            os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+        folder.chmod(0o755)
+        made = Server(programs, folder, user)
+        made.run("initdb", "-D", str(folder / "data"), "-U", "ada", "-A", "trust", "-E", "UTF8", "--no-locale")
+        rules = folder / "data" / "pg_hba.conf"
+        rules.write_text("local all careful scram-sha-256\nlocal all all trust\n")
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture
+def database(server: Server) -> Iterator[str]:
+    """An empty database."""
+    server.sql("CREATE DATABASE store")
+    try:
+        yield server.url("store")
+    finally:
+        server.sql("DROP DATABASE store WITH (FORCE)")
+
+
+class TestPostgresql(DurableStoreContract):
+    @pytest.fixture(autouse=True)
+    def _address(self, database: str) -> None:
+        self.address = database
+
+
+def test_addresses_are_shown_without_passwords(server: Server, database: str) -> None:
+    server.sql("CREATE ROLE careful LOGIN PASSWORD 'correct horse'")
+    server.sql("GRANT ALL ON DATABASE store TO careful")
+    server.sql("GRANT ALL ON SCHEMA public TO careful", "store")
+    try:
+        right = server.url("store", "careful", "correct%20horse")
+        with open_store(right) as store:
+            assert store.create(Experiment())
+            assert "horse" not in store.url
+            assert "careful" in store.url
+        with open_store(server.url("store", "careful") + "&password=correct%20horse") as store:
+            assert store.count() == 1
+            assert "horse" not in store.url
+        for wrong in (server.url("store", "careful", "battery%20staple"), server.url("store", "careful")):
+            with refused(StoreError, "refuses the user", "~/.pgpass"):
+                open_store(wrong)
+            with pytest.raises(StoreError) as caught:
+                open_store(wrong)
+            assert "staple" not in str(caught.value)
+    finally:
+        server.sql("DROP OWNED BY careful", "store")
+        server.sql("DROP OWNED BY careful")
+        server.sql("DROP ROLE careful")
+
+
+def test_databases_that_cannot_be_used(server: Server, database: str) -> None:
+    with refused(StoreError, "no such database", "createdb"):
+        open_store(server.url("nowhere"))
+    with refused(StoreError, "refuses the user"):
+        open_store(server.url("store", "nobody_here"))
+    server.sql("CREATE TABLE experiments (recipe text)", "store")
+    with refused(StoreError, "another program", "experiments"):
+        open_store(database)
+    server.sql("DROP TABLE experiments", "store")
+    server.sql("CREATE TABLE recipes (name text)", "store")
+    open_store(database).close()
+    server.sql(f"UPDATE {VERSION_TABLE} SET version_num = '8888'", "store")
+    with refused(StoreError, "newer", "8888", HEAD, "pip install --upgrade stripewise"):
+        open_store(database)
+
+
+def test_a_read_only_database(server: Server, database: str) -> None:
+    open_store(database).close()
+    server.sql("ALTER DATABASE store SET default_transaction_read_only = on")
+    with open_store(database) as store, refused(StoreError, "read-only", "primary"):
+        store.create(Experiment())
+
+
+def test_a_user_without_rights(server: Server, database: str) -> None:
+    open_store(database).close()
+    server.sql("CREATE ROLE guest LOGIN")
+    try:
+        with pytest.raises(StoreError) as caught, open_store(server.url("store", "guest")) as store:
+            store.create(Experiment())
+        assert "may not do this" in str(caught.value)
+        assert "grant" in str(caught.value)
+    finally:
+        server.sql("DROP ROLE guest")
+
+
+def test_many_open_a_new_database_at_once(database: str) -> None:
+    wrong: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            with open_store(database) as store:
+                assert store.count() == 0
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=body) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_restart_of_the_server_ends_no_experiment(server: Server, database: str) -> None:
+    total = 400
+    with open_store(database) as store:
+        identifier = store.create(Experiment())
+        restarts = 0
+        done = threading.Event()
+
+        def restart() -> None:
+            nonlocal restarts
+            while not done.wait(0.3) and restarts < 3:
+                server.stop("fast" if restarts == 1 else "immediate")
+                time.sleep(0.3)
+                server.start()
+                restarts += 1
+
+        thread = threading.Thread(target=restart)
+        thread.start()
+        try:
+            claim = store.claim(identifier, "ada", 60.0)
+            number = 0
+            while number < total or restarts < 3:
+                store.plan(identifier, claim, trial_of(0) if number == 0 else None, run_of(number))
+                store.begin(identifier, claim, number)
+                store.accept(identifier, claim, result_of(number, value=float(number)))
+                number += 1
+        finally:
+            done.set()
+            thread.join()
+        runs = store.trials(identifier)[0].runs
+        assert [run.number for run in runs] == list(range(number))
+        assert [run.value for run in runs] == [float(n) for n in range(number)]
+        record = store.record(identifier)
+        assert (record.runs, record.ended, restarts) == (number, number, 3)
+
+
+def test_an_answer_that_was_lost_with_the_connection(server: Server, database: str) -> None:
+    """The server has committed, and the connection breaks before it can say so: each call is tried again, once done."""
+    open_store(database).close()
+    engine = postgresql_engine(database)
+    store = SqlStore(engine, "postgresql:test", patience=20.0)
+    broken: list[str] = []
+
+    def break_after_commit(call: str) -> None:
+        """Let the next commit happen and its answer get lost."""
+        dialect = engine.dialect
+        commit = dialect.do_commit
+
+        def lossy(connection: object) -> None:
+            commit(connection)
+            dialect.do_commit = commit  # type: ignore[method-assign]
+            broken.append(call)
+            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")  # type: ignore[attr-defined]
+
+        dialect.do_commit = lossy  # type: ignore[method-assign]
+
+    with store:
+        break_after_commit("create")
+        identifier = store.create(Experiment(name="once"))
+        assert [record.id for record in store.records()] == [identifier]
+        break_after_commit("claim")
+        claim = store.claim(identifier, "ada", 60.0)
+        assert claim.token == 1
+        break_after_commit("plan")
+        store.plan(identifier, claim, trial_of(0), run_of(0))
+        break_after_commit("begin")
+        store.begin(identifier, claim, 0)
+        break_after_commit("accept")
+        store.accept(identifier, claim, result_of(0))
+        break_after_commit("update")
+        store.update(identifier, claim=claim, state="finished", result={})
+        break_after_commit("release")
+        store.release(claim)
+        record = store.record(identifier)
+        assert (record.state, record.trials, record.runs, record.ended) == ("finished", 1, 1, 1)
+        break_after_commit("delete")
+        store.delete(identifier)
+        assert store.count() == 0
+    assert broken == ["create", "claim", "plan", "begin", "accept", "update", "release", "delete"]
+
+
+def test_a_server_that_stays_away(server: Server, database: str) -> None:
+    open_store(database).close()
+    store = SqlStore(postgresql_engine(database), "postgresql:test", patience=0.5)
+    with store:
+        identifier = store.create(Experiment())
+        server.stop("fast")
+        try:
+            before = time.monotonic()
+            with refused(TransientError, "postgresql:test"):
+                store.record(identifier)
+            assert time.monotonic() - before < 10
+            with pytest.raises(StripewiseError) as caught:
+                open_store(database)
+            assert "cannot be reached" in str(caught.value)
+        finally:
+            server.start()
+        assert store.record(identifier).id == identifier
