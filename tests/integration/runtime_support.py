@@ -1,0 +1,164 @@
+"""Build libstripewise.so and small programs, run them together, read the report."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.integration.conftest import ROOT, Mpi
+
+PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
+PRELOADS = ROOT / "tests" / "fixtures" / "preloads"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind; report is None where none was written."""
+
+    code: int
+    stdout: str
+    stderr: str
+    report: dict[str, Any] | None
+
+    def file(self, name: str) -> dict[str, Any]:
+        """The report's entry of the file of this base name; exactly one must exist."""
+        assert self.report is not None, self.stderr
+        (found,) = [entry for entry in self.report["files"] if Path(entry["path"]).name == name]
+        return dict(found)
+
+    def setting(self, name: str, key: str) -> dict[str, Any]:
+        """What became of one setting at that file."""
+        (found,) = [setting for setting in self.file(name)["settings"] if setting["key"] == key]
+        return dict(found)
+
+    @property
+    def complaints(self) -> list[str]:
+        """The runtime's own lines on standard error."""
+        return [line for line in self.stderr.splitlines() if line.startswith("stripewise:")]
+
+
+def checked(command: list[str], cwd: Path | None = None) -> None:
+    """Run a build step, its output in the failure."""
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@dataclass
+class Bench:
+    """One MPI, the runtime built with it, and programs compiled on demand."""
+
+    mpi: Mpi
+    folder: Path
+    library: Path = field(init=False)
+    built: dict[str, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        build = self.folder / "build"
+        options = [
+            "-DSTRIPEWISE_KERNEL=OFF",
+            "-DSTRIPEWISE_WERROR=ON",
+            f"-DCMAKE_C_COMPILER={self.mpi.mpicc}",
+        ]
+        checked(["cmake", "-S", str(ROOT), "-B", str(build), *options])
+        checked(["cmake", "--build", str(build), "-j2"])
+        self.library = build / "lib" / "libstripewise.so"
+
+    @property
+    def is_mpich(self) -> bool:
+        return self.mpi.name == "mpich"
+
+    def has(self, symbol: str) -> bool:
+        """Does this MPI declare the function?"""
+        test = self.folder / "has.c"
+        test.write_text(f"#include <mpi.h>\nvoid *probe(void) {{ return (void *){symbol}; }}\n")
+        command = [str(self.mpi.mpicc), "-c", str(test), "-o", str(self.folder / "has.o")]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def program(self, source: str, *flags: str, compiler: str | None = None) -> Path:
+        """The compiled program of tests/fixtures/programs."""
+        target = self.folder / Path(source).stem
+        if source not in self.built:
+            modules = ["-J", str(self.folder)] if compiler else []
+            checked(
+                [
+                    compiler or str(self.mpi.mpicc),
+                    "-O1",
+                    *modules,
+                    *flags,
+                    str(PROGRAMS / source),
+                    "-o",
+                    str(target),
+                ]
+            )
+            self.built[source] = target
+        return self.built[source]
+
+    def preload(self, source: str) -> Path:
+        """The compiled library of tests/fixtures/preloads."""
+        target = self.folder / f"{Path(source).stem}.so"
+        if source not in self.built:
+            checked(
+                [
+                    str(self.mpi.mpicc),
+                    "-O1",
+                    "-shared",
+                    "-fPIC",
+                    str(PRELOADS / source),
+                    "-o",
+                    str(target),
+                    "-ldl",
+                ]
+            )
+            self.built[source] = target
+        return self.built[source]
+
+    def command(
+        self, words: list[str], ranks: int, environment: dict[str, str], preload: list[Path]
+    ) -> list[str]:
+        """The whole command line, the environment given through env directly before the program."""
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        if preload:
+            settings.append("LD_PRELOAD=" + ":".join(map(str, preload)))
+        return [*self.mpi.mpiexec(ranks), "env", *settings, *words]
+
+    def run(
+        self,
+        program: Path,
+        *arguments: object,
+        ranks: int = 4,
+        plan: str | None = None,
+        report: Path | None = None,
+        behind: tuple[Path, ...] = (),
+        preload: bool = True,
+        timeout: float = 120,
+        **environment: str,
+    ) -> Outcome:
+        """Run the program with the runtime and, behind it, other libraries; plan is the plan's text."""
+        target = report or self.folder / "report.json"
+        if report is None:
+            target.unlink(missing_ok=True)
+        if preload:
+            environment.setdefault("STRIPEWISE_REPORT", str(target))
+        if plan is not None:
+            (self.folder / "plan").write_text(plan)
+            environment.setdefault("STRIPEWISE_PLAN", str(self.folder / "plan"))
+            environment.setdefault("STRIPEWISE_MODE", "apply")
+        libraries = [*([self.library] if preload else []), *behind]
+        words = [str(program), *map(str, arguments)]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE_")}
+        done = subprocess.run(
+            self.command(words, ranks, environment, libraries),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=clean,
+            check=False,
+        )
+        found = json.loads(target.read_text()) if target.is_file() and target.stat().st_size else None
+        return Outcome(done.returncode, done.stdout, done.stderr, found)
+
+
+HEADER = "stripewise-plan 1\n"
