@@ -123,7 +123,7 @@ CASES = {
     "program that hangs": (program("sleep 60\n", "--timeout", "1"), "time limit"),
     "program that prints no number": (
         program("echo hello\n", "--objective", "regex:speed (\\S+)", "--direction", "maximize"),
-        "no match",
+        "nothing that matches",
     ),
     "program that prints nonsense": (
         program("echo speed fast\n", "--objective", "regex:speed (\\S+)", "--direction", "maximize"),
@@ -133,7 +133,10 @@ CASES = {
         program("echo speed 0\n", "--objective", "regex:speed (\\S+)", "--direction", "maximize"),
         "0",
     ),
-    "bandwidth of a program without MPI": (words("tune", "--objective", "write_bandwidth", "--", "true"), "report"),
+    "bandwidth of a program without MPI": (
+        words("tune", "--objective", "write_bandwidth", "--", "true"),
+        "no MPI library",
+    ),
     "setup line that fails": (words("tune", "--setup", "module-that-is-not load x", "--", "true"), "setup"),
     # -- experiment files
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),
@@ -166,6 +169,7 @@ CASES = {
     "plan without header": (plan("hint cb_nodes 4\n"), "first line"),
     "plan with an unknown word": (plan("stripewise-plan 1\nhit cb_nodes 4\n"), "line 2"),
     "plan with a key only": (plan("stripewise-plan 1\nhint cb_nodes\n"), "value"),
+    "plan with a misspelt hint value": (plan("stripewise-plan 1\nhint romio_cb_write enabel\n"), "enabel"),
     "plan that is binary": (plan(b"\xff\xfe\x00"), "UTF-8"),
     "run without program": (words("run", "abc"), "no program"),
     # -- stores

@@ -15,6 +15,7 @@ from stripewise.errors import UserError
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.foreground import prepare
 from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
+from stripewise.spec.vocabulary import check_plan
 from stripewise.store.opening import open_store
 from stripewise.tuning.folders import state_folder
 
@@ -43,11 +44,12 @@ def run(
             "there is no program to run", f"write it after two dashes: run {source} -- mpiexec -n 4 ./my_app"
         )
     plan, _ = _plan_of(source, store)
+    doubts = check_plan(plan, source)
     ready = prepare(plan, command, state_folder() / "applied" / _folder_name(plan, source))
     if not quiet:
         settings = " ".join(f"{s.key}={s.value}" for s in plan.settings) or "no settings: the default was best"
         notes.print(f"stripewise: {escape(settings)}")
-        for warning in ready.warnings:
+        for warning in (*doubts, *ready.warnings):
             notes.print(f"stripewise: {escape(warning)}")
     os.execvp(ready.words[0], list(ready.words))
 

@@ -6,12 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from stripewise import __version__
 from stripewise.cli import apply, doctor, manage, native, tune
-from stripewise.cli.output import errors
+from stripewise.cli.output import UsageProblem, errors
 from stripewise.errors import StripewiseError
 
 app = typer.Typer(
@@ -61,9 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StripewiseError as error:
         errors.print_error(error)
         code = error.exit_code
-    except click.exceptions.Abort:
+    except typer.Abort:
         code = 130
-    except click.ClickException as error:
+    except UsageProblem as error:
         errors.print_usage(error)
         code = 2
     except KeyboardInterrupt:

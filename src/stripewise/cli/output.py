@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Any
 
-import click
+import typer
 from rich.console import Console
 from rich.markup import escape
 
@@ -20,6 +20,11 @@ notes = Console(stderr=True, highlight=False, soft_wrap=True)
 """For progress and errors, so that results can be piped."""
 
 
+# Typer brings a copy of Click under a private name, or uses an installed one: the class is found from a public one.
+UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+"""What Typer raises for a wrong option or argument."""
+
+
 class _Errors:
     def print_line(self, text: str) -> None:
         notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
@@ -27,10 +32,11 @@ class _Errors:
     def print_error(self, error: StripewiseError) -> None:
         self.print_line(str(error))
 
-    def print_usage(self, error: click.ClickException) -> None:
+    def print_usage(self, error: Exception) -> None:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "stripewise"
-        self.print_line(f"{' '.join(error.format_message().split())}; see {path} --help")
+        message = getattr(error, "format_message", lambda: str(error))()
+        self.print_line(f"{' '.join(message.split())}; see {path} --help")
 
 
 errors = _Errors()

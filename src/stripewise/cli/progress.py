@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stripewise.cli.output import duration, number
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
 from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -37,6 +38,7 @@ class Progress:
         self._console = console
         self._objective = objective
         self._rows: deque[tuple[str, ...]] = deque(maxlen=_ROWS)
+        self._defaults: Configuration | None = None
         self._default: float | None = None
         self._best: float | None = None
         self._best_text = ""
@@ -71,6 +73,7 @@ class Progress:
 
     def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any, worst_case: dict[str, Any]) -> None:
         about = "" if exact else "about "
+        self._defaults = bound.space.default
         names = ", ".join(bound.space.names)
         self._say(f"space: {about}{distinct:,} distinct configurations of {names}")
         cost = [f"{worst_case['runs']} launches"]
@@ -89,7 +92,7 @@ class Progress:
         self._runs = spent.runs
         self._follow(run, trial)
         what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
-        what = what or trial.configuration.describe()
+        what = what or trial.configuration.describe(self._defaults)
         shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
         if run.state is State.FAILED:
             shown = f"failed: {run.reason}"
@@ -112,7 +115,8 @@ class Progress:
             self._default = trial.value
         if trial.value is not None and (self._best is None or self._objective.better(trial.value, self._best)):
             self._best = trial.value
-            self._best_text = trial.configuration.describe() if trial.role is Role.CANDIDATE else trial.role.value
+            found = trial.role is Role.CANDIDATE
+            self._best_text = trial.configuration.describe(self._defaults) if found else trial.role.value
 
     # -- drawing -------------------------------------------------------------------------------------------
 

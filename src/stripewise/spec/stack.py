@@ -76,6 +76,8 @@ class ParameterEntry(BaseModel):
             If values are missing, contradictory or of the wrong type.
         """
         values = self._values()
+        if len(values) == 0:
+            raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
         default = self._number(self.default) if self.kind in (Kind.INTEGER, Kind.ORDINAL) else self.default
         return Parameter(
             name=self.name,
@@ -226,7 +228,9 @@ def explain_validation(error: ValidationError, origin: str) -> UserError:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "top level"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return UserError(f"{origin}: {place}: {first['msg']}{more}", "see the reference of file formats")
+    given = first.get("input")
+    shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
+    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", "see the reference of file formats")
 
 
 def parse_stack(text: str, origin: str) -> Stack:

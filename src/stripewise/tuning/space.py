@@ -12,8 +12,10 @@ from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment, ParameterOverride
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Parameter, When
+from stripewise.spec.plan import Setting, spell
 from stripewise.spec.space import Space
 from stripewise.spec.stack import ParameterEntry, Stack, explain_validation, load_stack
+from stripewise.spec.vocabulary import check_value
 from stripewise.spec.workload import Workload
 
 
@@ -164,6 +166,9 @@ def _entry(parameter: Parameter) -> dict[str, Any]:
 
 
 def _overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
+    for value in override.values or []:
+        known = Setting(parameter.apply, parameter.setting, spell(value), parameter.layer)
+        check_value(known, f"[parameters.{parameter.name}]")
     changes = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
     if not changes:
         return parameter

@@ -1,0 +1,66 @@
+"""Which values a carrier's key understands: MPI libraries pass over what they do not, without a word."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+
+from stripewise.errors import UserError
+from stripewise.spec.parameter import Apply, Kind
+from stripewise.spec.plan import Plan, Setting, spell
+from stripewise.spec.stack import load_stack, stack_names
+
+_CLOSE = 0.85
+
+
+@cache
+def _known() -> dict[tuple[Apply, str], tuple[str, ...] | None]:
+    """Keys of all stacks, with their values where these are words."""
+    known: dict[tuple[Apply, str], tuple[str, ...] | None] = {}
+    for name in stack_names():
+        stack = load_stack(name)
+        for parameter in stack.parameters:
+            words = parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN)
+            values = tuple(spell(value) for value in parameter.values) if words else None
+            known[parameter.apply, parameter.setting] = values
+        known |= {(derived.apply, derived.name): None for derived in stack.derived}
+    return known
+
+
+def check_value(setting: Setting, where: str) -> None:
+    """Refuse a value that would be ignored silently.
+
+    Raises
+    ------
+    UserError
+        If the key takes words and the value is none of them.
+    """
+    values = _known().get((setting.apply, setting.key))
+    if values is not None and setting.value not in values:
+        raise UserError(
+            f"{where}: {setting.key} does not know '{setting.value}' and would ignore it silently",
+            f"choose from {', '.join(values)}",
+        )
+
+
+def check_plan(plan: Plan, where: str) -> list[str]:
+    """Refuse values that would be ignored, and name keys that look misspelt.
+
+    Returns
+    -------
+    list of str
+        A sentence for each key that no stack knows but that is close to one that a stack knows.
+
+    Raises
+    ------
+    UserError
+        See :func:`check_value`.
+    """
+    doubts = []
+    for setting in plan.settings:
+        check_value(setting, where)
+        names = [key for apply, key in _known() if apply is setting.apply]
+        close = difflib.get_close_matches(setting.key, names, 1, _CLOSE)
+        if close and setting.key not in names:
+            doubts.append(f"{setting.key} is no hint that is known here: was {close[0]} meant?")
+    return doubts
