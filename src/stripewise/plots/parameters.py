@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from stripewise.plots.style import BLUE, GREY, axis_title, blank, number, plain, wide
+from stripewise.plots.style import lines as breaks
 
 WORST_TO_BEST = ((0.0, "#c2702a"), (0.5, "#85888d"), (1.0, BLUE))
 """Colours along which the objective improves."""
@@ -80,7 +81,7 @@ def parallel_coordinates(
             line={"color": _blend(goodness), "width": 4 if line.best else 1.6, "shape": "spline", "smoothing": 0.4},
             marker={"size": 9, "color": _blend(goodness)},
             opacity=1 if line.best else 0.35 + 0.5 * goodness,
-            text=[f"<b>{number(line.value, plain(unit))}</b><br>{line.label}"] * len(axes),
+            text=[f"<b>{number(line.value, plain(unit))}</b><br>{breaks(line.label)}"] * len(axes),
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
         )

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, axis_title, blank, number, plain, template, wide
+from stripewise.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    axis_title,
+    blank,
+    lines,
+    number,
+    plain,
+    template,
+    wide,
+)
 
 
 @dataclass(frozen=True)
@@ -213,7 +226,7 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
                 mode="markers",
                 name=name,
                 marker={"color": colour, "symbol": symbol, "size": 12 if broken else 9},
-                text=["<br>".join([f"<b>{number(p.value, plain(unit))}</b>", p.label, *p.rules]) for p in own],
+                text=[f"<b>{number(p.value, plain(unit))}</b><br>{_said(p)}" for p in own],
                 hovertemplate="%{text}<extra></extra>",
             )
     if limits is not None:
@@ -230,6 +243,10 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
     figure.update_xaxes(title_text="minutes since the first run")
     figure.update_yaxes(title_text=axis_title(quantity, unit))
     return figure
+
+
+def _said(point: ChartPoint) -> str:
+    return lines("\n".join((point.label, *point.rules)))
 
 
 def cost(seconds: Mapping[str, float], launches: Mapping[str, int]) -> go.Figure:

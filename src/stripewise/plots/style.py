@@ -60,6 +60,11 @@ def plain(text: object) -> str:
     return html.escape(str(text), quote=False)
 
 
+def lines(text: str) -> str:
+    """Escape text of several lines for a figure."""
+    return plain(text).replace("\n", "<br>")
+
+
 def number(value: float | None, unit: str = "") -> str:
     """Write a measured number with four digits and its unit."""
     if value is None or not math.isfinite(value):

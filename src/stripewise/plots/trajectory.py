@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, axis_title, blank, number, plain, wide
+from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, axis_title, blank, lines, number, plain, wide
 
 _KINDS: dict[str, tuple[str, str, str]] = {
     "warmup": ("warm-up (not counted)", GREY, "circle-open"),
@@ -31,7 +31,7 @@ class RunPoint:
     kind : str
         ``warmup``, ``default``, ``reference``, ``search``, ``confirmation``, ``failed`` or ``pruned``.
     label : str
-        What to say about it: its configuration, why it failed.
+        What to say about it: its configuration, why it failed; plain text, as everywhere in this package.
     """
 
     run: int
@@ -75,7 +75,7 @@ def trajectory(
                 mode="markers",
                 name=name,
                 marker={"color": colour, "symbol": symbol, "size": 9},
-                text=[f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{p.label}" for p in own],
+                text=[f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{lines(p.label)}" for p in own],
                 hovertemplate="%{text}<extra></extra>",
             )
     last = max((p.run for p in points), default=0)
@@ -128,7 +128,7 @@ def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool
         mode="markers",
         name="failed",
         marker={"color": ORANGE, "symbol": "x-thin", "size": 10, "line": {"width": 3, "color": ORANGE}},
-        text=[f"<b>run {p.run} failed</b><br>{p.label}" for p in failed],
+        text=[f"<b>run {p.run} failed</b><br>{lines(p.label)}" for p in failed],
         hovertemplate="%{text}<extra></extra>",
     )
     figure.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})

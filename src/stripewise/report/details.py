@@ -1,0 +1,229 @@
+"""The sections for those who want to check or to apply it: machine, cost, validity, exports, runs, provenance."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from stripewise import __version__
+from stripewise.report.export import TARGETS, export
+from stripewise.report.machine import sentence
+from stripewise.report.markup import (
+    Html,
+    copyable,
+    count,
+    duration,
+    facts,
+    figure,
+    fold,
+    join,
+    listing,
+    moment,
+    number,
+    paragraph,
+    section,
+    table,
+    tag,
+    value_text,
+)
+from stripewise.report.reading import Reading
+from stripewise.spec.plan import Plan
+from stripewise.spec.sizes import format_size
+from stripewise.spec.trial import Phase, Role, State
+
+_MOST_ROWS = 2000
+_TITLES = {
+    "hints": "ROMIO hints file",
+    "plan": "Plan of Stripewise",
+    "shell": "Shell",
+    "sbatch": "Slurm job script",
+    "cray": "Cray MPICH",
+    "intel": "Intel MPI",
+    "openmpi": "Open MPI",
+    "lfs": "File-system layout of a directory",
+    "toml": "Experiment file",
+}
+
+
+def machine(reading: Reading, drawn: set[str]) -> Html:
+    """The default's control chart."""
+    runs, minutes, chart = reading.machine
+    span = minutes[-1] - minutes[0] if len(minutes) > 1 else 0.0
+    answer = sentence(chart, [run.number for run in runs], span)
+    parts: list[object] = [paragraph(answer)]
+    if "machine" in drawn:
+        caption = "Limits at three standard deviations, from the differences of neighbouring runs."
+        parts.append(figure("machine", f"Control chart of {count(len(runs), 'run')} of the default. {answer}", caption))
+        rows = [
+            (run.number, f"{when:.2f}", number(run.value), ", ".join(rules) or "-")
+            for run, when, rules in zip(runs, minutes, chart.rules, strict=True)
+        ]
+        unit = f" ({reading.unit})" if reading.unit else ""
+        headings = ("Run", "Minutes", f"Value{unit}", "Out of the ordinary")
+        parts.append(fold("The default's runs as a table", table("Runs of the default", headings, rows, (0, 1, 2))))
+    return section("machine", "Was it the machine?", *parts)
+
+
+def cost(reading: Reading, drawn: set[str]) -> Html:
+    """What it took, and when it has paid for itself."""
+    result = reading.result
+    spent = result.get("cost", {})
+    saved = spent.get("saved_a_run_seconds")
+    runs_to_even = spent.get("break_even_runs")
+    shown = facts(
+        [
+            ("Launches", sum((spent.get("launches") or {}).values()) or result.get("runs", "")),
+            ("Time", duration(spent.get("seconds", result.get("seconds")))),
+            ("Node-hours", number(spent.get("node_hours", result.get("node_hours")))),
+            ("Data moved", format_size(spent["bytes"]) if spent.get("bytes") else ""),
+            ("Saved in each run from now on", duration(saved) if saved else ""),
+            ("Paid for after", count(runs_to_even, "run") if runs_to_even else ""),
+        ]
+    )
+    parts: list[object] = [shown]
+    if "cost" in drawn:
+        seconds, launches = reading.spending()
+        told = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items())
+        caption = f"Wall time of {count(sum(launches.values()), 'launch', 'launches')} by purpose."
+        parts.append(figure("cost", f"Bar chart of the time spent: {told}.", caption))
+    return section("cost", "What it cost", *parts)
+
+
+def validity(reading: Reading) -> Html:
+    """For what the result holds."""
+    range_ = reading.result.get("validity", {})
+    shown = facts(
+        [
+            ("Ranks", range_.get("ranks")),
+            ("Nodes", range_.get("nodes")),
+            ("Bytes in a run", format_size(range_["bytes"]) if range_.get("bytes") else ""),
+            ("MPI", range_.get("mpi")),
+            ("Driver and file system", _driver(reading)),
+            ("Measured", range_.get("date")),
+        ]
+    )
+    return section("validity", "Where it holds", shown, paragraph(range_.get("warning", "")))
+
+
+def _driver(reading: Reading) -> str:
+    environment = reading.result.get("environment", {})
+    return ", ".join(str(environment[key]) for key in ("driver", "file_system") if environment.get(key))
+
+
+def apply(reading: Reading) -> Html:
+    """How to apply and to undo it, for each way."""
+    result = reading.result
+    plan = Plan.parse(result["plan"], "the result's plan")
+    if not plan.settings:
+        return section("apply", "How to apply it", paragraph("The default is kept: there is nothing to apply."))
+    default = reading.default
+    changed = {name: value for name, value in result["best"]["configuration"].items() if default.get(name) != value}
+    command = shlex.join(reading.record.experiment.command) or "COMMAND"
+    first = copyable(f"stripewise run {result['experiment']} -- {command}\n", "command that applies the settings")
+    parts: list[object] = [
+        paragraph("With Stripewise at hand, this runs the program with the settings, and with nothing left behind:"),
+        first,
+        paragraph("Without it, in the words of other tools:"),
+    ]
+    for target in TARGETS:
+        made = export(plan, target, changed=changed)
+        note = tag("span", f" · {count(len(made.cannot), 'setting')} missing", class_="small") if made.cannot else ""
+        content = [
+            paragraph(tag("strong", "Use: "), made.use, "."),
+            copyable(made.text, f"{_TITLES[target]} text"),
+            paragraph(tag("strong", "Who wins: "), made.wins),
+            paragraph(tag("strong", "Undo:")),
+            copyable(made.undo, f"{_TITLES[target]} undo"),
+        ]
+        if made.cannot:
+            content += [paragraph(tag("strong", "What this form cannot say:")), listing(made.cannot)]
+        parts.append(fold(join([_TITLES[target], note]), join(content)))
+    return section("apply", "How to apply and to undo it", *parts)
+
+
+def runs(reading: Reading) -> Html:
+    """All runs, and the reasons of failures."""
+    result = reading.result
+    parts: list[object] = []
+    failures = result.get("failures", [])
+    if failures:
+        rows = [(entry["count"], entry["run"], entry["reason"]) for entry in failures]
+        parts.append(table("Why runs failed", ("Times", "First run", "Reason"), rows, (0, 1)))
+    ended = reading.runs[:_MOST_ROWS]
+    rows_all = [
+        (
+            run.number,
+            trial.number,
+            run.phase.value
+            + (f", pair {run.pair + 1}" if run.phase is Phase.CONFIRMATION and run.pair is not None else ""),
+            tag("span", run.state.value, class_=f"state {run.state.value}"),
+            (">" if run.state is State.PRUNED and not reading.maximize else "") + number(run.value),
+            number(run.elapsed),
+            tag("code", reading.describe(trial)) if trial.role is Role.CANDIDATE else reading.describe(trial),
+            run.reason or "-",
+        )
+        for run, trial in ended
+    ]
+    unit = f" ({reading.unit})" if reading.unit else ""
+    headings = ("Run", "Trial", "Phase", "State", f"Value{unit}", "Seconds", "Settings", "Reason")
+    cut = f", the first {_MOST_ROWS:,} of {len(reading.runs):,}" if len(reading.runs) > len(ended) else ""
+    whole = table(f"All runs in order{cut}", headings, rows_all, (0, 1, 4, 5))
+    parts.append(fold(f"All {count(len(reading.runs), 'run')}", whole, open_=len(ended) <= 60))
+    return section("runs", "Runs", *parts)
+
+
+def provenance(reading: Reading) -> Html:
+    """Where it all comes from, so that it can be done again."""
+    result, record = reading.result, reading.record
+    experiment = record.experiment
+    environment = result.get("environment", {})
+    known = facts(
+        [
+            ("Experiment", record.id),
+            ("Command", tag("code", shlex.join(experiment.command)) if experiment.command else ""),
+            ("Runner", experiment.runner),
+            ("Sampler", experiment.sampler),
+            ("Seed", str(experiment.seed)),
+            ("First run", moment(reading.started) if not result.get("simulated") else ""),
+            ("Owner", record.owner),
+            ("Stripewise", __version__),
+            *((key.replace("_", " ").capitalize(), _plain(value)) for key, value in environment.items()),
+        ]
+    )
+    space = result.get("space", {})
+    rows = [
+        (
+            tag("code", p["name"]),
+            p.get("layer", ""),
+            _values(p),
+            value_text(p.get("default"), p.get("unit", "")),
+        )
+        for p in reading.parameters
+    ]
+    about = "" if space.get("exact", True) else "about "
+    size = f"{about}{space.get('distinct', 0):,} distinct configurations of a grid of {space.get('grid', 0):,}"
+    parts = [known]
+    if rows:
+        parts.append(fold(f"The space: {size}", table("Parameters", ("Parameter", "Layer", "Values", "Default"), rows)))
+    if result.get("workload"):
+        parts.append(
+            fold("The workload", facts((k.replace("_", " "), _plain(v)) for k, v in result["workload"].items()))
+        )
+    definition = json.dumps(experiment.model_dump(mode="json", exclude_defaults=True), indent=2, ensure_ascii=False)
+    parts.append(fold("The experiment as it was defined", copyable(definition + "\n", "definition of the experiment")))
+    return section("provenance", "Provenance", *parts)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value if value is not None else "")
+
+
+def _values(parameter: dict[str, Any]) -> str:
+    unit = parameter.get("unit", "")
+    listed = parameter.get("values", [])
+    if parameter.get("count", len(listed)) > len(listed) and len(listed) == 2:
+        return f"{value_text(listed[0], unit)} to {value_text(listed[1], unit)}, {parameter['count']:,} values"
+    return ", ".join(value_text(value, unit) for value in listed)

@@ -1,0 +1,215 @@
+"""An experiment's record and runs, read for drawing: plain data, nothing drawn yet."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from stripewise.plots import Axis, Line, PairPoint, RunPoint
+from stripewise.report.machine import Control, control
+from stripewise.report.markup import changes, value_text
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.store.base import Record
+
+_MOST_LEVELS = 200
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A finished experiment.
+
+    Attributes
+    ----------
+    record : Record
+        With its result.
+    trials : sequence of Trial
+    """
+
+    record: Record
+    trials: Sequence[Trial]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The result as the tuning loop wrote it."""
+        return self.record.result or {}
+
+    @property
+    def quantity(self) -> str:
+        """What was measured."""
+        return str(self.result["objective"]["name"])
+
+    @property
+    def unit(self) -> str:
+        """Its unit."""
+        return str(self.result["objective"]["unit"])
+
+    @property
+    def maximize(self) -> bool:
+        """Whether larger is better."""
+        return bool(self.result["objective"]["direction"] == "maximize")
+
+    @property
+    def scale(self) -> dict[str, Any]:
+        """The objective as figures want it."""
+        return {"quantity": self.quantity, "unit": self.unit, "maximize": self.maximize}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Units of the parameters."""
+        return {p["name"]: p.get("unit", "") for p in self.parameters}
+
+    @property
+    def parameters(self) -> list[dict[str, Any]]:
+        """The space's parameters."""
+        return list(self.result.get("space", {}).get("parameters", []))
+
+    @property
+    def default(self) -> dict[str, Any]:
+        """The default configuration."""
+        return dict(self.result["default"].get("configuration") or {})
+
+    def describe(self, trial: Trial) -> str:
+        """What a trial changes, in words."""
+        if trial.role is Role.DEFAULT:
+            return "default"
+        if trial.role is Role.REFERENCE:
+            return "reference: without the component"
+        return changes(trial.configuration, self.default, self.units)
+
+    @cached_property
+    def runs(self) -> list[tuple[Run, Trial]]:
+        """All runs that ended, in order of planning."""
+        ended = [(run, trial) for trial in self.trials for run in trial.runs if run.state.ended]
+        return sorted(ended, key=lambda pair: pair[0].number)
+
+    @cached_property
+    def started(self) -> float | None:
+        """When the first run began, in epoch seconds."""
+        return min((run.started for run, _ in self.runs if run.started is not None), default=None)
+
+    # -- figures -------------------------------------------------------------------------------------------
+
+    def points(self) -> list[RunPoint]:
+        """Runs of the trajectory."""
+        return [RunPoint(run.number, run.value, kind(run, trial), self._label(run, trial)) for run, trial in self.runs]
+
+    def _label(self, run: Run, trial: Trial) -> str:
+        return "\n".join(part for part in (self.describe(trial), run.reason) if part)
+
+    def incumbent(self) -> list[tuple[int, float]]:
+        """The search's best median after each run where it changed."""
+        values: dict[int, list[float]] = {}
+        steps: list[tuple[int, float]] = []
+        choose = max if self.maximize else min
+        for run, trial in self.runs:
+            if run.phase is not Phase.SEARCH or run.state is not State.FINISHED or run.value is None:
+                continue
+            if trial.role is Role.REFERENCE:
+                continue
+            values.setdefault(trial.number, []).append(run.value)
+            best = choose(statistics.median(own) for own in values.values())
+            if not steps or best != steps[-1][1]:
+                steps.append((run.number, best))
+        return steps
+
+    def lines(self) -> tuple[list[Axis], list[Line]]:
+        """Axes and lines of the parallel coordinates: parameters that were varied, trials with a value."""
+        seen = [trial for trial in self.trials if trial.value is not None and trial.role is not Role.REFERENCE]
+        full = {trial.number: {**self.default, **trial.configuration} for trial in seen}
+        axes: list[Axis] = []
+        order: list[tuple[str, list[Any]]] = []
+        for parameter in self.parameters:
+            name = parameter["name"]
+            used = [configuration[name] for configuration in full.values() if name in configuration]
+            values = _levels(parameter, used)
+            if len({repr(value) for value in used}) > 1 and len(values) <= _MOST_LEVELS:
+                order.append((name, values))
+                axes.append(Axis(name, [value_text(value, self.units[name]) for value in values]))
+        best = self.result["best"].get("trial")
+        lines = [
+            Line(
+                [values.index(full[trial.number][name]) for name, values in order],
+                trial.value,
+                self.describe(trial),
+                best=trial.number == best,
+            )
+            for trial in seen
+            if trial.value is not None and all(name in full[trial.number] for name, _ in order)
+        ]
+        return axes, lines
+
+    def pairs(self) -> list[PairPoint]:
+        """The confirmation's pairs."""
+        rows = self.result.get("confirmation", {}).get("pairs", [])
+        return [
+            PairPoint(row["pair"], row["default"], row["candidate"], str(row.get("order", "")).removesuffix("-first"))
+            for row in rows
+        ]
+
+    @cached_property
+    def machine(self) -> tuple[list[Run], list[float], Control]:
+        """The default's runs in order of time, their minutes since the first run, and their control chart."""
+        own = [
+            run
+            for run, trial in self.runs
+            if trial.role is Role.DEFAULT
+            and run.phase is not Phase.WARMUP
+            and run.state is State.FINISHED
+            and run.value is not None
+        ]
+        own.sort(key=lambda run: (run.started or 0.0, run.number))
+        zero = self.started or 0.0
+        minutes = [((run.started or zero) - zero) / 60 for run in own]
+        return own, minutes, control([float(run.value or 0.0) for run in own])
+
+    def spending(self) -> tuple[dict[str, float], dict[str, int]]:
+        """Seconds and launches by kind of run, and the seconds between runs."""
+        seconds: dict[str, float] = {}
+        launches: dict[str, int] = {}
+        for run, trial in self.runs:
+            name = _SPENT[kind(run, trial)] if run.phase is not Phase.CONFIRMATION else "confirmation"
+            seconds[name] = seconds.get(name, 0.0) + (run.elapsed or 0.0)
+            launches[name] = launches.get(name, 0) + 1
+        whole = float(self.result.get("seconds") or 0.0)
+        between = whole - sum(seconds.values())
+        if not self.result.get("simulated") and between > 0.005 * whole:
+            seconds["between runs"] = between
+        return seconds, launches
+
+
+_SPENT = {
+    "warmup": "warm-up",
+    "default": "default, before the search",
+    "reference": "without the component",
+    "search": "search",
+    "confirmation": "confirmation",
+    "failed": "failed",
+    "pruned": "stopped early",
+}
+
+
+def kind(run: Run, trial: Trial) -> str:
+    """Say what a run is in a figure."""
+    if run.state is State.FAILED:
+        return "failed"
+    if run.state is State.PRUNED:
+        return "pruned"
+    if run.phase is Phase.WARMUP:
+        return "warmup"
+    if trial.role is not Role.CANDIDATE:
+        return trial.role.value
+    return run.phase.value
+
+
+def _levels(parameter: Mapping[str, Any], used: Iterable[Any]) -> list[Any]:
+    """A parameter's values in order; of long ranges the result keeps the ends only, and the values tried fill them."""
+    listed = list(parameter.get("values", []))
+    missing = [value for value in used if value not in listed]
+    if not missing:
+        return listed
+    both = [*listed, *dict.fromkeys(missing)]
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in both)
+    return sorted(both, key=float) if numbers else both
