@@ -1,0 +1,267 @@
+"""Which trial is run again, when a run is cut short, and when the search ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.search.posterior import Posterior
+from stripewise.search.pruning import make_pruner
+from stripewise.search.registry import make_sampler
+from stripewise.search.resampling import interval_width, knowledge_gradient, make_resampler
+from stripewise.search.stopping import make_stopping
+from stripewise.spec.trial import History, Phase, Run, State
+from tests.unit.search_histories import BANDWIDTH, LINE, history, run, trial
+
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Spent:
+    runs: int = 0
+    seconds: float = 0.0
+    node_hours: float = 0.0
+
+
+def next_of(kind, seen, **options):
+    return make_resampler({"kind": kind, **options}).next(LINE, seen, RNG)
+
+
+def reason(options, seen, sampler=None):
+    return make_stopping(options, sampler).reason(LINE, seen, Spent())
+
+
+# -- resampling
+
+
+def test_none_repeats_nothing():
+    assert next_of("none", history(1.0, 1.0)) is None
+
+
+def test_simple_gives_every_working_trial_its_runs_the_first_ones_too():
+    assert next_of("simple", history(1.0, 2.0)) == 0
+    assert next_of("simple", history((1.0, 1.0, 1.0), 2.0)) == 1
+    assert next_of("simple", history((1.0, 1.0, "pending"), (2.0, 2.0, 2.0))) is None
+    assert next_of("simple", history("failed", "pruned 3", "pending", "running")) is None
+    assert next_of("simple", history(1.0), repeats=1) is None
+
+
+def test_dynamic_repeats_until_the_interval_is_narrow():
+    assert next_of("dynamic", history(1.0)) == 0
+    assert next_of("dynamic", history((1.0, 1.5, 0.8))) == 0
+    assert next_of("dynamic", history((1.0, 1.001, 0.999))) is None
+    assert next_of("dynamic", history((1.0, "pending"))) is None
+    assert next_of("dynamic", history((1.0, 1.5, 0.8)), maximum=3) is None
+    assert next_of("dynamic", history("failed", "pruned 3", (2.0, "failed"))) is None
+
+
+def test_dynamic_with_a_tolerance_of_zero_takes_it_as_given():
+    assert next_of("dynamic", history((1.0, 1.0001, 0.9999)), tolerance=0) == 0
+
+
+def test_dynamic_median_needs_six_runs():
+    assert next_of("dynamic", history((1.0,) * 5), statistic="median") == 0
+    assert next_of("dynamic", history((1.0,) * 6), statistic="median") is None
+
+
+def test_dynamic_schedules_tighten_with_the_number_of_the_trial():
+    pair = (1.0, 1.001, 0.9985)
+    assert next_of("dynamic", history(*[pair] * 9), tolerance=0.01) is None
+    assert next_of("dynamic", history(*[pair] * 9), tolerance=0.01, schedule="exponential", decay=0.9) == 5
+    assert next_of("dynamic", history(*[pair] * 9), tolerance=0.01, schedule="multiplicative") == 1
+    assert next_of("dynamic", history(*[pair] * 9), tolerance=0.01, schedule="multiplicative", floor=0.9) is None
+
+
+def test_dynamic_may_leave_unpromising_trials_alone():
+    settled = (1.0, 1.0, 1.0)
+    assert next_of("dynamic", history(settled, 2.0)) == 1
+    assert next_of("dynamic", history(settled, 2.0), promising=1.5) is None
+    assert next_of("dynamic", history(settled, 1.4), promising=1.5) == 1
+    assert next_of("dynamic", history(settled, 1.4), promising=1.5, promising_schedule="multiplicative") is None
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_intervals_cover_the_truth_as_often_as_they_say(statistic):
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(2000):
+        values = rng.normal(10, 1, size=9)
+        half = interval_width(values, "mean") * np.mean(values) / 2
+        if statistic == "mean":
+            covered += abs(np.mean(values) - 10) <= half
+        else:
+            ordered = np.sort(values)
+            width = interval_width(values, "median") * np.median(values)
+            assert width == pytest.approx(ordered[7] - ordered[1])
+            covered += ordered[1] <= 10 <= ordered[7]
+    assert 0.935 < covered / 2000 < 0.985
+
+
+def test_racing_repeats_the_incumbent_or_its_close_challenger_only():
+    far = [2.0 + 0.1 * k for k in range(6)]
+    assert next_of("racing", history(*far, 1.0, 1.01)) in (6, 7)
+    assert next_of("racing", history(*far, 1.0, 1.5)) is None
+    assert next_of("racing", history(*far, 1.0, "failed", "pruned 9")) is None
+
+
+def test_racing_looks_at_the_direction_of_the_objective():
+    close = [1.0, 1.01, *(2.0 + 0.2 * k for k in range(6))]
+    assert next_of("racing", history(*close)) in (0, 1)
+    assert next_of("racing", history(*close, objective=BANDWIDTH)) is None
+
+
+def test_racing_does_not_repeat_what_is_running_or_has_failed_once():
+    far = [2.0 + 0.1 * k for k in range(8)]
+    assert next_of("racing", history(*far, (1.0, "pending"), 1.01)) == 9
+    assert next_of("racing", history(*far, (1.0, "running"), (1.01, "pending"))) is None
+    assert next_of("racing", history(*far, (1.0, "failed"), 1.9)) is None
+
+
+def test_racing_keeps_to_its_share():
+    alike = [1.0, 1.01, 1.02, 1.01]
+    assert next_of("racing", history(*alike)) is not None
+    assert next_of("racing", history(*alike), share=0) is None
+    assert next_of("racing", history((1.0, 1.0), (1.01, 1.0), 1.02, 1.01)) is None
+
+
+def test_racing_is_worth_more_under_more_noise():
+    middles = (1.0, 1.06, 1.2, 1.3)
+    quiet = history(*[(middle * 1.001, middle / 1.001) for middle in middles], *[2.0] * 12)
+    loud = history(*[(middle * 1.2, middle / 1.2) for middle in middles], *[2.0] * 12)
+    assert knowledge_gradient(Posterior.of(loud)).max() > 3 * knowledge_gradient(Posterior.of(quiet)).max()
+    assert next_of("racing", quiet) is None
+    assert next_of("racing", loud) is not None
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_racing_comes_to_an_end(seed):
+    rng = np.random.default_rng(seed)
+    true = [1.0] * 6 + [2.0] * 24
+    results = [[value * float(np.exp(0.1 * rng.normal()))] for value in true]
+    for _ in range(60):
+        number = next_of("racing", history(*map(tuple, results)), share=1.0, worth=0.002)
+        if number is None:
+            break
+        assert number < 6
+        results[number].append(true[number] * float(np.exp(0.1 * rng.normal())))
+    assert number is None
+    assert sum(map(len, results)) > 30
+    assert max(map(len, results)) <= 10
+
+
+def test_racing_with_hardly_any_history():
+    assert next_of("racing", history()) is None
+    assert next_of("racing", history(1.0)) is None
+    assert next_of("racing", history("failed", "pending")) is None
+
+
+# -- pruning
+
+
+def test_bounds():
+    seen = history(10.0, 12.0, 2.0, "failed", "pending", "pruned 30")
+    assert make_pruner().bound(seen) is None
+    assert make_pruner({"kind": "fixed", "seconds": "7.5"}).bound(seen) == 7.5
+    assert make_pruner({"kind": "fixed", "seconds": 7}).bound(history()) == 7
+    assert make_pruner({"kind": "median", "factor": 3}).bound(seen) == pytest.approx(33)
+    assert make_pruner({"kind": "incumbent"}).bound(seen) == pytest.approx(4)
+    assert make_pruner({"kind": "incumbent", "after": 5}).bound(seen) is None
+    assert make_pruner({"kind": "median"}).bound(history("failed")) is None
+
+
+def test_bound_is_wall_time_of_search_runs_whatever_the_objective():
+    def timed(number, bandwidth, elapsed):
+        runs = (
+            Run(
+                2 * number,
+                number,
+                Phase.SEARCH,
+                State.FINISHED,
+                bandwidth,
+                elapsed=elapsed,
+                facts={"queue_seconds": 1e6},
+            ),
+            Run(2 * number + 1, number, Phase.CONFIRMATION, State.FINISHED, bandwidth, elapsed=1e6),
+        )
+        return type(trial(0))(number, trial(number).configuration, runs=runs)
+
+    seen = History(BANDWIDTH, tuple(timed(k, 100.0 + k, 5.0 - k) for k in range(4)))
+    assert make_pruner({"kind": "incumbent"}).bound(seen) == pytest.approx(4.0)
+
+
+# -- stopping
+
+
+def test_nothing_stops_by_default():
+    assert reason({}, history(*[1.0] * 50)) is None
+
+
+@pytest.mark.parametrize("statistic", ["best", "mean", "median"])
+def test_no_improvement_over_a_window(statistic):
+    rule = {"improvement": {"window": 5, "statistic": statistic, "minimum": 0.05}}
+    falling = [10.0 / 1.2**k for k in range(12)]
+    assert reason(rule, history(*falling)) is None
+    assert "no 5% better" in reason(rule, history(*falling, *[falling[-1] * 1.01] * 3, *[falling[0]] * 5))
+    assert reason(rule, history(*[1.0] * 5)) is None, "nothing to compare with yet"
+
+
+def test_a_minimum_of_zero_goes_on_at_any_progress():
+    rule = {"improvement": {"window": 2, "statistic": "mean", "minimum": 0}}
+    assert reason(rule, history(1.0, 1.0, 1.0, 1.0)) is None
+    assert reason(rule, history(1.0, 1.0, 1.1, 1.0)) is not None
+
+
+def test_little_movement():
+    rule = {"movement": {"window": 4, "distance": 0.05, "count": 2}}
+    standing = [trial(k, 1.0, configuration={"a": k, "b": 0}) for k in range(5)]
+    moving = [trial(k, 1.0, configuration={"a": 20 * k, "b": k}) for k in range(5)]
+    assert "moved" in reason(rule, History(BANDWIDTH, tuple(standing)))
+    assert reason(rule, History(BANDWIDTH, tuple(moving))) is None
+    assert reason(rule, History(BANDWIDTH, tuple(standing[:3]))) is None
+
+
+def test_expected_gain_below_the_cost_of_a_run():
+    class Certain(type(make_sampler("random"))):
+        gain = 0.001
+
+        def expected_improvement(self, space, history):
+            return self.gain
+
+    assert "pay back" in reason({"expected_gain": {"uses": 100}}, history(1.0), Certain())
+    assert reason({"expected_gain": {"uses": 10_000}}, history(1.0), Certain()) is None
+    assert reason({"expected_gain": {}}, history(1.0), make_sampler("random")) is None
+    assert reason({"expected_gain": {"uses": 0}}, history(1.0), Certain()) is not None
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (make_resampler, {"kind": "magic"}, "resampling: option kind = 'magic'"),
+        (make_resampler, {"repeat": 3}, "resampling has no option 'repeat'"),
+        (make_resampler, {"repeats": 0}, "greater than or equal to 1"),
+        (make_pruner, {"kind": "fixed"}, "pruning: kind = 'fixed' needs 'seconds'"),
+        (make_pruner, {"kind": "median", "factor": "x"}, "option factor = 'x'"),
+        (make_stopping, {"improvement": {"windw": 3}}, "stopping has no option 'improvement.windw'"),
+        (make_stopping, {"runs": 3}, "stopping has no option 'runs'"),
+    ],
+)
+def test_wrong_options_are_named(make, options, message):
+    with pytest.raises(UserError) as caught:
+        make(options)
+    assert message in str(caught.value)
+    assert "its options: " in caught.value.mend
+
+
+def test_run_of_the_helpers_knows_every_state():
+    assert run(0, 0, "pruned 3").value == 3
+    assert {run(0, 0, word).state for word in ("failed", "pending", "running")} == {
+        State.FAILED,
+        State.PENDING,
+        State.RUNNING,
+    }
