@@ -103,9 +103,11 @@ def aggregators(case: Case, way: str) -> Verdict:
     if usual is not None:
         sentence += f", {usual} by default"
     if now.ranks == case.number:
-        if usual == now.ranks >= case.file.ranks:
+        if usual != now.ranks:
+            return EFFECTIVE, sentence
+        if usual >= case.file.ranks and not case.alone:
             return UNPROVABLE, f"{sentence}: every rank, as also without aggregation"
-        return EFFECTIVE, sentence
+        return NO_EFFECT, sentence
     if now.ranks in (case.parameter.default, usual):
         return NO_EFFECT, sentence
     if case.alone and usual is not None:
@@ -146,11 +148,12 @@ def _same(a: Share, b: Share) -> bool:
     return (a.count, a.bytes, a.ranks, a.max_size) == (b.count, b.bytes, b.ranks, b.max_size)
 
 
-def _buffer(case: Case, way: str, now: Share, usual: Share | None, calls: str) -> Verdict:
+def _buffer(case: Case, way: str, now: Share, usual: Share | None, calls: str, part: int = 1) -> Verdict:
     """A buffer's size acts where the buffer was filled, or where the default one would have been too small."""
     size, default, largest = case.number, case.parameter.default, now.max_size
     if size is None or not isinstance(default, int):
         return UNPROVABLE, f"'{case.value}' is no size"
+    size, default = size // part, default // part
     if not largest:
         return UNPROVABLE, f"no {way} system call was seen {calls}"
     sentence = f"largest {way} {calls} was {format_size(largest)} with a buffer of {format_size(size)}"
@@ -174,6 +177,15 @@ def collective_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call during collective calls, against the buffer."""
     usual = posix(case.before, way).during_collective if case.before is not None else None
     return _buffer(case, way, posix(case.file, way).during_collective, usual, "during collective calls")
+
+
+@_per_direction
+def double_buffer_size(case: Case, way: str) -> Verdict:
+    """As :func:`collective_buffer_size`, for OMPIO: vulcan fills half of the buffer while it writes the other."""
+    usual = posix(case.before, way).during_collective if case.before is not None else None
+    now = posix(case.file, way).during_collective
+    part = 2 if case.number is not None and now.max_size <= case.number // 2 else 1
+    return _buffer(case, way, now, usual, "during collective calls", part)
 
 
 @_per_direction
@@ -205,7 +217,7 @@ def data_sieving(case: Case, way: str) -> Verdict:
         asked = sum(operation.bytes for operation in case.file.moved("read"))
         sieved = int(made.bytes > asked * 1.01 or made.max_size > call)
         sentence = f"{format_size(made.bytes)} read for {format_size(asked)} asked for, {pieces}"
-    if case.value == "disable":
+    if case.value in ("disable", "false"):
         if sieved:
             return NO_EFFECT, sentence
         if made.max_size >= call:
@@ -219,11 +231,15 @@ def data_sieving(case: Case, way: str) -> Verdict:
     return (EFFECTIVE, sentence) if sieved and case.alone else (UNPROVABLE, f"{sentence}; other settings changed too")
 
 
+_HINTS = {"striping_factor": "stripe_count", "striping_unit": "stripe_size"}
+
+
 def layout(case: Case) -> Verdict:
     """What the file system says of the file."""
-    key = {"striping_factor": "stripe_count", "striping_unit": "stripe_size"}.get(
-        case.parameter.setting, case.parameter.setting
-    )
+    return _layout(case, case.parameter.setting)
+
+
+def _layout(case: Case, key: str) -> Verdict:
     found = case.file.layout
     if found is None or key not in found:
         return UNPROVABLE, f"the file system does not tell the file's {key}"
@@ -234,6 +250,12 @@ def layout(case: Case) -> Verdict:
     if usual is not None and str(usual) != actual and case.number is not None and case.number <= 0:
         return EFFECTIVE, f"the file's {key} is {actual}, {usual} by default ({case.value} asked for)"
     return NO_EFFECT, f"the file's {key} is {actual}, {case.value} was asked for"
+
+
+def striping(case: Case) -> Verdict:
+    """As :func:`layout`, for carriers that name the layout's keys otherwise."""
+    key = _HINTS.get(case.parameter.setting, case.parameter.role)
+    return _layout(case, key)
 
 
 def fingerprint(case: Case) -> Verdict:
@@ -259,9 +281,11 @@ RULES: dict[str, Callable[[Case], Verdict]] = {
     "aggregators": aggregators,
     "collective_buffering": collective_buffering,
     "collective_buffer_size": collective_buffer_size,
+    "double_buffer_size": double_buffer_size,
     "sieving_buffer_size": sieving_buffer_size,
     "data_sieving": data_sieving,
     "layout": layout,
+    "striping": striping,
     "fingerprint": fingerprint,
     "none": none,
 }
