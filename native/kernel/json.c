@@ -226,9 +226,7 @@ int json_finish(struct json_file *json, const struct job *job, const struct opti
     FILE *out = json->stream;
     if (out == NULL)
         return 0;
-    fputs("{\n  \"format\": \"stripewise-kernel\",\n  \"version\": 1,\n  \"kernel\": \"" STRIPEWISE_VERSION
-          "\",\n  \"api\": ",
-          out);
+    fputs("{\n  \"format\": \"stripewise-kernel\",\n  \"version\": 1,\n  \"api\": ", out);
     put_text(out, options->api);
     fputs(",\n  \"command\": ", out);
     put_command(out, argv);

@@ -208,6 +208,9 @@ def test_json_has_every_key_of_the_contract(run: Run, tmp_path: Path) -> None:
     assert {key: outcome[key] for key in ("format", "version", "api", "ranks", "nodes")} == {
         "format": "stripewise-kernel", "version": 1, "api": "mpiio", "ranks": 4, "nodes": 1,
     }  # fmt: skip
+    assert set(outcome) == {
+        "format", "version", "api", "command", "ranks", "nodes", "options", "repetitions", "summary",
+    }  # fmt: skip
     assert outcome["command"].endswith(f"-t 4k -U {hints} --json -")
     assert "'" + str(tmp_path / "a ") + r"'\''file'\''" in outcome["command"]
     options = outcome["options"]
