@@ -86,21 +86,23 @@ def parallel_coordinates(
             showlegend=False,
         )
     for position, axis in enumerate(axes):
+        figure.add_annotation(
+            x=position, y=1.06, text=f"<b>{plain(axis.name)}</b>", showarrow=False, xanchor="left", yanchor="bottom",
+            xshift=-8, font={"size": 11},
+        )  # fmt: skip
         figure.add_vline(x=position, line={"color": GREY, "width": 1}, layer="below")
         step = math.ceil(len(axis.labels) / _MOST_LABELS)
         for level in range(0, len(axis.labels), step):
             figure.add_annotation(
                 x=position, y=_height(level, axis), text=plain(axis.labels[level]), showarrow=False,
-                xanchor="left", xshift=5, font={"size": 11},
+                xanchor="left", xshift=6, font={"size": 11},
             )  # fmt: skip
     if values:
         _colour_bar(figure, (low, high), maximize, logarithmic, axis_title(quantity, unit))
-    names = [plain(axis.name) for axis in axes]
-    figure.update_xaxes(
-        tickvals=list(range(len(axes))), ticktext=names, side="top",
-        showgrid=False, zeroline=False, range=[-0.15, len(axes) - 0.35], tickfont={"size": 11},
-    )  # fmt: skip
+    figure.update_xaxes(visible=False, range=[-0.05, len(axes) - 0.4])
     figure.update_yaxes(visible=False, range=[-0.06, 1.06])
+    # What a page with less room than this has to scroll.
+    figure.update_layout(meta={"least_width": 150 * len(axes) + 110})
     return figure
 
 
@@ -161,5 +163,5 @@ def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
         hovertemplate="%{y}: %{text}<extra></extra>",
     )
     top = max([*shares.values(), 0.1])
-    figure.update_xaxes(title_text="share of the explained variation", tickformat=".0%", range=[0, 1.35 * top])
+    figure.update_xaxes(title_text="share of explained variation", tickformat=".0%", range=[0, 1.5 * top])
     return figure

@@ -24,6 +24,8 @@ from stripewise.plots.style import (
     wide,
 )
 
+_CLOCKS = (("hours", 3600.0, 7200.0), ("minutes", 60.0, 180.0), ("seconds", 1.0, 0.0))
+
 
 @dataclass(frozen=True)
 class PairPoint:
@@ -57,7 +59,7 @@ class ChartPoint:
     Attributes
     ----------
     when : float
-        Minutes since the session began.
+        Seconds since the session began.
     value : float
     label : str
     rules : tuple of str
@@ -103,7 +105,7 @@ def confirmation(
     minimum_effect : float
         What the interval's lower bound has to exceed.
     """
-    figure = make_subplots(rows=2, row_heights=[0.68, 0.32], vertical_spacing=0.22)
+    figure = make_subplots(rows=2, row_heights=[0.68, 0.32], vertical_spacing=0.2)
     figure.update_layout(template=template(), height=480, title_text="Default against candidate, pair by pair")
     for arm, colour, symbol in (("default", ORANGE, "diamond"), ("candidate", GREEN, "triangle-up")):
         own = [(p, getattr(p, arm)) for p in pairs]
@@ -210,8 +212,10 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
         The objective.
     """
     figure = blank("The default over the session: was it the machine?", 380)
+    span = max((p.when for p in points), default=0.0)
+    clock, step = next(((name, size) for name, size, least in _CLOCKS if span >= least))
     figure.add_scatter(
-        x=[p.when for p in points], y=[p.value for p in points], mode="lines",
+        x=[p.when / step for p in points], y=[p.value for p in points], mode="lines",
         line={"color": GREY, "width": 1}, hoverinfo="skip", showlegend=False,
     )  # fmt: skip
     for broken, name, colour, symbol in (
@@ -221,7 +225,7 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
         own = [p for p in points if bool(p.rules) is broken]
         if own:
             figure.add_scatter(
-                x=[p.when for p in own],
+                x=[p.when / step for p in own],
                 y=[p.value for p in own],
                 mode="markers",
                 name=name,
@@ -229,18 +233,21 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
                 text=[f"<b>{number(p.value, plain(unit))}</b><br>{_said(p)}" for p in own],
                 hovertemplate="%{text}<extra></extra>",
             )
-    if limits is not None:
-        for value, name, dash in (
-            (limits.centre, "centre", "solid"),
-            (limits.low, "lower limit", "dash"),
-            (limits.high, "upper limit", "dash"),
+    if limits is not None and points:
+        ends = [points[0].when / step, points[-1].when / step]
+        for name, dash, heights in (
+            (f"centre {number(limits.centre)}", "solid", [limits.centre]),
+            (f"limits {number(limits.low)} and {number(limits.high)}", "dash", [limits.low, limits.high]),
         ):
-            figure.add_hline(
-                y=value,
+            figure.add_scatter(
+                x=[x for _ in heights for x in (*ends, None)],
+                y=[y for height in heights for y in (height, height, None)],
+                mode="lines",
+                name=name,
                 line={"color": BLUE, "width": 1.5, "dash": dash},
-                annotation={"text": f"{name} {number(value)}", "font": {"size": 11}, "xanchor": "right"},
+                hoverinfo="skip",
             )
-    figure.update_xaxes(title_text="minutes since the first run")
+    figure.update_xaxes(title_text=f"{clock} since the first run")
     figure.update_yaxes(title_text=axis_title(quantity, unit))
     return figure
 
@@ -272,7 +279,7 @@ def cost(seconds: Mapping[str, float], launches: Mapping[str, int]) -> go.Figure
         hovertemplate="%{y}: %{text}<extra></extra>",
     )
     top = max([*seconds.values(), 1e-9])
-    figure.update_xaxes(title_text="seconds", range=[0, 1.5 * top])
+    figure.update_xaxes(title_text="seconds", range=[0, 1.9 * top])
     return figure
 
 

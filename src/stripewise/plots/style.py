@@ -27,7 +27,7 @@ def template(dark: bool = False) -> go.layout.Template:
         "zerolinecolor": faint,
         "ticks": "",
         "automargin": True,
-        "title": {"standoff": 8},
+        "title": {"standoff": 8, "font": {"size": 13}},
     }
     return go.layout.Template(
         layout={
@@ -45,6 +45,9 @@ def template(dark: bool = False) -> go.layout.Template:
                 "bgcolor": "#20262d" if dark else "#ffffff",
                 "font": {"color": ink, "size": 12},
             },
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": ink},
+            # Labels stay readable where lines and marks run under them.
+            "annotationdefaults": {"bgcolor": "rgba(20,24,29,0.75)" if dark else "rgba(255,255,255,0.75)"},
             "separators": ".,",
         }
     )

@@ -89,17 +89,18 @@ def trajectory(
             line={"color": BLUE, "width": 2, "shape": "hv"},
             hoverinfo="skip",
         )
-    for value, name, colour, dash in ((default, "default", ORANGE, "dash"), (reference, "without", PURPLE, "dot")):
+    for value, name, colour, dash in (
+        (default, "default, median", ORANGE, "dash"),
+        (reference, "without the component, median", PURPLE, "dot"),
+    ):
         if value is not None:
-            figure.add_hline(
-                y=value,
+            figure.add_scatter(
+                x=[-0.7, last + 0.7],
+                y=[value, value],
+                mode="lines",
+                name=f"{name}: {number(value, plain(unit))}",
                 line={"color": colour, "width": 2, "dash": dash},
-                annotation={
-                    "text": f"{name} {number(value, plain(unit))}",
-                    "font": {"size": 12},
-                    "xanchor": "right",
-                    "yanchor": "top" if maximize else "bottom",
-                },
+                hoverinfo="skip",
             )
     _mark_failures(figure, points, maximize)
     proof = [p.run for p in points if p.kind == "confirmation"]

@@ -7,20 +7,23 @@ import shlex
 from typing import Any
 
 from stripewise import __version__
+from stripewise.plots.style import number
 from stripewise.report.export import TARGETS, export
 from stripewise.report.machine import sentence
 from stripewise.report.markup import (
     Html,
+    capitalised,
     copyable,
     count,
+    date,
     duration,
+    escape,
     facts,
     figure,
     fold,
     join,
     listing,
     moment,
-    number,
     paragraph,
     section,
     table,
@@ -30,7 +33,7 @@ from stripewise.report.markup import (
 from stripewise.report.reading import Reading
 from stripewise.spec.plan import Plan
 from stripewise.spec.sizes import format_size
-from stripewise.spec.trial import Phase, Role, State
+from stripewise.spec.trial import Phase, Role, State, Trial
 
 _MOST_ROWS = 2000
 _TITLES = {
@@ -48,19 +51,19 @@ _TITLES = {
 
 def machine(reading: Reading, drawn: set[str]) -> Html:
     """The default's control chart."""
-    runs, minutes, chart = reading.machine
-    span = minutes[-1] - minutes[0] if len(minutes) > 1 else 0.0
+    runs, moments, chart = reading.machine
+    span = duration(moments[-1] - moments[0]) if len(moments) > 1 else ""
     answer = sentence(chart, [run.number for run in runs], span)
     parts: list[object] = [paragraph(answer)]
     if "machine" in drawn:
         caption = "Limits at three standard deviations, from the differences of neighbouring runs."
         parts.append(figure("machine", f"Control chart of {count(len(runs), 'run')} of the default. {answer}", caption))
         rows = [
-            (run.number, f"{when:.2f}", number(run.value), ", ".join(rules) or "-")
-            for run, when, rules in zip(runs, minutes, chart.rules, strict=True)
+            (run.number, f"{when:.1f}", number(run.value), ", ".join(rules) or "-")
+            for run, when, rules in zip(runs, moments, chart.rules, strict=True)
         ]
         unit = f" ({reading.unit})" if reading.unit else ""
-        headings = ("Run", "Minutes", f"Value{unit}", "Out of the ordinary")
+        headings = ("Run", "Seconds from the start", f"Value{unit}", "Out of the ordinary")
         parts.append(fold("The default's runs as a table", table("Runs of the default", headings, rows, (0, 1, 2))))
     return section("machine", "Was it the machine?", *parts)
 
@@ -100,10 +103,10 @@ def validity(reading: Reading) -> Html:
             ("Bytes in a run", format_size(range_["bytes"]) if range_.get("bytes") else ""),
             ("MPI", range_.get("mpi")),
             ("Driver and file system", _driver(reading)),
-            ("Measured", range_.get("date")),
+            ("Measured", date(range_.get("date"))),
         ]
     )
-    return section("validity", "Where it holds", shown, paragraph(range_.get("warning", "")))
+    return section("validity", "Where it holds", shown, paragraph(capitalised(range_.get("warning", ""))))
 
 
 def _driver(reading: Reading) -> str:
@@ -148,8 +151,8 @@ def runs(reading: Reading) -> Html:
     parts: list[object] = []
     failures = result.get("failures", [])
     if failures:
-        rows = [(entry["count"], entry["run"], entry["reason"]) for entry in failures]
-        parts.append(table("Why runs failed", ("Times", "First run", "Reason"), rows, (0, 1)))
+        rows = [(entry["reason"], entry["count"], entry["run"]) for entry in failures]
+        parts.append(table("Why runs failed", ("Reason", "Times", "First run"), rows, (1, 2)))
     ended = reading.runs[:_MOST_ROWS]
     rows_all = [
         (
@@ -160,17 +163,22 @@ def runs(reading: Reading) -> Html:
             tag("span", run.state.value, class_=f"state {run.state.value}"),
             (">" if run.state is State.PRUNED and not reading.maximize else "") + number(run.value),
             number(run.elapsed),
-            tag("code", reading.describe(trial)) if trial.role is Role.CANDIDATE else reading.describe(trial),
-            run.reason or "-",
+            join([_settings(reading, trial), tag("div", run.reason, class_="reason") if run.reason else ""]),
         )
         for run, trial in ended
     ]
     unit = f" ({reading.unit})" if reading.unit else ""
-    headings = ("Run", "Trial", "Phase", "State", f"Value{unit}", "Seconds", "Settings", "Reason")
+    headings = ("Run", "Trial", "Phase", "State", f"Value{unit}", "Seconds", "Settings, and what went wrong")
     cut = f", the first {_MOST_ROWS:,} of {len(reading.runs):,}" if len(reading.runs) > len(ended) else ""
     whole = table(f"All runs in order{cut}", headings, rows_all, (0, 1, 4, 5))
     parts.append(fold(f"All {count(len(reading.runs), 'run')}", whole, open_=len(ended) <= 60))
     return section("runs", "Runs", *parts)
+
+
+def _settings(reading: Reading, trial: Trial) -> Html:
+    if trial.role is not Role.CANDIDATE:
+        return escape(reading.describe(trial))
+    return Html(" ".join(tag("code", word) for word in reading.changed(trial)) or "(defaults)")
 
 
 def provenance(reading: Reading) -> Html:

@@ -41,14 +41,14 @@ def figures(reading: Reading) -> dict[str, go.Figure]:
             confidence=proof.get("confidence", 0.95),
             minimum_effect=proof.get("minimum_effect", 1.0),
         )
-    runs, minutes, chart = reading.machine
+    runs, moments, chart = reading.machine
     if len(runs) > 1:
         limits = None
         if chart.centre is not None and chart.low is not None and chart.high is not None:
             limits = plots.Limits(chart.centre, chart.low, chart.high)
         points = [
             plots.ChartPoint(when, float(run.value or 0.0), f"run {run.number}", rules)
-            for run, when, rules in zip(runs, minutes, chart.rules, strict=True)
+            for run, when, rules in zip(runs, moments, chart.rules, strict=True)
         ]
         drawn["machine"] = plots.control_chart(points, limits, quantity=reading.quantity, unit=reading.unit)
     seconds, launches = reading.spending()

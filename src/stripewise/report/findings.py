@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from stripewise.plots.style import number
 from stripewise.report.markup import (
     Html,
+    capitalised,
+    changes,
     count,
     facts,
     figure,
@@ -13,7 +16,6 @@ from stripewise.report.markup import (
     interval,
     join,
     listing,
-    number,
     paragraph,
     section,
     table,
@@ -98,7 +100,7 @@ def _why(reading: Reading) -> Html:
     if not result["confirmed"] and proof.get("more_budget"):
         parts.append(proof["more_budget"])
     if result.get("reason"):
-        parts.append(f"The search ended because {result['reason']}.")
+        parts.append(f"The experiment ended because {result['reason']}.")
     return paragraph(" ".join(parts)) if parts else Html("")
 
 
@@ -121,12 +123,7 @@ def settings(reading: Reading) -> Html:
         parts = [paragraph("Nothing differs from the default.")]
     cheapest = result.get("cheapest")
     if cheapest:
-        cheaper = [
-            f"{name}={value_text(value, reading.units.get(name, ''))}"
-            for name, value in cheapest["configuration"].items()
-            if default.get(name) != value
-        ]
-        words = " ".join(cheaper) or "the default"
+        words = " ".join(changes(cheapest["configuration"], default, reading.units)) or "the default"
         parts.append(
             paragraph(
                 "Cheaper for the neighbours, and within 5% of the best in the search: ",
@@ -146,7 +143,7 @@ def trajectory(reading: Reading) -> Html:
         f"{number(result['default'].get('value'), reading.unit)}, {failed} failed. The table of runs holds the values."
     )
     better = "higher" if reading.maximize else "lower"
-    said = f"{reading.quantity.replace('_', ' ')} of each run; {better} is better. The values are in the "
+    said = f"{capitalised(reading.quantity.replace('_', ' '))} of each run; {better} is better. The values are in the "
     caption = join([said, tag("a", "table of runs", href="#runs"), "."])
     return section("trajectory", "How the search went", figure("trajectory", description, caption))
 
@@ -268,7 +265,7 @@ def parameters(reading: Reading, drawn: set[str]) -> Html:
         )
     if result.get("importance_note"):
         note = str(result["importance_note"])
-        parts.append(paragraph(note[:1].upper() + note[1:] + "."))
+        parts.append(paragraph(capitalised(note) + "."))
     if "parallel" in drawn:
         tried = sum(trial.value is not None for trial in reading.trials)
         parts.append(

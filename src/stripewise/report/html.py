@@ -52,7 +52,7 @@ def render_report(record: Record, trials: Sequence[Trial]) -> str:
 
     from stripewise.report import details, findings  # noqa: PLC0415
     from stripewise.report.figures import figures, figures_json  # noqa: PLC0415
-    from stripewise.report.markup import Html, escape, join, paragraph, tag  # noqa: PLC0415
+    from stripewise.report.markup import Html, date, escape, join, paragraph, tag  # noqa: PLC0415
     from stripewise.report.reading import Reading  # noqa: PLC0415
 
     reading = Reading(record, trials)
@@ -81,7 +81,7 @@ def render_report(record: Record, trials: Sequence[Trial]) -> str:
     return Template(_asset("report.html")).substitute(
         title=escape(title),
         subtitle=paragraph(
-            record.result.get("validity", {}).get("date", ""), f" · experiment {record.id}", class_="subtitle"
+            date(record.result.get("validity", {}).get("date")), f" · experiment {record.id}", class_="subtitle"
         ),
         style=_asset("report.css"),
         policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",

@@ -78,7 +78,7 @@ def _rules(deviations: Sequence[float], scaled: Sequence[float], index: int, sig
     return tuple(broken)
 
 
-def sentence(chart: Control, runs: Sequence[int], minutes: float) -> str:
+def sentence(chart: Control, runs: Sequence[int], span: str) -> str:
     """Answer the question in words.
 
     Parameters
@@ -86,8 +86,8 @@ def sentence(chart: Control, runs: Sequence[int], minutes: float) -> str:
     chart : Control
     runs : sequence of int
         The runs' numbers.
-    minutes : float
-        From the first to the last.
+    span : str
+        The time from the first to the last.
     """
     if chart.centre is None:
         return (
@@ -95,7 +95,7 @@ def sentence(chart: Control, runs: Sequence[int], minutes: float) -> str:
         )
     if not chart.broken:
         return (
-            f"Probably not: {len(runs)} runs of the default over {minutes:.3g} minutes stay within their own limits; "
+            f"Probably not: {len(runs)} runs of the default over {span} stay within their own limits; "
             "nothing suggests that the machine changed."
         )
     told = "; ".join(f"run {runs[index]}: {', '.join(chart.rules[index])}" for index in chart.broken[:4])

@@ -8,10 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stripewise.plots.style import number
 from stripewise.spec.sizes import format_size
-
-__all__ = ["Html", "count", "duration", "escape", "figure", "fold", "interval", "join", "listing", "moment", "number"]
 
 
 class Html(str):
@@ -146,11 +143,22 @@ def value_text(value: Any, unit: str = "") -> str:
     return str(value)
 
 
-def changes(configuration: Mapping[str, Any], default: Mapping[str, Any], units: Mapping[str, str]) -> str:
-    """Write what a configuration changes."""
-    words = [
+def changes(configuration: Mapping[str, Any], default: Mapping[str, Any], units: Mapping[str, str]) -> list[str]:
+    """Write what a configuration changes, a word a parameter."""
+    return [
         f"{name}={value_text(value, units.get(name, ''))}"
         for name, value in configuration.items()
         if name not in default or default[name] != value
     ]
-    return " ".join(words) or "(defaults)"
+
+
+def capitalised(text: str) -> str:
+    """Begin a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def date(text: str | None) -> str:
+    """Write a moment given as ISO 8601 for people, in UTC."""
+    if not text:
+        return ""
+    return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

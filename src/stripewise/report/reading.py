@@ -77,6 +77,10 @@ class Reading:
             return "default"
         if trial.role is Role.REFERENCE:
             return "reference: without the component"
+        return " ".join(self.changed(trial)) or "(defaults)"
+
+    def changed(self, trial: Trial) -> list[str]:
+        """What a trial changes, as ``name=value`` words."""
         return changes(trial.configuration, self.default, self.units)
 
     @cached_property
@@ -151,7 +155,7 @@ class Reading:
 
     @cached_property
     def machine(self) -> tuple[list[Run], list[float], Control]:
-        """The default's runs in order of time, their minutes since the first run, and their control chart."""
+        """The default's runs in order of time, their seconds since the first run, and their control chart."""
         own = [
             run
             for run, trial in self.runs
@@ -162,8 +166,8 @@ class Reading:
         ]
         own.sort(key=lambda run: (run.started or 0.0, run.number))
         zero = self.started or 0.0
-        minutes = [((run.started or zero) - zero) / 60 for run in own]
-        return own, minutes, control([float(run.value or 0.0) for run in own])
+        when = [(run.started or zero) - zero for run in own]
+        return own, when, control([float(run.value or 0.0) for run in own])
 
     def spending(self) -> tuple[dict[str, float], dict[str, int]]:
         """Seconds and launches by kind of run, and the seconds between runs."""

@@ -5,7 +5,8 @@
   var config = {
     responsive: true,
     displaylogo: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    displayModeBar: window.matchMedia("(hover: hover)").matches ? "hover" : false,
+    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
   };
 
   function draw(light) {
@@ -13,8 +14,16 @@
     return Promise.all(
       Array.prototype.map.call(document.querySelectorAll("[data-figure]"), function (place) {
         var figure = document_.figures[place.dataset.figure];
-        place.style.height = figure.layout.height + "px";
-        var layout = Object.assign({}, figure.layout, { template: look, autosize: true });
+        var height = figure.layout.height;
+        if (place.clientWidth < 560) {
+          // There the legend has a line an entry.
+          height += 16 * figure.data.filter(function (trace) { return trace.name && trace.showlegend !== false; }).length;
+        }
+        place.style.height = height + "px";
+        if (figure.layout.meta) {
+          place.style.minWidth = figure.layout.meta.least_width + "px";
+        }
+        var layout = Object.assign({}, figure.layout, { template: look, autosize: true, height: height });
         return Plotly.react(place, figure.data, layout, config);
       })
     );

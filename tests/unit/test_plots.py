@@ -1,0 +1,191 @@
+"""Figures: what is drawn is what was given, readable in any light."""
+
+import json
+import re
+
+import pytest
+
+from stripewise import plots
+from stripewise.plots.parameters import WORST_TO_BEST
+from stripewise.plots.style import number
+
+SCALE = {"quantity": "write_bandwidth", "unit": "MiB/s", "maximize": True}
+POINTS = [
+    plots.RunPoint(0, 150.0, "warmup"),
+    plots.RunPoint(1, 200.0, "default", "default"),
+    plots.RunPoint(2, 300.0, "search", "cb_nodes=2\nsecond line"),
+    plots.RunPoint(3, None, "failed", "crashed: <b>exit code 1</b>"),
+    plots.RunPoint(4, 90.0, "pruned", "stopped"),
+    plots.RunPoint(5, 310.0, "confirmation"),
+    plots.RunPoint(6, 180.0, "reference"),
+]
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def traces(figure):
+    return {trace.name: trace for trace in figure.data if trace.name}
+
+
+@pytest.mark.parametrize("colour", [*plots.PALETTE, *(colour for _, colour in WORST_TO_BEST)])
+@pytest.mark.parametrize("page", ["#ffffff", "#14181d"])
+def test_marks_stand_out_on_light_and_dark_pages(colour, page):
+    assert contrast(colour, page) >= 3.0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_is_readable(dark):
+    look = plots.template(dark).layout
+    assert contrast(look.font.color, "#14181d" if dark else "#ffffff") >= 7.0
+    assert look.paper_bgcolor == "rgba(0,0,0,0)"
+
+
+def test_trajectory_marks_every_kind_of_run():
+    figure = plots.trajectory(POINTS, **SCALE, incumbent=[(1, 200.0), (2, 300.0)], default=205.0, reference=180.0)
+    by_name = traces(figure)
+    marks = {name for name, trace in by_name.items() if trace.mode == "markers"}
+    assert marks == {
+        "warm-up (not counted)", "search", "default", "without the component", "candidate, confirmation",
+        "stopped early (bound)", "failed",
+    }  # fmt: skip
+    assert len({by_name[name].marker.symbol for name in marks}) == len(marks)
+    assert list(by_name["search"].y) == [300.0]
+    assert list(by_name["best so far (search)"].y) == [200.0, 300.0, 300.0]
+    assert list(by_name["default, median: 205 MiB/s"].y) == [205.0, 205.0]
+    assert "without the component, median: 180 MiB/s" in by_name
+    assert figure.layout.yaxis.title.text == "write bandwidth (MiB/s)"
+    assert figure.layout.xaxis.title.text == "run"
+
+
+def test_failures_lie_on_the_worse_edge():
+    high = traces(plots.trajectory(POINTS, **SCALE))["failed"]
+    low = traces(plots.trajectory(POINTS, **{**SCALE, "maximize": False}))["failed"]
+    assert high.yaxis == low.yaxis == "y2"
+    assert high.y[0] < 0.1
+    assert low.y[0] > 0.9
+
+
+def test_text_of_users_is_shown_not_read():
+    figure = plots.trajectory(POINTS, quantity="regex:<i>(x)</i>", unit="<u>", maximize=True)
+    assert "&lt;b&gt;exit code 1&lt;/b&gt;" in traces(figure)["failed"].text[0]
+    assert "cb_nodes=2<br>second line" in traces(figure)["search"].text[0]
+    assert figure.layout.yaxis.title.text == "regex:&lt;i&gt;(x)&lt;/i&gt; (&lt;u&gt;)"
+
+
+def test_wide_spreads_get_a_logarithmic_axis():
+    narrow = plots.trajectory(POINTS, **SCALE)
+    wide = plots.trajectory([*POINTS, plots.RunPoint(7, 9000.0, "search")], **SCALE)
+    assert narrow.layout.yaxis.type != "log"
+    assert wide.layout.yaxis.type == "log"
+    assert wide.layout.yaxis2.type != "log"
+
+
+def test_parallel_coordinates_label_all_values_and_stress_the_best():
+    axes = [plots.Axis("cb_write", ["automatic", "enable"]), plots.Axis("buffer", ["64 KiB", "1 MiB", "16 MiB"])]
+    lines = [plots.Line([0, 2], 100.0, "a"), plots.Line([1, 0], 300.0, "b", best=True), plots.Line([1, 1], 200.0, "c")]
+    figure = plots.parallel_coordinates(axes, lines, **SCALE)
+    texts = {annotation.text for annotation in figure.layout.annotations}
+    assert {"automatic", "enable", "64 KiB", "1 MiB", "16 MiB", "<b>cb_write</b>", "<b>buffer</b>"} == texts
+    drawn = [trace for trace in figure.data if "lines" in trace.mode]
+    assert [trace.line.width > 3 for trace in drawn] == [False, False, True]
+    assert drawn[0].line.color == WORST_TO_BEST[0][1]
+    assert drawn[-1].line.color == WORST_TO_BEST[-1][1]
+    assert drawn[-1].y[0] == pytest.approx(1.0, abs=0.02)
+    assert drawn[-1].y[1] == pytest.approx(0.0, abs=0.02)
+
+
+def test_parallel_coordinates_colour_by_goodness_when_minimising():
+    axes = [plots.Axis("a", ["0", "1"]), plots.Axis("b", ["0", "1"])]
+    lines = [plots.Line([0, 0], 1.0, "fast"), plots.Line([1, 1], 5.0, "slow")]
+    figure = plots.parallel_coordinates(axes, lines, quantity="elapsed", unit="s", maximize=False)
+    colours = {trace.text[0].split("<br>")[1]: trace.line.color for trace in figure.data if trace.text}
+    assert colours == {"fast": WORST_TO_BEST[-1][1], "slow": WORST_TO_BEST[0][1]}
+
+
+def test_parallel_coordinates_keep_the_best_of_very_many():
+    axes = [plots.Axis("a", [str(i) for i in range(1000)]), plots.Axis("b", ["0", "1"])]
+    lines = [plots.Line([i, i % 2], float(i + 1), str(i)) for i in range(1000)]
+    figure = plots.parallel_coordinates(axes, lines, **SCALE)
+    drawn = [trace for trace in figure.data if trace.text]
+    assert len(drawn) == 200
+    assert "best 200 of 1000" in figure.layout.title.text
+    assert all(float(trace.text[0].split("<br>")[1]) >= 800 for trace in drawn)
+    assert len(figure.layout.annotations) < 20
+
+
+def test_importance_says_where_nothing_was_measurable():
+    figure = plots.importance({"cb_nodes": 0.7, "ds_write": 0.0})
+    bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
+    assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence"}
+
+
+def test_confirmation_shows_pairs_failures_and_interval():
+    pairs = [
+        plots.PairPoint(0, 100.0, 200.0, "default"),
+        plots.PairPoint(1, None, 210.0),
+        plots.PairPoint(2, 110.0, 190.0),
+    ]
+    figure = plots.confirmation(pairs, **SCALE, estimate=1.9, interval=(1.6, 2.1), minimum_effect=1.1)
+    by_name = traces(figure)
+    assert list(by_name["default"].x) == [1, 3]
+    assert "ran first" in by_name["default"].text[0]
+    assert [annotation.text for annotation in figure.layout.annotations] == ["failed"]
+    assert list(by_name["speed-up of a pair"].x) == [2.0, pytest.approx(190 / 110)]
+    speedup = by_name["speed-up with its 95% interval"]
+    assert speedup.error_x.array[0] == pytest.approx(0.2)
+    assert speedup.error_x.arrayminus[0] == pytest.approx(0.3)
+    assert "the required 1.1" in figure.layout.xaxis2.title.text
+
+
+def test_speedup_of_a_time_is_default_over_candidate():
+    assert plots.PairPoint(0, 10.0, 5.0).speedup(maximize=False) == 2.0
+    assert plots.PairPoint(0, 10.0, None).speedup(maximize=False) is None
+
+
+def test_control_chart_flags_in_words_and_chooses_the_clock():
+    points = [plots.ChartPoint(60.0 * i, 100.0, f"run {i}") for i in range(10)]
+    points[4] = plots.ChartPoint(240.0, 50.0, "run 4", ("beyond the limits",))
+    figure = plots.control_chart(points, plots.Limits(100, 90, 110), quantity="elapsed", unit="s")
+    flagged = traces(figure)["out of the ordinary"]
+    assert list(flagged.x) == [4.0]
+    assert "beyond the limits" in flagged.text[0]
+    assert figure.layout.xaxis.title.text == "minutes since the first run"
+    assert {"centre 100", "limits 90 and 110"} <= traces(figure).keys()
+    bare = plots.control_chart(points[:3], None, quantity="elapsed", unit="s")
+    assert bare.layout.xaxis.title.text == "seconds since the first run"
+    assert not any("limits" in name for name in traces(bare))
+
+
+def test_cost_counts_launches():
+    figure = plots.cost({"search": 12.5, "failed": 0.0, "between runs": 2.0}, {"search": 3, "failed": 1})
+    bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
+    assert bars == {"search": "12.5 s, 3 launches", "failed": "0 s, 1 launch", "between runs": "2 s"}
+
+
+def test_empty_input_draws_an_empty_figure():
+    for figure in (
+        plots.trajectory([], **SCALE),
+        plots.parallel_coordinates([], [], **SCALE),
+        plots.importance({}),
+        plots.confirmation([], **SCALE),
+        plots.control_chart([], None, quantity="elapsed", unit="s"),
+        plots.cost({}, {}),
+    ):
+        assert json.loads(figure.to_json())["layout"]["height"] > 0
+
+
+@pytest.mark.parametrize(
+    "value, text", [(None, "-"), (float("inf"), "-"), (0.0, "0"), (12345.6, "12,346"), (1.23456, "1.235")]
+)
+def test_numbers(value, text):
+    assert number(value) == text
+    assert re.fullmatch(r".* s", number(1.0, "s"))
