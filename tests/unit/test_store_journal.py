@@ -14,7 +14,7 @@ import pytest
 from stripewise.errors import StoreError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import State
-from stripewise.store import journal_files
+from stripewise.store import holder, journal_files
 from stripewise.store.base import Claim
 from stripewise.store.holder import Holder
 from stripewise.store.journal import JournalStore, prepare_folder
@@ -299,6 +299,21 @@ def test_a_holder_is_only_dead_where_that_is_certain() -> None:
         assert not replace(me, pid=2**22 + 1, **change).proven_dead(), change
     for data in (None, [], {}, {**me.as_json(), "pid": "1"}, {**me.as_json(), "host": None}):
         assert Holder.read(data) is None
+
+
+def test_a_process_that_is_hidden_from_other_users_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = Holder.current()
+    seen = holder._start
+    monkeypatch.setattr(holder, "_start", lambda pid: seen(pid) if pid == me.pid else None)
+
+    def forbidden(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(holder.os, "kill", forbidden)
+    assert not replace(me, pid=1).proven_dead()
+    monkeypatch.undo()
+    monkeypatch.setattr(holder, "_start", lambda pid: seen(pid) if pid == me.pid else -1)
+    assert replace(me, pid=1).proven_dead()
 
 
 def _json(run: object) -> dict[str, object]:

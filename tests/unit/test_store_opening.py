@@ -136,6 +136,14 @@ def test_sqlite_on_a_network_file_system_is_refused(magic: int, name: str, tmp_p
     open_store(f"journal:{tmp_path}/j", statfs=lambda folder: magic).close()
 
 
+def test_a_link_to_a_network_file_system_is_refused(tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    far.mkdir()
+    (tmp_path / "s.db").symlink_to(far / "s.db")
+    with refused(StoreError, "NFS"):
+        open_store(f"{tmp_path}/s.db", statfs=lambda folder: 0x6969 if folder == far else EXT4)
+
+
 @pytest.mark.parametrize("magic", [EXT4, TMPFS, 0x58465342, 0x9123683E, 0x794C7630])
 def test_sqlite_on_local_storage_is_welcome(magic: int, tmp_path: Path) -> None:
     open_store(f"sqlite:///{tmp_path}/s.db", statfs=lambda folder: magic).close()

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from stripewise.errors import StoreError, UserError
 from stripewise.store.faults import explained
+from stripewise.store.folders import make_folder, sync_folder
 
 BUSY_SECONDS = 30.0
 """How long a writer waits for another."""
@@ -58,10 +59,11 @@ def create_file(path: Path) -> None:
         If it cannot be made or written.
     """
     with explained(str(path)):
-        missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
-        for folder in reversed(missing):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        make_folder(path.parent)
+        new = not path.exists()
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if new:
+            sync_folder(path.parent)
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise StoreError(
                 f"store {path}: its folder is read-only, and SQLite must write beside the file",

@@ -20,13 +20,24 @@ def _text(path: Path) -> str:
 
 
 def _start(pid: int) -> int | None:
-    """Clock ticks from the boot to the start of a live process; None if there is none."""
+    """Clock ticks from the boot to the start of a process; None where it cannot be seen, -1 where it is a zombie."""
     text = _text(_PROC / str(pid) / "stat")
     # The command's name may hold spaces and parentheses: fields are counted from the last parenthesis.
     fields = text[text.rfind(")") + 2 :].split()
-    if len(fields) < 20 or fields[0] in "ZX":
+    if len(fields) < 20:
         return None
-    return int(fields[19])
+    return -1 if fields[0] in "ZX" else int(fields[19])
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is such a process, even one that ``/proc`` hides from other users (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _namespace() -> str:
@@ -96,4 +107,5 @@ class Holder:
             return bool(self.machine)
         if self.namespace != here.namespace or not self.start:
             return False
-        return _start(self.pid) != self.start
+        start = _start(self.pid)
+        return start != self.start if start is not None else not _exists(self.pid)

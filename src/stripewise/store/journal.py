@@ -34,6 +34,7 @@ from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
 from stripewise.store.base import Claim, Record, Sort, Store
 from stripewise.store.faults import explained
+from stripewise.store.folders import make_folder, sync_folder
 from stripewise.store.holder import Holder
 from stripewise.store.journal_fold import Fold, Merged, fold, merge
 
@@ -86,7 +87,7 @@ class JournalStore(Store):
         }
         with self._using():
             part = self._experiments / f"{files.PART}{secrets.token_hex(8)}"
-            files.make_folder(part)
+            make_folder(part)
             try:
                 for name in _FOLDERS:
                     (part / name).mkdir(mode=0o700)
@@ -95,7 +96,7 @@ class JournalStore(Store):
             except BaseException:
                 shutil.rmtree(part, ignore_errors=True)
                 raise
-            files.sync_folder(self._experiments)
+            sync_folder(self._experiments)
             return identifier
 
     def _name(self, part: Path) -> str:
@@ -136,7 +137,7 @@ class JournalStore(Store):
         found = []
         with self._using():
             for identifier in self._identifiers():
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     record = self._record(identifier)
                     if state in (None, record.state) and name in (None, record.experiment.name):
                         found.append(record)
@@ -203,7 +204,7 @@ class JournalStore(Store):
             self._end(claim)
             gone = self._experiments / f"{files.PART}{identifier}-{secrets.token_hex(4)}"
             folder.rename(gone)
-            files.sync_folder(self._experiments)
+            sync_folder(self._experiments)
             self._seen.pop(identifier, None)
             # What cannot be removed now (files that others still have open) is out of sight already.
             shutil.rmtree(gone, ignore_errors=True)
@@ -383,7 +384,7 @@ def prepare_folder(folder: Path) -> None:
     where = f"journal:{folder}"
     marker = folder / MARKER
     with explained(where):
-        files.make_folder(folder)
+        make_folder(folder)
         if not marker.exists():
             # Somebody else may be making it just now.
             others = sorted(p.name for p in folder.iterdir() if not p.name.startswith(files.PART) and p.name != MARKER)

@@ -18,33 +18,14 @@ from typing import Any
 
 from stripewise.errors import StoreError
 from stripewise.store import codec
+from stripewise.store.folders import sync_folder
 
 PART = ".stripewise-"
 """Begins the names of files that are not finished."""
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _CHECKSUM = '{"checksum":"%s",'
 _HEAD = len(_CHECKSUM % ("0" * 16))
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder for its owner alone, with those it lies in."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def sync_folder(path: Path) -> None:
-    """Make sure that names in a folder survive the loss of power, where the file system has a way to ask for it."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
-    finally:
-        os.close(handle)
 
 
 def _write_part(folder: Path, text: str) -> Path:

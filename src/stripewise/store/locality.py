@@ -98,7 +98,8 @@ def check_local(path: Path, statfs: Statfs = statfs_type) -> None:
         With the file system's name and what to use instead.
     """
     try:
-        name = network_name(path.parent, statfs)
+        # The file itself may be a link to elsewhere.
+        name = network_name(path.resolve().parent, statfs)
     except OSError as error:
         raise StoreError(f"store {path} cannot be reached: {error.strerror}", "check the path") from error
     if name:

@@ -507,6 +507,18 @@ class DurableStoreContract(StoreContract):
             assert store.record(identifier).owner == "bob"
             store.release(claim)
 
+    def test_several_processes_write_at_once(self) -> None:
+        """Writers of different experiments wait for one another, and none is turned away."""
+        with self.open() as store:
+            known = [store.create(Experiment(name=str(i))) for i in range(3)]
+            with contextlib.ExitStack() as stack:
+                processes = [stack.enter_context(self.writer(identifier, 20)) for identifier in known]
+                said = [_rest(process) for process in processes]
+            for identifier, lines in zip(known, said, strict=True):
+                assert lines[-1:] == ["finished 20\n"], lines
+                record = store.record(identifier)
+                assert (record.state, record.runs, record.ended) == ("finished", 20, 20)
+
     def test_kill_at_any_moment_loses_nothing_and_doubles_nothing(self) -> None:
         """Writers are killed with SIGKILL until the work is done."""
         seed = random.randrange(2**32)
