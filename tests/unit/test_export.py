@@ -241,6 +241,7 @@ def test_every_export_accounts_for_every_setting(target):
 def test_empty_plan_says_so(target):
     made = export(Plan(), target)
     assert made.text.startswith("# the plan sets nothing")
+    assert made.empty
     assert made.cannot == []
 
 
@@ -252,6 +253,14 @@ def test_scripts_are_valid_shell(target):
         made = export(plan, target)
         for text in (made.text, made.undo if target != "sbatch" else ""):
             subprocess.run(["sh", "-n", "-c", text], check=True)
+
+
+def test_a_plan_that_a_form_cannot_say_at_all_is_not_called_empty():
+    made = export(HINTS, "lfs")
+    assert made.empty
+    assert made.text.startswith("# none of the plan's settings")
+    assert len(made.cannot) == len(HINTS.settings)
+    assert not export(LUSTRE, "lfs").empty
 
 
 def test_unknown_target_names_the_choices():

@@ -122,6 +122,13 @@ def test_apply_shows_every_export_with_its_undo(page):
         assert part in words
 
 
+def test_forms_that_cannot_say_anything_are_named_not_shown(page):
+    assert (
+        "Not one of the settings can be said in the words of: Open MPI, File-system layout of a directory."
+        in page.words
+    )
+
+
 def test_cost_validity_protocol_and_provenance(page):
     words = page.words
     for part in (

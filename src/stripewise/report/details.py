@@ -129,8 +129,12 @@ def apply(reading: Reading) -> Html:
         first,
         paragraph("Without it, in the words of other tools:"),
     ]
+    silent = []
     for target in TARGETS:
         made = export(plan, target, changed=changed)
+        if made.empty:
+            silent.append(_TITLES[target])
+            continue
         note = tag("span", f" · {count(len(made.cannot), 'setting')} missing", class_="small") if made.cannot else ""
         content = [
             paragraph(tag("strong", "Use: "), made.use, "."),
@@ -142,6 +146,8 @@ def apply(reading: Reading) -> Html:
         if made.cannot:
             content += [paragraph(tag("strong", "What this form cannot say:")), listing(made.cannot)]
         parts.append(fold(join([_TITLES[target], note]), join(content)))
+    if silent:
+        parts.append(paragraph("Not one of the settings can be said in the words of: ", ", ".join(silent), "."))
     return section("apply", "How to apply and to undo it", *parts)
 
 

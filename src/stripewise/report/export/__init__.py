@@ -59,7 +59,9 @@ def export(
         raise UserError(f"no export is called '{target}'", f"choose from {', '.join(TARGETS)}")
     request = Request(plan, library, directory or "DIRECTORY", program or "./my_app", dict(changed or {}))
     made = _WRITERS[target](request)
-    return made if made.text else replace(made, text=_ELSEWHERE if plan.settings else _NOTHING)
+    if made.text:
+        return made
+    return replace(made, text=_ELSEWHERE if plan.settings else _NOTHING, undo="", empty=True)
 
 
 _WRITERS: dict[str, Callable[[Request], Export]] = {

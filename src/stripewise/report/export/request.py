@@ -28,6 +28,8 @@ class Export:
         Who wins each key where several set it.
     filename : str
         A usual name for the text.
+    empty : bool
+        Whether nothing of the plan could be written; the text is then a comment that says so.
     """
 
     text: str
@@ -36,6 +38,7 @@ class Export:
     use: str = ""
     wins: str = ""
     filename: str = ""
+    empty: bool = False
 
 
 @dataclass(frozen=True)
