@@ -50,6 +50,8 @@ static void *take_locked(struct sw_arena *arena, size_t class) {
         memory = arena->base + arena->used;
         arena->used += size;
     }
+    if (memory)
+        arena->live += size;
     return memory;
 }
 
@@ -70,6 +72,7 @@ void sw_arena_give(struct sw_arena *arena, void *memory, size_t size) {
     sw_lock_take(&arena->lock);
     *(void **)memory = arena->free[class];
     arena->free[class] = memory;
+    arena->live -= (size_t)16 << class;
     sw_lock_release(&arena->lock);
 }
 

@@ -30,7 +30,8 @@ struct sw_interned;
 
 struct sw_arena {
     char *base;
-    size_t size, used;
+    size_t size, used; /* used: of the range, once */
+    size_t live;       /* bytes of blocks that are taken */
     sw_lock lock;
     void *free[SW_ARENA_CLASSES];
     struct sw_interned *interned[SW_INTERN_BUCKETS];

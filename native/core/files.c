@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Kept free when a file is opened, for the counters of the open ones. */
+#define RESERVE (64 * 1024)
+
 const char *const sw_amode_names[SW_AMODES] = {
     "create", "excl", "rdonly", "wronly", "rdwr", "append", "sequential", "unique_open", "delete_on_close"};
 const char *const sw_outcome_names[SW_OUTCOMES] = {"not_applicable", "refused", "application_wins",
@@ -83,7 +86,9 @@ static bool evict_oldest(struct sw_files *files) {
         return false;
     if (files->evict)
         files->evict(file);
+    sw_lock_take(&files->other->lock);
     sw_file_merge(files, files->other, file, SW_SAME_RANK);
+    sw_lock_release(&files->other->lock);
     unlink_file(files, file);
     free_file(files, file);
     return true;
@@ -96,20 +101,49 @@ static struct sw_file *find(const struct sw_files *files, const char *path, uint
     return file;
 }
 
+static struct sw_calls *calls_of(struct sw_files *files, struct sw_file *file, enum sw_op op) {
+    if (!file->calls[op])
+        file->calls[op] = sw_arena_take(&files->arena, sizeof *file->calls[op]);
+    return file->calls[op];
+}
+
+static struct sw_posix *posix_of(struct sw_files *files, struct sw_file *file, bool write) {
+    if (!file->posix[write])
+        file->posix[write] = sw_arena_take(&files->arena, sizeof *file->posix[write]);
+    return file->posix[write];
+}
+
+/* The summed record has all its counters from the start, so that it can take what finds no memory elsewhere.
+ */
+static bool make_other(struct sw_files *files) {
+    struct sw_file *other = new_file(files, SW_OTHER_FILES, hash_path(SW_OTHER_FILES));
+    bool whole = other != NULL;
+    for (int op = 0; whole && op < SW_OPERATIONS; op++)
+        whole = calls_of(files, other, (enum sw_op)op) != NULL;
+    for (int i = 0; whole && i < 2; i++)
+        whole = posix_of(files, other, i) != NULL;
+    if (!whole) {
+        if (other)
+            free_file(files, other);
+        return false;
+    }
+    link_file(files, other);
+    files->count--;
+    files->other = other;
+    return true;
+}
+
 static struct sw_file *get_locked(struct sw_files *files, const char *path) {
     uint32_t hash = hash_path(path);
     struct sw_file *file = find(files, path, hash);
     if (file)
         return file;
-    if (!files->other) { /* made first, while there is room */
-        files->other = new_file(files, SW_OTHER_FILES, hash_path(SW_OTHER_FILES));
-        if (!files->other)
-            return NULL;
-        link_file(files, files->other);
-        files->count--;
-        if (strcmp(path, SW_OTHER_FILES) == 0)
-            return files->other;
-    }
+    if (!files->other && !make_other(files))
+        return NULL;
+    if (strcmp(path, SW_OTHER_FILES) == 0)
+        return files->other;
+    while (files->arena.size - files->arena.live < RESERVE && evict_oldest(files))
+        ;
     if (files->count >= files->limit)
         evict_oldest(files);
     if (files->count < files->limit)
@@ -134,18 +168,6 @@ void sw_files_put(struct sw_file *file) {
     atomic_fetch_sub(&file->handles, 1);
 }
 
-static struct sw_calls *calls_of(struct sw_files *files, struct sw_file *file, enum sw_op op) {
-    if (!file->calls[op])
-        file->calls[op] = sw_arena_take(&files->arena, sizeof *file->calls[op]);
-    return file->calls[op];
-}
-
-static struct sw_posix *posix_of(struct sw_files *files, struct sw_file *file, bool write) {
-    if (!file->posix[write])
-        file->posix[write] = sw_arena_take(&files->arena, sizeof *file->posix[write]);
-    return file->posix[write];
-}
-
 void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, uint64_t bytes,
                    int64_t time) {
     sw_lock_take(&file->lock);
@@ -153,6 +175,8 @@ void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, 
     if (calls)
         sw_calls_add(calls, bytes, time);
     sw_lock_release(&file->lock);
+    if (!calls && file != files->other)
+        sw_file_count(files, files->other, op, bytes, time);
 }
 
 void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool write, uint64_t size,
@@ -162,6 +186,15 @@ void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool writ
     if (posix)
         sw_posix_add(posix, size, during);
     sw_lock_release(&file->lock);
+    if (!posix && file != files->other)
+        sw_file_count_posix(files, files->other, write, size, during);
+}
+
+bool sw_file_is_used(const struct sw_file *file) {
+    for (int op = 0; op < SW_OPERATIONS; op++)
+        if (file->calls[op] && file->calls[op]->count)
+            return true;
+    return file->facts.opens > 0;
 }
 
 struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, size_t count) {

@@ -90,10 +90,13 @@ void sw_files_close(struct sw_files *files);
 struct sw_file *sw_files_get(struct sw_files *files, const char *path);
 void sw_files_put(struct sw_file *file);
 
-/* Adds calls to the record; the lock of the record is taken. */
+/* Adds a call to the record, or to the summed record where memory is out. */
 void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, uint64_t bytes, int64_t time);
 void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool write, uint64_t size,
                          unsigned during);
+
+/* Has anything been counted? The summed record exists before it is needed. */
+bool sw_file_is_used(const struct sw_file *file);
 
 /* Room for results of count settings, zeroed; NULL if there is none. Replaces what the file had. */
 struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, size_t count);

@@ -121,7 +121,7 @@ void sw_report_print(const struct sw_report *report, FILE *stream) {
         if (file != report->files->other)
             sw_report_file(&json, file);
     const struct sw_file *other = report->files->other;
-    if (other && other->facts.opens)
+    if (other && sw_file_is_used(other))
         sw_report_file(&json, other);
     sw_json_close(&json, ']');
     sw_json_close(&json, '}');

@@ -22,7 +22,7 @@ static void print_operations(struct sw_json *json, const struct sw_file *file) {
     sw_json_open(json, "operations", '{');
     for (int op = 0; op < SW_OPERATIONS; op++) {
         const struct sw_calls *calls = file->calls[op];
-        if (!calls)
+        if (!calls || !calls->count)
             continue;
         sw_json_open(json, sw_operations[op].name, '{');
         sw_json_unsigned(json, "count", calls->count);

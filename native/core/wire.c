@@ -65,12 +65,12 @@ static void add_text(struct sw_bytes *bytes, const char *text) {
 static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
     uint32_t used = 0;
     for (int op = 0; op < SW_OPERATIONS; op++)
-        used += file->calls[op] != NULL;
+        used += file->calls[op] && file->calls[op]->count;
     add_text(bytes, file->path);
     sw_bytes_add(bytes, &file->facts, sizeof file->facts);
     add_number(bytes, used);
     for (uint32_t op = 0; op < SW_OPERATIONS; op++)
-        if (file->calls[op]) {
+        if (file->calls[op] && file->calls[op]->count) {
             add_number(bytes, op);
             sw_bytes_add(bytes, file->calls[op], sizeof *file->calls[op]);
         }
@@ -99,7 +99,8 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
 void sw_wire_pack(struct sw_bytes *bytes, const struct sw_job *job, const struct sw_files *files) {
     sw_bytes_add(bytes, job, sizeof *job);
     for (const struct sw_file *file = files->oldest; file; file = file->newer)
-        pack_file(bytes, file);
+        if (file != files->other || sw_file_is_used(file))
+            pack_file(bytes, file);
 }
 
 struct reader {

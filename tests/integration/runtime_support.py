@@ -114,9 +114,7 @@ class Bench:
             self.built[source] = target
         return self.built[source]
 
-    def command(
-        self, words: list[str], ranks: int, environment: dict[str, str], preload: list[Path]
-    ) -> list[str]:
+    def command(self, words: list[str], ranks: int, environment: dict[str, str], preload: list[Path]) -> list[str]:
         """The whole command line, the environment given through env directly before the program."""
         settings = [f"{name}={value}" for name, value in environment.items()]
         if preload:

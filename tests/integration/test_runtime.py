@@ -53,9 +53,7 @@ def test_every_operation_is_counted_exactly(bench: Bench, tmp_path: Path, part: 
     data = [found for name, found in file["operations"].items() if "min_size" in found]
     assert len(data) == 2 * len(names)
     assert {(found["min_size"], found["max_size"]) for found in data} == {(BYTES, BYTES)}
-    collective = [
-        name for name in expected if ("_all" in name or "ordered" in name) and not name.endswith("_end")
-    ]
+    collective = [name for name in expected if ("_all" in name or "ordered" in name) and not name.endswith("_end")]
     assert file["collective"] == {"calls": calls * len(collective), "bytes": calls * len(collective) * BYTES}
     independent = 2 * len(names) - len(collective)
     assert file["independent"] == {"calls": calls * independent, "bytes": calls * independent * BYTES}
@@ -182,8 +180,7 @@ def test_settings_follow_their_file_patterns(bench: Bench, tmp_path: Path) -> No
 
 def test_launchers_settings_are_checked_against_the_environment(bench: Bench, tmp_path: Path) -> None:
     plan = (
-        HEADER
-        + "env HERE right\nenv WRONG right\nmca io_ompio_num_aggregators 2\nargument size 5\nhdf5 alignment 9\n"
+        HEADER + "env HERE right\nenv WRONG right\nmca io_ompio_num_aggregators 2\nargument size 5\nhdf5 alignment 9\n"
     )
     environment = {"HERE": "right", "WRONG": "left", "OMPI_MCA_io_ompio_num_aggregators": "2"}
     outcome = bench.run(bench.program("strided.c"), tmp_path / "data", plan=plan, **environment)
@@ -199,9 +196,7 @@ def test_launchers_settings_are_checked_against_the_environment(bench: Bench, tm
 
 def test_hints_that_differ_between_ranks_do_not_hang(bench: Bench, tmp_path: Path) -> None:
     plan = HEADER + "hint access_style read_once\n"
-    outcome = bench.run(
-        bench.program("scenarios.c", "-pthread"), tmp_path / "data", "uneven_hints", plan=plan
-    )
+    outcome = bench.run(bench.program("scenarios.c", "-pthread"), tmp_path / "data", "uneven_hints", plan=plan)
     assert (outcome.code, outcome.file("data")["opens"]) == (0, 1)
 
 
@@ -224,15 +219,11 @@ def test_data_sieving_shows_as_reads_during_writes(
 ) -> None:
     bench = Bench(mpich, tmp_path_factory.mktemp("sieved"))
     program = bench.program("scenarios.c", "-pthread")
-    sieved = bench.run(
-        program, tmp_path / "a", "sieved", ranks=1, plan=HEADER + "hint romio_ds_write enable\n"
-    )
+    sieved = bench.run(program, tmp_path / "a", "sieved", ranks=1, plan=HEADER + "hint romio_ds_write enable\n")
     during = sieved.file("a")["posix"]["read"]["during_write"]
     assert (during["ranks"], during["count"]) == (1, 1)
     assert during["bytes"] > 256
-    pieces = bench.run(
-        program, tmp_path / "b", "sieved", ranks=1, plan=HEADER + "hint romio_ds_write disable\n"
-    )
+    pieces = bench.run(program, tmp_path / "b", "sieved", ranks=1, plan=HEADER + "hint romio_ds_write disable\n")
     assert pieces.file("b")["posix"]["read"]["during_write"]["count"] == 0
     assert [2, 128] in pieces.file("b")["posix"]["write"]["sizes"]
 
@@ -274,6 +265,4 @@ def test_sessions_without_init_report_too(bench: Bench, tmp_path: Path) -> None:
     outcome = bench.run(program, tmp_path / "data", *(["init"] if bench.is_mpich else []))
     assert outcome.code == 0, outcome.stderr
     assert outcome.file("data")["operations"]["write_at_all"]["bytes"] == RANKS * 1000
-    assert (
-        outcome.report and outcome.report["job"]["ranks_reported"] == outcome.report["job"]["ranks"] == RANKS
-    )
+    assert outcome.report and outcome.report["job"]["ranks_reported"] == outcome.report["job"]["ranks"] == RANKS

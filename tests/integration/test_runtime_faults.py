@@ -43,9 +43,7 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_unreadable_plans_are_told_once_and_left_aside(bench: Bench, tmp_path: Path, name: str) -> None:
     text, message = PLANS[name]
-    missing = (
-        {} if text is not None else {"STRIPEWISE_PLAN": str(tmp_path / "no plan"), "STRIPEWISE_MODE": "apply"}
-    )
+    missing = {} if text is not None else {"STRIPEWISE_PLAN": str(tmp_path / "no plan"), "STRIPEWISE_MODE": "apply"}
     outcome = scenario(bench, "plain", tmp_path / "data", plan=text, **missing)
     assert outcome.code == 0
     (line,) = outcome.complaints
@@ -212,13 +210,9 @@ def test_programs_without_mpi_run_unchanged(bench: Bench, tmp_path: Path, comman
 
 
 def test_the_library_depends_on_no_mpi(bench: Bench) -> None:
-    needed = subprocess.run(
-        ["readelf", "-d", str(bench.library)], capture_output=True, text=True, check=True
-    ).stdout
+    needed = subprocess.run(["readelf", "-d", str(bench.library)], capture_output=True, text=True, check=True).stdout
     libraries = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
-    assert libraries and all(
-        name.startswith(("libc.", "libdl.", "libpthread.", "ld-linux")) for name in libraries
-    )
+    assert libraries and all(name.startswith(("libc.", "libdl.", "libpthread.", "ld-linux")) for name in libraries)
     undefined = subprocess.run(
         ["nm", "-D", "-u", str(bench.library)], capture_output=True, text=True, check=True
     ).stdout

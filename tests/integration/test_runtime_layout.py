@@ -1,4 +1,4 @@
-"""Laying files out before they are created, on pretended CephFS and Lustre (a statfs of our own, a script called lfs)."""
+"""Laying files out before they are created, on pretended CephFS and Lustre (our own statfs, a script called lfs)."""
 
 import os
 from pathlib import Path
@@ -53,9 +53,7 @@ def run(bench: Bench, tmp_path: Path, plan: str, scenario: str = "plain", **envi
     return outcome
 
 
-CEPH_PLAN = (
-    "layout cephfs stripe_count 4\nlayout cephfs stripe_unit 65536\nlayout cephfs object_size 4194304\n"
-)
+CEPH_PLAN = "layout cephfs stripe_count 4\nlayout cephfs stripe_unit 65536\nlayout cephfs object_size 4194304\n"
 
 
 def test_cephfs_new_file_gets_its_layout(bench: Bench, tmp_path: Path) -> None:
@@ -106,9 +104,7 @@ def test_exclusive_creation_is_never_prepared(bench: Bench, tmp_path: Path) -> N
         (f"layout cephfs stripe_count {'1' * 600}\n", "too long"),
     ],
 )
-def test_cephfs_refusals_are_noted_and_the_file_is_written(
-    bench: Bench, tmp_path: Path, plan: str, note: str
-) -> None:
+def test_cephfs_refusals_are_noted_and_the_file_is_written(bench: Bench, tmp_path: Path, plan: str, note: str) -> None:
     outcome = run(bench, tmp_path, plan, PRETEND_MAGIC=CEPH)
     (setting,) = outcome.file("data")["settings"]
     assert setting["outcome"] == "refused" and note in setting["note"]
@@ -152,9 +148,7 @@ def test_lustre_existing_file_is_left(bench: Bench, tmp_path: Path, lfs: dict[st
         ("layout lustre stripe_unit 5\n", 'no layout key "stripe_unit"'),
     ],
 )
-def test_lustre_refusals_are_noted(
-    bench: Bench, tmp_path: Path, lfs: dict[str, str], plan: str, note: str
-) -> None:
+def test_lustre_refusals_are_noted(bench: Bench, tmp_path: Path, lfs: dict[str, str], plan: str, note: str) -> None:
     (setting,) = run(bench, tmp_path, plan, **lfs).file("data")["settings"]
     assert setting["outcome"] == "refused" and note in setting["note"]
     assert (tmp_path / "data").stat().st_size == RANKS * 1024

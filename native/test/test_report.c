@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "report.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "json.h"
+
+static char *printed;
+static size_t printed_size;
+
+static struct sw_json start(void) {
+    free(printed);
+    printed = NULL;
+    return (struct sw_json){open_memstream(&printed, &printed_size), false};
+}
+
+static void values(void) {
+    struct sw_json json = start();
+    sw_json_open(&json, NULL, '{');
+    sw_json_text(&json, "text", "a\"b\\c\n\x7f");
+    sw_json_text(&json, "null", NULL);
+    sw_json_unsigned(&json, "big", UINT64_MAX);
+    sw_json_integer(&json, "small", INT64_MIN);
+    sw_json_open(&json, "list", '[');
+    sw_json_bool(&json, NULL, true);
+    sw_json_bool(&json, NULL, false);
+    sw_json_close(&json, ']');
+    sw_json_decimal(&json, "seconds", -1500000000, 9);
+    sw_json_decimal(&json, "less", 7, 6);
+    sw_json_close(&json, '}');
+    fclose(json.file);
+    CHECK_TEXT(
+        printed,
+        "{\"text\":\"a\\\"b\\\\c\\u000a\\u007f\",\"null\":null,\"big\":18446744073709551615,"
+        "\"small\":-9223372036854775808,\"list\":[true,false],\"seconds\":-1.500000000,\"less\":0.000007}");
+}
+
+/* Well-formed UTF-8 stays; every byte that is not part of any becomes a lone low surrogate. */
+static void encodings(void) {
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        {"\xc3\xa9", "\"\xc3\xa9\""},
+        {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""},
+        {"\xff", "\"\\udcff\""},
+        {"a\xc3", "\"a\\udcc3\""},
+        {"\xe2\x82", "\"\\udce2\\udc82\""},
+        {"\xc0\xaf", "\"\\udcc0\\udcaf\""},                       /* overlong */
+        {"\xed\xa0\x80", "\"\\udced\\udca0\\udc80\""},            /* a surrogate */
+        {"\xf4\x90\x80\x80", "\"\\udcf4\\udc90\\udc80\\udc80\""}, /* beyond U+10FFFF */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sw_json json = start();
+        sw_json_text(&json, NULL, cases[i].text);
+        fclose(json.file);
+        CHECK_TEXT(printed, cases[i].expected);
+    }
+}
+
+static struct sw_files files;
+
+static struct sw_report report(void) {
+    return (struct sw_report){
+        .mode = "observe", .default_io = "romio", .ranks = 2, .job = {.ranks_reported = 1}, .files = &files};
+}
+
+static void add(const char *path, int64_t start_time, int64_t end_time) {
+    struct sw_file *file = sw_files_get(&files, path);
+    file->facts.opens = 1;
+    file->facts.write_span = (struct sw_span){start_time, end_time};
+    sw_file_count(&files, file, SW_OP_write, 1 << 20, 1);
+    sw_files_put(file);
+}
+
+/* 3 MiB over the union of [0, 2] s, [1, 3] s and [5, 6] s: 0.75 MiB/s. */
+static void bandwidth(void) {
+    struct sw_json json = start();
+    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, 100));
+    add("/c", 5000000000, 6000000000);
+    add("/a", 0, 2000000000);
+    add("/b", 1000000000, 3000000000);
+    struct sw_report it = report();
+    sw_report_print(&it, json.file);
+    fclose(json.file);
+    CHECK(strstr(printed, "\"write_bandwidth\":0.750000"));
+    CHECK(strstr(printed, "\"read_bandwidth\":null"));
+    CHECK(strstr(printed, "\"complete\":false"));
+    CHECK(strstr(printed, "\"io\":\"romio\""));
+    CHECK(!strstr(printed, SW_OTHER_FILES));
+}
+
+static void writing(void) {
+    char folder[] = "/tmp/stripewise-report-XXXXXX", path[64], error[200];
+    struct sw_report it = report();
+    struct stat status;
+    CHECK(mkdtemp(folder));
+    sprintf(path, "%s/report.json", folder);
+    CHECK(sw_report_write(&it, path, error, sizeof error) && stat(path, &status) == 0 &&
+          status.st_size > 100);
+    unlink(path);
+    CHECK(!sw_report_write(&it, folder, error, sizeof error));
+    CHECK_TEXT(error, "Is a directory");
+    CHECK(!sw_report_write(&it, "/dev/full", error, sizeof error));
+    CHECK_TEXT(error, "No space left on device");
+    CHECK(stat("/dev/full", &status) == 0 && S_ISCHR(status.st_mode));
+    sprintf(path, "%s/none/report.json", folder);
+    CHECK(!sw_report_write(&it, path, error, sizeof error));
+    CHECK_TEXT(error, "No such file or directory");
+    CHECK(rmdir(folder) == 0); /* nothing was left in it */
+}
+
+int main(void) {
+    setlocale(LC_ALL, ""); /* as a program may: a decimal comma must not reach the report */
+    values();
+    encodings();
+    bandwidth();
+    writing();
+    sw_files_close(&files);
+    free(printed);
+    return failures;
+}
