@@ -89,6 +89,21 @@ def test_the_end_of_the_budget_between_looks_is_judged_with_what_is_left():
     assert assess(default, default, **RULE, final=True).decision is Decision.NOT_PROVEN
 
 
+def test_a_claim_stays_with_the_interval_it_was_paid_with():
+    rng = np.random.default_rng(0)
+    default, candidate = np.exp(normal(rng, 9)), np.exp(normal(rng, 9)) / 3
+    at_look = assess(default[:8], candidate[:8], **RULE)
+    assert at_look.decision is Decision.PROVEN
+    assert assess(default[:8], candidate[:8], **RULE, final=True) == at_look
+    assert assess(default, candidate, **RULE) == at_look
+
+
+def test_what_was_given_up_is_not_tested_again():
+    rng = np.random.default_rng(2)
+    default, candidate = np.exp(normal(rng, 8)), np.exp(normal(rng, 8)) * 1.3
+    assert assess(default, candidate, **RULE, final=True).decision is Decision.FUTILE
+
+
 def test_slower_candidates_are_given_up_early():
     rng = np.random.default_rng(2)
     default, candidate = np.exp(normal(rng, 8)), np.exp(normal(rng, 8)) * 1.3

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from stripewise.measure import sequential
-from stripewise.measure.statistics import SpeedupInterval, log_speedups, paired_speedup, signed_rank_p
+from stripewise.measure.statistics import Floats, SpeedupInterval, log_speedups, paired_speedup, signed_rank_p
 
 _HOPELESS = 0.02
 _PROMISING = 0.1
@@ -113,32 +111,41 @@ def assess(
     """
     n = len(default)
     alpha = (1 - confidence) / 2 / candidates
+    offset = math.log(minimum_effect)
     most_pairs = max(most_pairs, n)
     planned = sequential.looks(most_pairs)
     reached = tuple(look for look in planned if look <= n)
     upcoming = next((look for look in planned if look > n), None)
-    if final and n and (not reached or reached[-1] < n):
-        reached = (*reached, n)
     if not n:
-        return Assessment(Decision.CONTINUE if upcoming else Decision.NOT_PROVEN, None, 0.0, upcoming)
-    ends = final and n < most_pairs
-    design = sequential.boundary(reached, alpha, most_pairs, ends) if reached else None
-    level = design.levels[-1] if design else 0.0
-    interval = paired_speedup(default, candidate, maximize, 1 - 2 * level)
-    if design is None or reached[-1] != n:
-        # Between two looks the data are not tested: a claim here would not be paid for.
-        return Assessment(
-            Decision.CONTINUE if upcoming and not final else Decision.NOT_PROVEN, interval, level, upcoming
-        )
+        return Assessment(Decision.NOT_PROVEN if final or not upcoming else Decision.CONTINUE, None, 0.0, upcoming)
     logs = log_speedups(default, candidate, maximize)
-    offset = math.log(minimum_effect)
-    if level > 0 and signed_rank_p(logs, offset) <= level * (1 + 1e-9):
-        return Assessment(Decision.PROVEN, interval, level, None)
-    if upcoming is None or final:
-        return Assessment(Decision.NOT_PROVEN, interval, level, None)
-    if signed_rank_p(logs, offset) > _PROMISING and _conditional_power(logs - offset, alpha, most_pairs) < _HOPELESS:
-        return Assessment(Decision.FUTILE, interval, level, None)
-    return Assessment(Decision.CONTINUE, interval, level, upcoming)
+    design = sequential.boundary(reached, alpha, most_pairs)
+    level = design.levels[-1] if design.levels else 0.0
+    for look, at in zip(design.looks, design.levels, strict=True):
+        if _claims(logs[:look], offset, at):
+            # What was proven at an earlier look stays proven; its interval is the one that was paid for.
+            found = paired_speedup(default[:look], candidate[:look], maximize, 1 - 2 * at)
+            return Assessment(Decision.PROVEN, found, at, None)
+    if not upcoming:
+        return Assessment(Decision.NOT_PROVEN, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, None)
+    if reached and reached[-1] == n and _hopeless(logs, offset, alpha, most_pairs):
+        return Assessment(Decision.FUTILE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, None)
+    if final:
+        ended = sequential.boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True)
+        level = ended.levels[-1]
+        decision = Decision.PROVEN if _claims(logs, offset, level) else Decision.NOT_PROVEN
+        return Assessment(decision, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, None)
+    return Assessment(Decision.CONTINUE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, upcoming)
+
+
+def _claims(logs: Floats, offset: float, level: float) -> bool:
+    return level > 0 and signed_rank_p(logs, offset) <= level * (1 + 1e-9)
+
+
+def _hopeless(logs: Floats, offset: float, alpha: float, most_pairs: int) -> bool:
+    if signed_rank_p(logs, offset) <= _PROMISING:
+        return False
+    return _conditional_power(logs - offset, alpha, most_pairs) < _HOPELESS
 
 
 def decide(
@@ -163,7 +170,7 @@ def decide(
     ).decision
 
 
-def _conditional_power(logs: np.ndarray, alpha: float, most_pairs: int) -> float:
+def _conditional_power(logs: Floats, alpha: float, most_pairs: int) -> float:
     """Chance that later looks still prove a gain, if the truth is one standard error better than what was seen."""
     n = len(logs)
     p = min(max(signed_rank_p(logs), 1e-12), 1 - 1e-12)

@@ -167,6 +167,17 @@ class FileReport(_Part):
         names = (direction, f"i{direction}")
         return [operation for name, operation in self.operations.items() if name.split("_")[0] in names]
 
+    def calls(self, direction: str, collective: bool) -> int:
+        """Number of data calls of a direction, summed over ranks."""
+        together = ("_all", "_ordered")
+        return sum(
+            operation.count
+            for name, operation in self.operations.items()
+            if name.split("_")[0] in (direction, f"i{direction}")
+            and not name.endswith("_end")
+            and any(mark in name for mark in together) is collective
+        )
+
 
 class Report(_Part):
     """A whole report."""
@@ -271,7 +282,9 @@ def _pattern(report: Report, file: FileReport) -> dict[str, Any]:
     aggregated = _aggregated(report, file)
     if file.view is None or file.view.contiguous:
         # Each call is one piece. Ranks out of order still make ROMIO aggregate: then the layout is not segmented.
-        return {"layout": "segmented"} if not aggregated else {"layout": "random", "piece_size": transfer}
+        if file.collective.calls and aggregated is not False:
+            return {"layout": "random" if report.mpi.io == "romio" else None, "piece_size": transfer}
+        return {"layout": "segmented"}
     piece = file.view.filetype_size if transfer and 0 < file.view.filetype_size < transfer else None
     if aggregated is None:
         return {"piece_size": piece}
@@ -290,5 +303,8 @@ def _aggregated(report: Report, file: FileReport) -> bool | None:
     for direction, hint in (("write", "romio_cb_write"), ("read", "romio_cb_read")):
         made: Posix = getattr(file.posix, direction)
         if made.during_collective.count and file.info.get(hint, "automatic").lower() == "automatic":
-            return made.during_collective.ranks < file.ranks
+            if made.during_collective.ranks < file.ranks:
+                return True
+            # As many system calls as MPI calls: each rank wrote its own. Anything else is a mixture (random offsets).
+            return False if made.during_collective.count == file.calls(direction, collective=True) else None
     return None

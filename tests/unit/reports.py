@@ -1,0 +1,33 @@
+"""Recorded reports, and small changes to them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+from stripewise.measure.report import Report, parse_report
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "reports"
+
+
+def recorded(name: str) -> dict[str, dict[str, Any]]:
+    """All reports of a file, by the settings of their plans."""
+    return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+
+
+def report(name: str, key: str = "default") -> Report:
+    """One recorded report, parsed."""
+    return parse_report(recorded(name)[key])
+
+
+def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with the field at a dotted path replaced."""
+    result = copy.deepcopy(data)
+    *parents, last = path.split(".")
+    place: Any = result
+    for part in parents:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    place[last] = value
+    return result

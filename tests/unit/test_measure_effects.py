@@ -1,0 +1,172 @@
+"""Verdicts on settings, from recorded runs and from facts bent on purpose."""
+
+import pytest
+
+from stripewise.measure.effects import Effect, verdicts
+from stripewise.measure.report import parse_report
+from stripewise.spec.plan import Plan
+from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
+from tests.unit.reports import changed, recorded, report
+
+
+def space_of(*names: str) -> Space:
+    stacks = [load_stack(name) for name in names]
+    words = report("romio_strided_write").job
+    context = {"nodes": words.nodes, "processes": words.ranks, "processes_per_node": words.ranks}
+    parameters = [p.bind(context) for stack in stacks for p in stack.parameters]
+    return Space(tuple(parameters), derived=tuple(d for stack in stacks for d in stack.derived), context=context)
+
+
+def judge(name: str, key: str, stack: str = "romio", data=None, baseline: bool = True) -> dict[str, Effect]:
+    settings = Plan.parse("stripewise-plan 1\n" + "\n".join(key.split("; ")), "test").settings
+    found = parse_report(data or recorded(name)[key])
+    effects = verdicts(space_of(stack), settings, [found], [report(name)] if baseline else [])
+    assert len(effects) == len(settings)
+    return {effect.name: effect for effect in effects}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "setting", "status", "number"),
+    [
+        ("romio_strided_write", "hint romio_cb_write disable", "romio_cb_write", "effective", "4 ranks wrote"),
+        (
+            "romio_strided_write",
+            "hint romio_cb_write disable; hint romio_ds_write disable",
+            "romio_ds_write",
+            "effective",
+            "0 reads inside write calls",
+        ),
+        (
+            "romio_strided_write",
+            "hint romio_cb_write disable; hint ind_wr_buffer_size 65536",
+            "ind_wr_buffer_size",
+            "effective",
+            "64 KiB",
+        ),
+        ("romio_strided_write", "hint cb_nodes 4; hint cb_config_list *:4", "cb_nodes", "effective", "4 ranks wrote"),
+        ("romio_strided_write", "hint cb_nodes 4; hint cb_config_list *:4", "cb_config_list", "effective", "4 ranks"),
+        # The trap that the derived setting is there for: alone, cb_nodes cannot pass one aggregator a node.
+        ("romio_strided_write", "hint cb_nodes 4", "cb_nodes", "no_effect", "changed 4 to 1"),
+        ("romio_strided_write", "hint cb_buffer_size 131072", "cb_buffer_size", "effective", "128 KiB"),
+        ("romio_strided_write", "hint cb_buffer_size 4194304", "cb_buffer_size", "no_effect", "1 MiB"),
+        ("romio_strided_write", "hint romio_no_indep_rw true", "romio_no_indep_rw", "unprovable", ""),
+        ("romio_strided_write", "hint romio_cb_write enabel", "romio_cb_write", "no_effect", "enabel"),
+        (
+            "romio_strided_both",
+            "hint romio_cb_read disable; hint romio_ds_read disable",
+            "romio_ds_read",
+            "effective",
+            "4 KiB",
+        ),
+        (
+            "romio_strided_both",
+            "hint romio_cb_read disable; hint ind_rd_buffer_size 65536",
+            "ind_rd_buffer_size",
+            "effective",
+            "64 KiB",
+        ),
+        ("romio_strided_both", "hint romio_cb_read disable", "romio_cb_read", "effective", "4 ranks read"),
+    ],
+)
+def test_recorded_runs_of_romio(name, key, setting, status, number):
+    effect = judge(name, key)[setting]
+    assert (effect.status, effect.requested_by) == (status, "plan")
+    assert number in effect.evidence
+    assert "\n" not in effect.evidence
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "number"),
+    [
+        ("mca io_ompio_num_aggregators 4", "effective", "4 ranks wrote"),
+        ("mca io_ompio_num_aggregators 1", "no_effect", "1 rank wrote"),
+        ("mca io_ompio_bytes_per_agg 1048576", "effective", "512 KiB"),
+        ("mca fcoll individual", "effective", "4 ranks wrote"),
+        ("mca fcoll dynamic_gen2", "effective", "64 KiB"),
+        ("mca io_ompio_grouping_option 3", "unprovable", "between the ranks"),
+    ],
+)
+def test_recorded_runs_of_ompio(key, status, number):
+    (effect,) = judge("ompio_strided_write", key, "ompio").values()
+    assert effect.status == status
+    assert number in effect.evidence
+
+
+def test_hints_of_romio_under_ompio():
+    data = changed(recorded("romio_strided_write")["hint romio_cb_write disable"], "mpi.io", "ompio")
+    effect = judge("romio_strided_write", "hint romio_cb_write disable", data=data)["romio_cb_write"]
+    assert effect.status == "no_effect"
+    assert "OMPIO" in effect.evidence
+
+
+def test_a_hint_of_another_driver():
+    key = "hint romio_lustre_co_ratio 4"
+    given = {"key": "romio_lustre_co_ratio", "requested": "4", "given": "4", "echoed": "4", "outcome": "applied"}
+    data = changed(recorded("romio_strided_write")["default"], "files.0.settings", [{"layer": "hint", **given}])
+    effect = judge("romio_strided_write", key, data=data)["romio_lustre_co_ratio"]
+    assert effect.status == "no_effect"
+    assert "UFS" in effect.evidence
+
+
+def test_the_application_wins():
+    key = "hint romio_cb_write disable"
+    data = changed(recorded("romio_strided_write")[key], "files.0.settings.0.outcome", "application_wins")
+    data = changed(data, "files.0.settings.0.application", "enable")
+    effect = judge("romio_strided_write", key, data=data)["romio_cb_write"]
+    assert (effect.status, effect.requested_by, effect.requested) == ("refused", "application", "enable")
+
+
+def test_an_echo_alone_proves_nothing():
+    effect = judge("romio_strided_write", "hint romio_cb_write disable", baseline=False)["romio_cb_write"]
+    assert (effect.status, effect.echoed) == ("echoed", "disable")
+
+
+def test_settings_that_changed_together_do_not_prove_each_other():
+    name, key = "romio_strided_write", "hint romio_cb_write enable; hint cb_nodes 4; hint cb_config_list *:4"
+    base = recorded(name)["hint cb_nodes 4; hint cb_config_list *:4"]
+    settings = base["files"][0]["settings"]
+    cb = {"layer": "hint", "key": "romio_cb_write", "requested": "enable", "given": "enable", "echoed": "enable"}
+    data = changed(base, "files.0.settings", [{**cb, "outcome": "applied"}, *settings])
+    effects = judge(name, key, data=data)
+    assert effects["cb_nodes"].status == "effective"
+    assert effects["romio_cb_write"].status == "unprovable"
+
+
+@pytest.mark.parametrize(
+    ("layout", "status"),
+    [
+        ({"file_system": "cephfs", "stripe_count": 4, "stripe_unit": 4194304}, "effective"),
+        ({"file_system": "cephfs", "stripe_count": 1, "stripe_unit": 4194304}, "no_effect"),
+        (None, "unprovable"),
+    ],
+)
+def test_the_file_system_tells_the_layout(layout, status):
+    key = "layout cephfs stripe_count 4"
+    name = "romio_strided_write"
+    applied = {"layer": "layout", "key": "cephfs stripe_count", "requested": "4", "given": "4", "outcome": "applied"}
+    data = changed(changed(recorded(name)[key], "files.0.layout", layout), "files.0.settings", [applied])
+    assert judge(name, key, "cephfs", data)["cephfs_stripe_count"].status == status
+
+
+def test_a_layout_that_does_not_apply_here():
+    effect = judge("romio_strided_write", "layout cephfs stripe_count 4", "cephfs")["cephfs_stripe_count"]
+    assert effect.status in ("no_effect", "refused")
+    assert effect.evidence
+
+
+def test_runs_that_disagree_prove_nothing():
+    name, key = "romio_strided_write", "hint romio_cb_write disable"
+    settings = Plan.parse(f"stripewise-plan 1\n{key}\n", "test").settings
+    acted = recorded(name)[key]
+    idle = changed(acted, "files.0.posix", recorded(name)["default"]["files"][0]["posix"])
+    reports = [parse_report(acted), parse_report(idle)]
+    (effect,) = verdicts(space_of("romio"), settings, reports, [report(name)])
+    assert effect.status == "unprovable"
+    assert "differ" in effect.evidence
+
+
+def test_without_any_run_it_is_only_a_request():
+    settings = Plan.parse("stripewise-plan 1\nhint cb_nodes 4\n", "test").settings
+    (effect,) = verdicts(space_of("romio"), settings, [], [])
+    assert (effect.status, effect.echoed) == ("requested", None)

@@ -1,0 +1,101 @@
+"""Each objective's number, or the reason why there is none."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import RunFailed
+from stripewise.measure.objective import measure
+from stripewise.spec.launch import Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import State
+from tests.unit.reports import changed, recorded
+
+BOTH = recorded("romio_strided_both")["default"]
+WRITE = recorded("romio_strided_write")["default"]
+
+
+def outcome(**fields) -> Outcome:
+    return replace(Outcome(number=0, state=State.FINISHED, elapsed=2.5, started=0.0, report=BOTH), **fields)
+
+
+def value(name: str, direction: str | None = None, **fields) -> float:
+    return measure(Objective.parse(name, direction), outcome(**fields))
+
+
+def test_times():
+    assert value("elapsed") == 2.5
+    assert value("io_time") == BOTH["job"]["io_time"]
+
+
+def test_bandwidths():
+    totals = BOTH["totals"]
+    assert value("write_bandwidth") == pytest.approx(totals["write_bandwidth"], rel=1e-6)
+    assert value("read_bandwidth") == pytest.approx(totals["read_bandwidth"], rel=1e-6)
+    moved = (totals["bytes_read"] + totals["bytes_written"]) / 2**20
+    written = totals["bytes_written"] / 2**20 / totals["write_bandwidth"]
+    seconds = written + totals["bytes_read"] / 2**20 / totals["read_bandwidth"]
+    assert value("bandwidth") == pytest.approx(moved / seconds)
+    assert value("bandwidth", report=WRITE) == pytest.approx(WRITE["totals"]["write_bandwidth"], rel=1e-6)
+
+
+def test_what_the_runner_knows_wins():
+    assert value("write_bandwidth", metrics={"write_bandwidth": 7.0}, report=None) == 7.0
+    assert value("elapsed", metrics={"elapsed": 9.0}) == 9.0
+
+
+def test_the_last_match_counts(tmp_path: Path):
+    (tmp_path / "stdout").write_bytes(b"rate: 1.5\n\xff\xfe\nrate: 2.5e3 MiB/s\n")
+    assert value(r"regex:rate: ([\d.e+]+)", "maximize", folder=tmp_path) == 2500.0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "reason"),
+    [
+        (r"regex:rate: (\S+)", "nothing here", "nothing that matches"),
+        (r"regex:rate: (\S+)", "rate: fast", "is no number"),
+        (r"regex:rate: (\S+)", "rate: nan", "no measurement"),
+        (r"regex:rate: (\S+)", "rate: inf", "no measurement"),
+        (r"regex:rate: (\S+)", "rate: 0", "above zero"),
+        (r"regex:rate: (\S+)", "rate: -3", "above zero"),
+        (r"regex:rate:( \d+)?", "rate: ", "is no number"),
+    ],
+)
+def test_outputs_without_a_number(tmp_path: Path, pattern, text, reason):
+    (tmp_path / "stdout").write_text(text)
+    with pytest.raises(RunFailed, match=reason):
+        value(pattern, "maximize", folder=tmp_path)
+
+
+def test_missing_output(tmp_path: Path):
+    with pytest.raises(RunFailed, match="cannot be read"):
+        value(r"regex:(\d+)", "maximize", folder=tmp_path)
+    with pytest.raises(RunFailed, match="no output"):
+        value(r"regex:(\d+)", "maximize")
+
+
+def test_missing_or_broken_reports():
+    with pytest.raises(RunFailed, match="no report") as caught:
+        value("io_time", report=None)
+    assert "stripewise doctor" in caught.value.mend
+    with pytest.raises(RunFailed, match="malformed"):
+        value("io_time", report={"format": "stripewise-report"})
+    incomplete = changed(changed(WRITE, "job.complete", False), "job.ranks_reported", 3)
+    with pytest.raises(RunFailed, match="only 3 of 4 ranks"):
+        value("io_time", report=incomplete)
+    with pytest.raises(RunFailed, match="no read through MPI-IO"):
+        value("read_bandwidth", report=WRITE)
+
+
+def test_failed_runs_keep_their_reason():
+    with pytest.raises(RunFailed, match="killed by signal 9"):
+        value("elapsed", state=State.FAILED, reason="killed by signal 9")
+    with pytest.raises(RunFailed, match="pruned"):
+        value("elapsed", state=State.PRUNED)
+
+
+def test_a_metric_that_is_no_number():
+    with pytest.raises(RunFailed, match="no measurement"):
+        value("elapsed", metrics={"elapsed": math.inf})

@@ -1,0 +1,114 @@
+"""Reading the runtime's report, and what it shows of the workload."""
+
+import pytest
+
+from stripewise.errors import StripewiseError
+from stripewise.measure.report import observed_workload, parse_report
+from tests.unit.reports import changed, recorded, report
+
+
+def test_every_recorded_report_is_read():
+    for name in ("romio_strided_write", "romio_strided_both", "romio_patterns", "ompio_strided_write"):
+        for data in recorded(name).values():
+            assert parse_report(data).job.ranks == 4
+
+
+def test_additional_keys_are_tolerated():
+    data = changed(recorded("romio_patterns")["tile"], "files.0.something_new", [1, 2])
+    assert parse_report(data).files[0].bytes == parse_report(recorded("romio_patterns")["tile"]).files[0].bytes
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        ("format", "something-else", "format"),
+        ("version", 2, "version 2"),
+        ("job.ranks", 0, "job.ranks"),
+        ("job.elapsed", float("nan"), "job.elapsed"),
+        ("totals", None, "totals"),
+        ("files", {"a": 1}, "files"),
+        ("files.0.posix.write.sizes", [[1]], "sizes"),
+        ("totals.bytes_written", -1, "bytes_written"),
+    ],
+)
+def test_malformed_reports_name_the_place(path, value, named):
+    with pytest.raises(StripewiseError) as caught:
+        parse_report(changed(recorded("romio_patterns")["tile"], path, value))
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_strided_collective_write():
+    workload = observed_workload(report("romio_strided_write"))
+    assert workload.model_dump(exclude_none=True) == {
+        "operation": "write",
+        "nodes": 1,
+        "processes_per_node": 4,
+        "file_size": 8 << 20,
+        "transfer_size": 256 << 10,
+        "layout": "strided",
+        "piece_size": 1024,
+        "collective": True,
+        "file_per_process": False,
+        "api": "mpiio",
+        "files": 1,
+        "driver": "UFS:",
+        "file_system": "tmpfs",
+    }
+    words = workload.words()
+    assert (words["pieces"], words["interleaved"]) == ("yes", "yes")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "pieces", "interleaved", "layout"),
+    [
+        ("segmented", "no", "no", "segmented"),
+        ("tile", "unknown", "unknown", "tile"),
+        ("independent", "yes", "unknown", None),
+        ("file_per_process", "no", "no", "segmented"),
+        ("random", "no", "unknown", "random"),
+    ],
+)
+def test_patterns(pattern, pieces, interleaved, layout):
+    workload = observed_workload(report("romio_patterns", pattern))
+    words = workload.words()
+    assert (words["pieces"], words["interleaved"], workload.layout) == (pieces, interleaved, layout)
+
+
+def test_reads_and_writes():
+    workload = observed_workload(report("romio_strided_both"))
+    assert (workload.operation, workload.collective, workload.layout) == ("both", True, "strided")
+
+
+def test_mixed_calls_leave_collective_open():
+    data = changed(recorded("romio_strided_write")["default"], "files.0.independent", {"calls": 1, "bytes": 100})
+    words = observed_workload(parse_report(data)).words()
+    assert words["collective"]
+    assert words["independent"]
+
+
+def test_a_hint_of_the_program_hides_whether_ranks_interleave():
+    data = changed(recorded("romio_strided_write")["default"], "files.0.info.romio_cb_write", "enable")
+    assert observed_workload(parse_report(data)).words()["interleaved"] == "unknown"
+
+
+def test_lustre_aggregates_whether_ranks_interleave_or_not():
+    data = changed(recorded("romio_strided_write")["default"], "files.0.driver", "LUSTRE:")
+    assert observed_workload(parse_report(data)).words()["interleaved"] == "unknown"
+
+
+def test_program_of_one_rank_a_node_may_or_may_not_interleave():
+    data = changed(recorded("romio_patterns")["segmented"], "files.0.nodes", 4)
+    assert observed_workload(parse_report(data)).words()["interleaved"] == "unknown"
+
+
+def test_ompio_says_nothing_about_interleaving():
+    workload = observed_workload(report("ompio_strided_write"))
+    assert (workload.driver, workload.collective, workload.words()["interleaved"]) == ("ompio", True, "unknown")
+
+
+def test_a_program_without_files():
+    data = changed(recorded("romio_patterns")["tile"], "files", [])
+    data = changed(data, "totals.bytes_written", 0)
+    workload = observed_workload(parse_report(data))
+    assert workload.model_dump(exclude_none=True) == {"nodes": 1, "processes_per_node": 4, "files": 0}
