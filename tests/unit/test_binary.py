@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
@@ -252,6 +252,7 @@ def test_the_script_of_a_shell_or_python_is_found(tmp_path: Path) -> None:
 # -- broken files ----------------------------------------------------------------------------------------------
 
 
+@example(tail=b"", at=39, patch=b"\x80")  # a table of segments beyond what an address can say
 @given(tail=st.binary(max_size=200), at=st.integers(0, 400), patch=st.binary(min_size=1, max_size=4))
 def test_no_broken_file_breaks_the_reader(
     tail: bytes, at: int, patch: bytes, tmp_path_factory: pytest.TempPathFactory

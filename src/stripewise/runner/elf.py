@@ -81,7 +81,7 @@ def read_elf(path: Path) -> Elf:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _parse(data)
-        except (struct.error, IndexError, ValueError, KeyError) as error:
+        except (struct.error, IndexError, ValueError, KeyError, OverflowError) as error:
             raise NotElf(f"{path} is a broken ELF file: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -230,7 +231,9 @@ class LocalRun:
 
         def started(pid: int) -> None:
             self._guarded(pid)
-            self._place.note({"command": words}, pid)
+            with contextlib.suppress(OSError):
+                # The record that was written beforehand lacks the number, but names the marker: enough to reap by.
+                self._place.note({"command": words}, pid)
 
         if not experiment.setup:
             return self._run(self._command(words, self._all.found.environment, limits), started)

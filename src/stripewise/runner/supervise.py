@@ -172,9 +172,10 @@ class Command:
             threading.Thread(target=self._await_ready, args=(self._ready[0],), daemon=True).start()
         else:
             self._began = begin
-        keepers = [self._keep(process.stdout, 0), self._keep(process.stderr, 1)]
         try:
+            # Before any output is kept: it may fill the disk that the record of the process is written to.
             on_start(process.pid)
+            keepers = [self._keep(process.stdout, 0), self._keep(process.stderr, 1)]
             cause = self._watch(begin)
         except BaseException:
             self._finish(process, self._limits.grace)
