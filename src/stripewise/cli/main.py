@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from stripewise import __version__
-from stripewise.cli import apply, doctor, manage, native, tune
+from stripewise.cli import apply, doctor, manage, native, race, tune
 from stripewise.cli.output import UsageProblem, errors
 from stripewise.errors import StripewiseError
 
@@ -36,7 +36,7 @@ def _root(
     """Find, prove and apply better settings for the parallel I/O of MPI programs."""
 
 
-for _module in (tune, manage, apply, doctor, native):
+for _module in (tune, manage, apply, race, doctor, native):
     _module.register(app)
 
 

@@ -1,0 +1,68 @@
+"""``stripewise race``."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from stripewise.cli.output import console, notes, number, print_json
+from stripewise.cli.tune import JsonOption
+from stripewise.errors import UserError
+from stripewise.evaluation.race import Episode, contestant, race
+from stripewise.model.table import read_table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("race")(run_race)
+
+
+def run_race(
+    tables: Annotated[list[str], typer.Argument(help="Measured tables (NAME.csv with NAME.toml).", metavar="TABLE...")],
+    samplers: Annotated[str, typer.Option(help="Samplers, separated by commas.", metavar="A,B")] = "auto,random",
+    budget: Annotated[int, typer.Option(help="Runs of each search.", min=1)] = 40,
+    seeds: Annotated[int, typer.Option(help="Searches of each sampler on each context.", min=1)] = 20,
+    json_output: JsonOption = False,
+) -> None:
+    """Race samplers over measured tables: how few runs does each need?"""
+    names = [name.strip() for name in samplers.split(",") if name.strip()]
+    if not names:
+        raise UserError("no sampler is named", "give some with --samplers, as in auto,genetic,random")
+    contestants = {name: contestant(name) for name in names}
+    read = [read_table(table) for table in tables]
+    done = [0]
+
+    def progress(episode: Episode) -> None:
+        done[0] += 1
+        if notes.is_terminal:
+            notes.print(f"{done[0]} searches, last: {escape(episode.sampler)} on {escape(episode.table)}", end="\r")
+
+    episodes = race(read, contestants, budget=budget, seeds=seeds, on_episode=progress)
+    if json_output:
+        print_json([episode.as_json() for episode in episodes])
+        return
+    console.print(_summary(episodes, budget))
+
+
+def _summary(episodes: Sequence[Episode], budget: int) -> Grid:
+    grid = Grid(box=None, pad_edge=False)
+    for heading in ("table", "context", "sampler", "within 5% after", "never", "final value", "asking"):
+        grid.add_column(heading, justify="left" if heading in ("table", "context", "sampler") else "right")
+    keys = dict.fromkeys((e.table, tuple(e.context.items()), e.sampler) for e in episodes)
+    for table, context, sampler in keys:
+        own = [e for e in episodes if (e.table, tuple(e.context.items()), e.sampler) == (table, context, sampler)]
+        reached = sorted(e.runs_to_within_5_percent or budget + 1 for e in own)
+        median = statistics.median(reached)
+        grid.add_row(
+            *(escape(table), escape(" ".join(f"{k}={v}" for k, v in context)), escape(sampler)),
+            f"{median:g} runs" if median <= budget else f"over {budget} runs",
+            f"{sum(e.runs_to_within_5_percent is None for e in own)} of {len(own)}",
+            number(statistics.median(e.trajectory[-1] for e in own if e.trajectory)),
+            f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f} ms a run",
+        )
+    return grid
