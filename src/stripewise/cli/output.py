@@ -13,10 +13,19 @@ from rich.markup import escape
 
 from stripewise.errors import StripewiseError
 
-console = Console(highlight=False, soft_wrap=True)
+_PIPE_WIDTH = 200
+
+
+def _console(*, stderr: bool) -> Console:
+    # In a pipe nothing must be cut off: a program or a pager reads it, not a window of eighty columns.
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, width=None if terminal else _PIPE_WIDTH)
+
+
+console = _console(stderr=False)
 """For results."""
 
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
+notes = _console(stderr=True)
 """For progress and errors, so that results can be piped."""
 
 

@@ -22,15 +22,8 @@ from stripewise.runner.environment import cpus, file_system
 from stripewise.runner.mpi import describe, library_of_launcher
 
 _SECONDS = 10.0
-_DRIVERS = {
-    "LUSTRE": b"ADIO_LUSTRE_",
-    "UFS": b"ADIO_UFS_",
-    "NFS": b"ADIO_NFS_",
-    "GPFS": b"ADIO_GPFS_",
-    "DAOS": b"ADIO_DAOS_",
-    "PVFS2": b"ADIO_PVFS2_",
-    "TESTFS": b"ADIO_TESTFS_",
-}
+# ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.
+_DRIVERS = ("LUSTRE", "UFS", "NFS", "GPFS", "PANFS", "XFS", "DAOS", "IME", "PVFS2", "TESTFS")
 _CEPH_KEYS = ("stripe_count", "stripe_unit", "object_size", "pool")
 
 Status = Literal["ok", "missing", "note"]
@@ -115,7 +108,7 @@ def _mpi(environment: Mapping[str, str]) -> list[Finding]:
         return found
     mpi = describe(library, environment)
     found.append(Finding("mpi library", "ok", f"{mpi.version or mpi.abi} ({mpi.path})"))
-    drivers = [name for name, sign in _DRIVERS.items() if contains(mpi.path, sign)]
+    drivers = [name for name in _DRIVERS if contains(mpi.path, f"\0{name.lower()}:\0".encode())]
     implementation = {"romio": "ROMIO", "ompio": "OMPIO"}.get(mpi.io or "", "unknown")
     listed = f", drivers {', '.join(drivers)}" if drivers else ""
     found.append(Finding("mpi-io", "ok", f"{implementation}{listed}"))
