@@ -70,8 +70,13 @@ def test_a_large_gain_is_proven_at_the_first_look():
     assert result.interval.confidence > 0.95  # the price of looking early
 
 
+# Ten pairs in favour but one, whose rank is the third: too little for the look at eight, plenty for an end at ten.
+DOUBTFUL = [math.exp(step / 10) for step in (1, 2, -3, 4, 5, 6, 7, 8, 9, 10)]
+
+
 def test_between_looks_nothing_is_decided():
-    result = assess([2.0] * 10, [1.0] * 10, **RULE)
+    assert decide(DOUBTFUL[:8], [1.0] * 8, **RULE) is Decision.CONTINUE
+    result = assess(DOUBTFUL, [1.0] * 10, **RULE)
     assert (result.decision, result.next_look) == (Decision.CONTINUE, 12)
 
 
@@ -81,12 +86,12 @@ def test_no_pair_yet():
 
 
 def test_the_end_of_the_budget_between_looks_is_judged_with_what_is_left():
-    rng = np.random.default_rng(5)
-    default, candidate = np.exp(normal(rng, 10)), np.exp(normal(rng, 10)) / 1.5
-    ended = assess(default, candidate, **RULE, final=True)
+    ended = assess(DOUBTFUL, [1.0] * 10, **RULE, final=True)
     assert ended.decision is Decision.PROVEN
     assert ended.level > sequential.boundary((8, 12), 0.025, 24).levels[1]
-    assert assess(default, default, **RULE, final=True).decision is Decision.NOT_PROVEN
+    assert ended.interval.low > 1
+    assert ended.interval.pairs == 10
+    assert assess([1.0] * 10, [1.0] * 10, **RULE, final=True).decision is Decision.NOT_PROVEN
 
 
 def test_a_claim_stays_with_the_interval_it_was_paid_with():

@@ -1,0 +1,225 @@
+"""The stacks that come with Stripewise: whole, safe, and bound to workloads as they should."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from stripewise.measure.evidence import RULES
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.parameter import Apply, Parameter, Safety, Scope, When
+from stripewise.spec.plan import settings_of
+from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.workload import Workload
+from stripewise.tuning.space import BoundSpace, bind_space
+
+STACKS = ["cephfs", "cray", "hdf5", "lustre", "ompio", "pnetcdf", "romio"]
+EVERY = [(name, parameter) for name in STACKS for parameter in load_stack(name).parameters]
+ROLES = {
+    *("collective", "stripe_count", "stripe_size", "aggregators", "collective_buffering"),
+    *("collective_buffer_size", "data_sieving", "sieving_buffer_size", "other"),
+}
+STRIDED = Workload(
+    operation="write",
+    nodes=1,
+    processes_per_node=4,
+    layout="strided",
+    piece_size=1024,
+    transfer_size=1 << 20,
+    collective=True,
+    driver="UFS:",
+    file_system="tmpfs",
+)
+
+
+def bound(workload: Workload = STRIDED, *stacks: str, io: str = "romio", **changes) -> BoundSpace:
+    described = workload.model_copy(update=changes)
+    return bind_space(Experiment(command=["app"], stacks=list(stacks) or ["romio"]), described, io)
+
+
+def test_all_stacks_are_there():
+    assert set(STACKS) <= set(stack_names())
+
+
+@pytest.mark.parametrize(("stack", "parameter"), EVERY, ids=lambda item: getattr(item, "name", item))
+def test_every_parameter_is_described_whole(stack: str, parameter: Parameter):
+    assert parameter.description.endswith(".")
+    assert parameter.evidence in RULES
+    assert parameter.role in ROLES
+    assert parameter.safety is not Safety.CORRUPTING
+    assert parameter.default in parameter.values
+    assert parameter.layer == stack
+    if parameter.apply is Apply.STRIPING:
+        assert (parameter.when, parameter.safety) == (When.CREATE, Safety.LAYOUT)
+    if parameter.apply in (Apply.MCA, Apply.ENV):
+        assert (parameter.when, parameter.scope) == (When.START, Scope.PROCESS) or parameter.when is When.CREATE
+    if parameter.when is When.CREATE:
+        assert parameter.safety in (Safety.LAYOUT, Safety.FORMAT)
+
+
+def test_every_tunable_of_the_layers_is_there():
+    known = {parameter.setting for _, parameter in EVERY} | {"cb_config_list"}
+    assert known >= {
+        *("stripe_count", "stripe_size", "overstripe_count", "start_ost", "stripe_unit", "object_size"),
+        *("romio_cb_write", "romio_cb_read", "romio_ds_write", "romio_ds_read", "cb_nodes", "cb_buffer_size"),
+        *("ind_rd_buffer_size", "ind_wr_buffer_size", "striping_factor", "striping_unit", "start_iodevice"),
+        *("romio_lustre_co_ratio", "romio_lustre_coll_threshold", "romio_lustre_ds_in_coll", "romio_no_indep_rw"),
+        *("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size"),
+        *("cray_cb_nodes_multiplier", "cray_cb_write_lock_mode"),
+        *("io_ompio_num_aggregators", "io_ompio_bytes_per_agg", "io_ompio_grouping_option", "fcoll"),
+        *("fs_lustre_stripe_size", "fs_lustre_stripe_width"),
+        *("alignment", "file_space_strategy", "file_space_page_size", "all_coll_metadata_ops", "coll_metadata_write"),
+        *("meta_block_size", "chunk_cache", "sieve_buf_size", "dxpl_mpio"),
+        *("H5FD_SUBFILING_STRIPE_SIZE", "H5FD_SUBFILING_IOC_PER_NODE"),
+        *("nc_header_align_size", "nc_var_align_size", "nc_record_align_size", "nc_num_aggrs_per_node"),
+    }
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_knowledge_is_moderate_and_sourced(stack):
+    for piece in load_stack(stack).knowledge:
+        assert 0.3 <= piece.gain <= 2.0
+        assert len(piece.source) > 20
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_condition_can_be_computed(stack):
+    """With its own parameters and the workload's words alone, whatever other stacks are used."""
+    loaded = load_stack(stack)
+    for operation, collective, layout in itertools.product(
+        ("read", "write", "both", None), (True, False, None), ("segmented", "strided", "tile", None)
+    ):
+        words = STRIDED.model_copy(update={"operation": operation, "collective": collective, "layout": layout}).words()
+        words |= {p.name: p.bind(words).default for p in loaded.parameters}
+        conditions = [c for p in loaded.parameters for c in (p.active_if, p.same_as_default) if c is not None]
+        conditions += [*loaded.constraints, *(piece.condition for piece in loaded.knowledge)]
+        conditions += [d.active_if for d in loaded.derived if d.active_if is not None]
+        for condition in conditions:
+            assert condition(words) in (True, False)
+
+
+@pytest.mark.parametrize("setting", ["romio_cb_pfr", "romio_cb_alltoall", "romio_cb_fr_type", "hdf5_dxpl_mpio"])
+def test_what_aborts_or_hangs_programs_is_never_searched(setting):
+    space = bound(STRIDED, "romio", "hdf5").space
+    assert setting not in space.names
+
+
+def test_the_strided_write_has_only_distinct_settings_that_act():
+    found = bound()
+    space = found.space
+    assert set(space.names) == {
+        *("romio_cb_write", "cb_nodes", "cb_buffer_size", "romio_ds_write", "ind_wr_buffer_size", "romio_no_indep_rw"),
+    }
+    assert "reads" in found.left_out["ind_rd_buffer_size"]
+    plans = {settings_of(space, space.configuration(row)) for row in space.enumerate()}
+    assert len(plans) == space.count()[0] == 66
+    for plan in plans:
+        keys = {setting.key: setting.value for setting in plan}
+        assert ("cb_nodes" in keys) == ("cb_config_list" in keys)
+        if keys.get("romio_cb_write") == "disable":
+            assert not {"cb_nodes", "cb_buffer_size", "romio_no_indep_rw"} & keys.keys()
+        else:
+            assert not {"romio_ds_write", "ind_wr_buffer_size"} & keys.keys()
+        if keys.get("romio_ds_write") == "disable":
+            assert "ind_wr_buffer_size" not in keys
+
+
+def test_synonyms_fold_to_the_default():
+    space = bound().space
+    for change in ({"romio_cb_write": "enable"}, {"romio_ds_write": "enable"}, {"cb_buffer_size": 8 << 20}):
+        assert space.canonical(space.default.with_values(**change)) == space.default
+    assert space.canonical(space.default.with_values(cb_buffer_size=1 << 20)) != space.default
+
+
+def test_enable_is_no_synonym_where_ranks_do_not_interleave():
+    space = bound(layout="segmented", piece_size=None).space
+    assert space.canonical(space.default.with_values(romio_cb_write="enable")) != space.default
+    assert "romio_ds_write" not in space.names
+
+
+def test_independent_writes_have_only_sieving():
+    assert set(bound(collective=False).space.names) == {"romio_ds_write", "ind_wr_buffer_size"}
+
+
+def test_readers_have_no_write_hints():
+    names = set(bound(operation="read").space.names)
+    assert names == {
+        *("romio_cb_read", "cb_nodes", "cb_buffer_size", "romio_ds_read", "ind_rd_buffer_size", "romio_no_indep_rw"),
+    }
+
+
+def test_aggregators_follow_nodes_and_processes():
+    space = bound(nodes=3, processes_per_node=4).space
+    parameter = space["cb_nodes"]
+    assert (parameter.default, max(parameter.values)) == (3, 12)
+    feasible = {space.configuration(row)["cb_nodes"] for row in space.enumerate()}
+    # ROMIO fills host after host: a number in between would leave the last ones idle.
+    assert feasible == {1, 2, 3, 6, 12}
+    plan = {s.key: s.value for s in settings_of(space, space.default.with_values(cb_nodes=6))}
+    assert plan == {"cb_nodes": "6", "cb_config_list": "*:2"}
+    plan = {s.key: s.value for s in settings_of(space, space.default.with_values(cb_nodes=2))}
+    assert plan == {"cb_nodes": "2", "cb_config_list": "*:1"}
+
+
+def test_lustre_hints_only_under_lustre():
+    assert not {name for name in bound().space.names if name.startswith("romio_lustre")}
+    names = set(bound(STRIDED, "romio", "lustre", driver="LUSTRE:", file_system="lustre").space.names)
+    assert {"romio_lustre_co_ratio", "romio_lustre_ds_in_coll", "stripe_count", "stripe_size"} <= names
+    assert not {"cb_buffer_size", "ind_wr_buffer_size", "striping_factor", "striping_unit", "start_ost"} & names
+
+
+def test_readers_cannot_lay_out_files():
+    names = bound(STRIDED, "romio", "lustre", driver="LUSTRE:", file_system="lustre", operation="read").space.names
+    assert not {"stripe_count", "stripe_size", "overstripe_count"} & set(names)
+
+
+def test_cephfs_layouts_are_legal_and_distinct():
+    space = bound(STRIDED, "cephfs", file_system="ceph").space
+    rows = [space.configuration(row) for row in space.enumerate()]
+    assert all(row["cephfs_object_size"] % row["cephfs_stripe_unit"] == 0 for row in rows)
+    single = [row["cephfs_object_size"] for row in rows if row["cephfs_stripe_count"] == 1]
+    assert len(single) == len(set(single)) == len(space["cephfs_object_size"].values)
+
+
+def test_crays_lock_modes_come_with_what_they_need():
+    lustre = {"driver": "LUSTRE:", "file_system": "lustre"}
+    space = bound(STRIDED, "cray", **lustre).space
+    assert not space.feasible(space.levels([space.default.with_values(cray_cb_write_lock_mode=1)]))[0]
+    chosen = space.default.with_values(cray_cb_write_lock_mode=1, cray_cb_nodes_multiplier=2)
+    keys = {setting.key: setting.value for setting in settings_of(space, chosen)}
+    assert keys == {"cray_cb_nodes_multiplier": "2", "cray_cb_write_lock_mode": "1", "romio_no_indep_rw": "true"}
+    assert "cray_cb_write_lock_mode" not in bound(STRIDED, "cray", **lustre, collective=None).space.names
+
+
+def test_ompio_folds_what_its_algorithm_does_not_read():
+    space = bound(STRIDED, "ompio", io="ompio", driver="ompio").space
+    for row in space.enumerate():
+        configuration = space.configuration(row)
+        if configuration["fcoll"] == "individual":
+            assert configuration["io_ompio_num_aggregators"] == -1
+            assert configuration["io_ompio_bytes_per_agg"] == 32 << 20
+        if configuration["io_ompio_num_aggregators"] != -1:
+            assert configuration["io_ompio_grouping_option"] == 5
+
+
+@pytest.mark.parametrize(("stack", "io", "driver"), [("romio", "ompio", "ompio"), ("ompio", "romio", "UFS:")])
+def test_a_stack_of_the_other_implementation_is_left_out(stack, io, driver):
+    from stripewise.errors import UserError
+
+    with pytest.raises(UserError, match="nothing is left to tune"):
+        bound(STRIDED, stack, io=io, driver=driver)
+
+
+def test_knowledge_prefers_what_experts_expect():
+    """The sum of log gains orders well-known cases as the literature does."""
+
+    def score(space, **values) -> float:
+        columns = space.columns(space.levels([space.default.with_values(**values)]))
+        return sum(float(np.log(k.gain)) for k in space.knowledge if bool(np.all(k.condition(columns))))
+
+    many = bound(nodes=32, processes_per_node=4, file_system="nfs").space
+    assert score(many, romio_cb_write="disable") < score(many)
+    wide = bound(STRIDED, "lustre", nodes=32, driver="LUSTRE:", file_system="lustre", file_size=1 << 40).space
+    assert score(wide, stripe_count=32) > score(wide, stripe_count=4) > score(wide)
+    small = bound(STRIDED, "lustre", driver="LUSTRE:", file_system="lustre", file_size=1 << 20).space
+    assert score(small, stripe_count=64) < score(small)
