@@ -85,7 +85,10 @@ def export_plan(
         console.print(escape(made.text), end="")
     for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
         if text:
-            notes.print(f"{heading}: {escape(text.strip())}")
+            # Shell lines stay lines, so that an undo can be copied.
+            lines = text.strip().splitlines()
+            start = " " if len(lines) == 1 else "\n  "
+            notes.print(f"{heading}:{start}" + escape("\n  ".join(lines)))
     for missing in made.cannot:
         notes.print(f"not expressed: {escape(missing)}")
 

@@ -86,7 +86,7 @@ def show(
         return
     _print_head(record, trials)
     if runs:
-        _print_runs(trials)
+        _print_runs(trials, (record.result or {}).get("default", {}).get("configuration"))
     if record.result is not None:
         print_result(record.result, report)
 
@@ -183,13 +183,13 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
         console.print(f"go on      stripewise resume {record.id}")
 
 
-def _print_runs(trials: tuple[Trial, ...]) -> None:
+def _print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("run", "trial", "phase", "state", "value", "elapsed", "configuration or reason"):
         table.add_column(heading, justify="right" if heading in ("run", "trial", "value", "elapsed") else "left")
     rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
     for run, trial in rows:
-        what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe())
+        what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe(default))
         table.add_row(
             *(str(run.number), str(trial.number), run.phase.value, run.state.value),
             *(number(run.value), number(run.elapsed, "s", 3), escape(what)),

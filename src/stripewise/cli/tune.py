@@ -16,6 +16,7 @@ from stripewise.cli.progress import Progress
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
 from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment, parse_experiment
 from stripewise.spec.objective import Objective
 from stripewise.store.base import Store
@@ -46,18 +47,28 @@ def tune(
     budget: Annotated[int | None, typer.Option(help="Launches in all: warm-up, failures, confirmation.", min=1)] = None,
     time: Annotated[float | None, typer.Option(help="Seconds in all.", metavar="SECONDS")] = None,
     node_hours: Annotated[float | None, typer.Option(help="Node-hours in all.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="Who proposes configurations (auto, genetic, ...).")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="Who proposes configurations: auto, surrogate, genetic, annealing, random, ...")
+    ] = None,
     sampler_option: Annotated[
         list[str] | None, typer.Option(help="An option of the sampler, NAME=VALUE; repeatable.", metavar="NAME=VALUE")
     ] = None,
     stack: Annotated[list[str] | None, typer.Option(help="Stack by name or .toml file; repeatable.")] = None,
     objective: Annotated[
-        str | None, typer.Option(help="elapsed, io_time, write_bandwidth, ..., regex:PATTERN.")
+        str | None,
+        typer.Option(
+            help="elapsed, io_time, write_bandwidth, read_bandwidth, bandwidth, darshan_bandwidth or regex:PATTERN."
+        ),
     ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
-    runner: Annotated[str | None, typer.Option(help="local, replay:TABLE, ...")] = None,
-    model: Annotated[str | None, typer.Option(help="Performance model to start from.", metavar="FILE")] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes every choice repeatable.")] = None,
+    runner: Annotated[str | None, typer.Option(help="local, or replay:TABLE for recorded measurements.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Performance model to start from; this version reads none.", metavar="FILE"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of every random choice; the same seed makes the same choices.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="A name to find the experiment by.")] = None,
     setup: Annotated[
         list[str] | None, typer.Option(help="A shell line to run first (module load ...); repeatable.")
@@ -194,14 +205,12 @@ def _show_dry_run(document: dict[str, Any], json_output: bool) -> None:
     for name, reason in document["left_out"].items():
         console.print(f"  left out: {name} ({escape(reason)})")
     console.print("first configurations:")
+    defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
     for configuration in document["first"]:
-        words = " ".join(f"{key}={value}" for key, value in configuration.items()) or "(defaults)"
-        console.print(f"  {escape(words)}")
+        console.print(f"  {escape(Configuration(configuration).describe(defaults))}")
     worst = document["worst_case"]
-    console.print(
-        f"worst case: {worst['runs']} launches, time {duration(worst['seconds'])}, "
-        f"{number(worst['node_hours'], 'node-hours')}"
-    )
+    hours = "unknown" if worst["node_hours"] is None else number(worst["node_hours"])
+    console.print(f"worst case: {worst['runs']} launches, time {duration(worst['seconds'])}, node-hours {hours}")
     for note in document["notes"]:
         console.print(f"note: {escape(note)}")
 
