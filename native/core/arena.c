@@ -87,15 +87,18 @@ const char *sw_arena_intern(struct sw_arena *arena, const char *text) {
     if (!text)
         return NULL;
     struct sw_interned **bucket = &arena->interned[hash_text(text) % SW_INTERN_BUCKETS];
-    size_t class = size_class(sizeof **bucket + strlen(text) + 1);
+    size_t length = strlen(text), class = size_class(sizeof **bucket + length + 1);
     if (class == SW_ARENA_CLASSES)
         return NULL;
     sw_lock_take(&arena->lock);
     struct sw_interned *entry = *bucket;
     while (entry && strcmp(entry->text, text) != 0)
         entry = entry->next;
-    if (!entry && (entry = take_locked(arena, class))) {
-        strcpy(entry->text, text);
+    bool is_new = !entry;
+    if (is_new)
+        entry = take_locked(arena, class);
+    if (is_new && entry) {
+        memcpy(entry->text, text, length + 1);
         entry->next = *bucket;
         *bucket = entry;
     }

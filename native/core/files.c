@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Kept free when a file is opened, for the counters of the open ones. */
-#define RESERVE (64 * 1024)
+#define RESERVE 65536
 
 const char *const sw_amode_names[SW_AMODES] = {
     "create", "excl", "rdonly", "wronly", "rdwr", "append", "sequential", "unique_open", "delete_on_close"};

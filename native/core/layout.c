@@ -30,10 +30,10 @@ static bool magic_of(const char *path, uint32_t *magic) {
         char folder[SW_MAX_PATH];
         const char *slash = strrchr(path, '/');
         size_t length = slash ? (size_t)(slash - path) : 0;
-        if (length >= sizeof folder)
+        if (length + 2 > sizeof folder)
             return false;
         memcpy(folder, path, length);
-        strcpy(folder + length, slash ? "/" : ".");
+        memcpy(folder + length, slash ? "/" : ".", 2);
         failed = statfs(folder, &status);
     }
     *magic = failed ? 0 : (uint32_t)status.f_type;

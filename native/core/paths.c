@@ -18,9 +18,10 @@ bool sw_path_absolute(const char *name, char *path, size_t size) {
     name = sw_path_without_prefix(name);
     size_t used = 0;
     if (*name != '/') {
-        if (size < 2 || !getcwd(path, size - 1))
+        const char *folder = size < 2 || !path ? NULL : getcwd(path, size - 1);
+        if (!folder)
             return false;
-        used = strlen(path);
+        used = strlen(folder);
         if (used > 1)
             path[used++] = '/';
         while (strncmp(name, "./", 2) == 0)

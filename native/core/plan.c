@@ -105,7 +105,7 @@ static bool parse_line(struct parser *parser, char *line) {
     if (strcmp(verb, SW_PLAN_ID) == 0) {
         if (!*rest || strlen(rest) > SW_MAX_ID)
             return fail(parser, "\"id\" wants 1 to %d bytes", SW_MAX_ID);
-        strcpy(plan->id, rest);
+        memcpy(plan->id, rest, strlen(rest) + 1);
         return true;
     }
     if (strcmp(verb, SW_PLAN_OVERRIDE) == 0) {
@@ -131,17 +131,17 @@ static bool parse_line(struct parser *parser, char *line) {
 /* Ends the line at its newline, drops blanks at its end, and refuses control characters. Returns the next
  * line, or NULL. */
 static bool cut_line(struct parser *parser, char *line, char *end, char **next) {
-    char *newline = memchr(line, '\n', (size_t)(end - line));
-    char *stop = newline ? newline : end;
-    *next = newline ? newline + 1 : NULL;
-    if (stop > line && newline && stop[-1] == '\r')
-        stop--;
-    for (const char *c = line; c < stop; c++)
-        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
-            return fail(parser, "a control character (byte %d)", (unsigned char)*c);
-    while (stop > line && is_blank(stop[-1]))
-        stop--;
-    *stop = '\0';
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
+    size_t length = newline ? (size_t)(newline - line) : (size_t)(end - line);
+    *next = newline ? line + length + 1 : NULL;
+    if (newline && length && line[length - 1] == '\r')
+        length--;
+    for (size_t i = 0; i < length; i++)
+        if (((unsigned char)line[i] < ' ' && line[i] != '\t') || line[i] == 0x7f)
+            return fail(parser, "a control character (byte %d)", (unsigned char)line[i]);
+    while (length && is_blank(line[length - 1]))
+        length--;
+    line[length] = '\0';
     return true;
 }
 
@@ -195,12 +195,15 @@ bool sw_plan_read(const char *path, char **text, size_t *size, char *error, size
         return false;
     }
     const char *reason = NULL;
-    if (!S_ISREG(status.st_mode))
+    if (!S_ISREG(status.st_mode)) {
         reason = "not a regular file";
-    else if (status.st_size > SW_MAX_PLAN_BYTES)
+    } else if (status.st_size > SW_MAX_PLAN_BYTES) {
         reason = "larger than 1 MiB";
-    else if (!(*text = malloc((size_t)status.st_size + 1)))
-        reason = "out of memory";
+    } else {
+        *text = malloc((size_t)status.st_size + 1);
+        if (!*text)
+            reason = "out of memory";
+    }
     while (!reason && *size < (size_t)status.st_size) {
         ssize_t got = read(fd, *text + *size, (size_t)status.st_size - *size);
         if (got == 0)

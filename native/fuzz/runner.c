@@ -21,7 +21,7 @@ static uint64_t next_random(void) {
 
 /* Gives the target a copy that is exactly as long, so that a sanitizer sees every read beyond it. */
 static void give(const uint8_t *data, size_t size) {
-    uint8_t *copy = malloc(size ? size : 1);
+    uint8_t *copy = size <= MOST ? malloc(size ? size : 1) : NULL;
     if (!copy)
         exit(1);
     memcpy(copy, data, size);
@@ -32,22 +32,27 @@ static void give(const uint8_t *data, size_t size) {
 static size_t mutate(uint8_t *data, size_t size) {
     static const char *const words[] = {"hint ", "layout ", "cephfs ",        "\n",  "\t",
                                         "# ",    "file *[", "override yes\n", "\xff"};
+    if (size > MOST)
+        return 0;
     for (uint64_t steps = 1 + next_random() % 4; steps; steps--) {
         size_t at = size ? next_random() % size : 0;
         const char *word = words[next_random() % (sizeof words / sizeof *words)];
+        size_t added = strlen(word);
         switch (next_random() % 4) {
         case 0:
             if (size)
-                data[at] = (uint8_t)next_random();
+                data[at] = (uint8_t)next_random(); /* NOLINT(clang-analyzer-security.ArrayBound): at < size */
             break;
         case 1:
             size = at;
             break;
         case 2:
-            if (size + strlen(word) <= MOST) {
-                memmove(data + at + strlen(word), data + at, size - at);
-                memcpy(data + at, word, strlen(word));
-                size += strlen(word);
+            if (size + added <= MOST) {
+                memmove(data + at + added, data + at, size - at);
+                for (size_t i = 0; i < added; i++)
+                    data[at + i] =
+                        (uint8_t)word[i]; /* NOLINT(clang-analyzer-security.ArrayBound): as above */
+                size += added;
             }
             break;
         default:

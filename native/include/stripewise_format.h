@@ -53,7 +53,7 @@
 #define SW_PLAN_MCA "mca"
 #define SW_PLAN_ARGUMENT "argument"
 
-#define SW_MAX_PLAN_BYTES (1024 * 1024)
+#define SW_MAX_PLAN_BYTES 1048576
 #define SW_MAX_SETTINGS 4096
 #define SW_MAX_ID 128
 #define SW_MAX_KEY 255
@@ -131,7 +131,7 @@
 #define SW_MAX_MERGED_FILES 20000
 
 /* Bytes of records a process may keep. */
-#define SW_MEMORY_BUDGET (4 * 1024 * 1024)
+#define SW_MEMORY_BUDGET 4194304
 
 /* A path longer than this is not followed: calls on the file pass through uncounted. */
 #define SW_MAX_PATH 4096

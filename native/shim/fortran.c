@@ -30,7 +30,7 @@ static void report_error(MPI_Fint *ierr, int code) {
 }
 
 #define NEXT(NAME, PARAMETERS)                                                                               \
-    static void(*next) PARAMETERS;                                                                           \
+    static void(*next) PARAMETERS; /* NOLINT(bugprone-macro-parentheses) */                                  \
     SW_RESOLVE(next, #NAME);                                                                                 \
     if (!next) {                                                                                             \
         report_error(ierr, MPI_ERR_INTERN);                                                                  \

@@ -62,7 +62,8 @@ void sw_handle_detach(struct sw_handle *handle) {
 }
 
 void sw_handle_end(struct sw_handle *handle, int64_t closed) {
-    /* Since MPI_Init, where a barrier aligned the clocks: those of different nodes have nothing else in common. */
+    /* Since MPI_Init, where a barrier aligned the clocks: those of different nodes have nothing else in
+     * common. */
     struct sw_span span = {handle->opened - sw_runtime.zero, closed - sw_runtime.zero};
     struct sw_facts *facts = &handle->record->facts;
     sw_lock_take(&handle->record->lock);

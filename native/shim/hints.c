@@ -20,7 +20,9 @@ static struct sw_result *find(struct sw_matches *matches, enum sw_layer layer, c
 void sw_matches_open(struct sw_matches *matches, const char *path) {
     const struct sw_plan *plan = &sw_runtime.plan;
     *matches = (struct sw_matches){0, NULL};
-    if (!plan->count || !(matches->results = calloc(plan->count, sizeof *matches->results)))
+    if (plan->count)
+        matches->results = calloc(plan->count, sizeof *matches->results);
+    if (!matches->results)
         return;
     for (size_t i = 0; i < plan->count; i++) {
         const struct sw_setting *setting = &plan->settings[i];

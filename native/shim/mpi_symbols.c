@@ -29,7 +29,7 @@ static void *mpi_handle(void) {
     static void *handle;
     if (!__atomic_load_n(&handle, __ATOMIC_ACQUIRE)) {
         void *found = NULL;
-        dl_iterate_phdr(find_mpi, &found);
+        dl_iterate_phdr(find_mpi, (void *)&found);
         __atomic_store_n(&handle, found, __ATOMIC_RELEASE);
     }
     return handle;

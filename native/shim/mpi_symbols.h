@@ -79,7 +79,7 @@ void *sw_predefined(const char *name);
 #endif
 
 struct sw_pmpi {
-#define X(name) __typeof__(&PMPI_##name) name;
+#define X(name) __typeof__(&PMPI_##name) name; /* NOLINT(bugprone-macro-parentheses) */
     SW_PMPI_FUNCTIONS(X)
     SW_PMPI_CONVERSIONS(X)
 #undef X

@@ -43,7 +43,9 @@ static bool is_same_file(int fd, const char *path) {
 /* The record a transfer on this descriptor belongs to, or NULL. Leaves errno alone. */
 static struct sw_file *owner_of(int fd) {
     struct sw_file *owner = NULL;
-    if (fd >= 0 && fd < DESCRIPTORS)
+    if (fd < 0)
+        return NULL;
+    if (fd < DESCRIPTORS)
         owner = atomic_load_explicit(&owners[fd], memory_order_acquire);
     if (!owner && sw_thread.file) {
         int kept = errno;

@@ -73,7 +73,7 @@ static void add(const char *path, int64_t start_time, int64_t end_time) {
     struct sw_file *file = sw_files_get(&files, path);
     file->facts.opens = 1;
     file->facts.write_span = (struct sw_span){start_time, end_time};
-    sw_file_count(&files, file, SW_OP_write, 1 << 20, 1);
+    sw_file_count(&files, file, SW_OP_write, 1048576, 1);
     sw_files_put(file);
 }
 
