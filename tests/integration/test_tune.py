@@ -199,3 +199,52 @@ def _read(path):
         return path.read_bytes()
     except OSError:
         return b""
+
+
+ACCELERATOR = """
+name = "prefetcher"
+description = "a made-up accelerator that its environment controls"
+env = { PREFETCHER = "on" }
+[[parameter]]
+name = "depth"
+kind = "ordinal"
+values = [1, 2, 4, 8]
+default = 2
+apply = "env"
+key = "PREFETCHER_DEPTH"
+[[parameter]]
+name = "window"
+kind = "integer"
+low = 10
+high = 25
+step = 10
+apply = "argument"
+[off]
+description = "without the accelerator"
+env = { PREFETCHER = "off" }
+"""
+
+PROGRAM = """#!/bin/sh
+if [ "$PREFETCHER" = off ]; then echo "rate %(off)s"; exit; fi
+echo "rate $((100 + 10 * ${PREFETCHER_DEPTH:-2} + $1))"
+"""
+
+
+@pytest.mark.parametrize(("off", "winner"), [(100, "candidate"), (900, "reference")])
+def test_a_component_of_the_users_own_and_its_reference(home, tmp_path, off, winner):
+    stack, program = tmp_path / "prefetcher.toml", tmp_path / "app"
+    stack.write_text(ACCELERATOR)
+    program.write_text(PROGRAM % {"off": off})
+    program.chmod(0o755)
+    options = ["--stack", str(stack), "--objective", "regex:rate (\\d+)", "--direction", "maximize", "--budget", "40"]
+    done = stripewise("tune", *options, "--json", "--", str(program), "{window}", env=home)
+    result = json.loads(done.stdout)
+    assert result["reference"]["value"] == off
+    assert result["default"]["value"] == 130
+    assert result["confirmed"]
+    assert result["best"]["is"] == winner
+    if winner == "candidate":
+        assert result["best"]["configuration"] == {"depth": 8, "window": 25}
+        assert result["best"]["value"] == 205
+    else:
+        assert result["best"]["value"] == 900

@@ -58,7 +58,9 @@ def with_options(
         merged = Experiment.model_validate(fields)
     except ValidationError as error:
         raise explain_validation(error, "experiment") from error
-    merged = merged.model_copy(update={"stacks": [_absolute(stack) for stack in merged.stacks]})
+    merged = merged.model_copy(
+        update={"stacks": [_absolute(stack) for stack in merged.stacks], "runner": _absolute_table(merged.runner)}
+    )
     if not merged.name:
         merged = merged.model_copy(update={"name": _name(merged)})
     check(merged)
@@ -97,6 +99,11 @@ def check(experiment: Experiment) -> None:
 def _absolute(stack: str) -> str:
     """Make a stack file's path independent of the folder from which the experiment is resumed."""
     return str(Path(stack).absolute()) if stack.endswith(".toml") else stack
+
+
+def _absolute_table(runner: str) -> str:
+    kind, separator, path = runner.partition(":")
+    return f"{kind}:{Path(path).absolute()}" if kind == "replay" and separator else runner
 
 
 def _name(experiment: Experiment) -> str:
