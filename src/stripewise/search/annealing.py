@@ -158,5 +158,9 @@ class AnnealingSampler(Sampler):
             return bool(rng.random() < self.options.restart_probability)
         if not walk.worse or self.options.temperature == 0:
             return False
-        temperature = max(self.options.cooled(walk.next_step), 1e-12)
-        return float(np.exp(-np.median(walk.worse) / temperature)) < self.options.restart_threshold
+        now, hot = (
+            float(np.exp(-np.median(walk.worse) / max(temperature, 1e-12)))
+            for temperature in (self.options.cooled(walk.next_step), self.options.temperature)
+        )
+        # Where even the first temperature is too cold, heating up would never end.
+        return now < self.options.restart_threshold <= hot

@@ -89,8 +89,11 @@ def believe(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Ge
     UserError
         If the regressor cannot be fitted to these data.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415  of scikit-learn
+
     try:
-        return _believe(regressor, x, y, copies, rng)
+        with threadpool_limits(1):  # matrices this small are slower on many threads
+            return _believe(regressor, x, y, copies, rng)
     except (ValueError, TypeError) as error:
         what = f"regressor {type(regressor).__name__} cannot learn: {error}"
         raise UserError(what, "use another regressor or other regressor_options") from error
