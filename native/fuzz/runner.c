@@ -41,7 +41,7 @@ static size_t mutate(uint8_t *data, size_t size) {
         switch (next_random() % 4) {
         case 0:
             if (size)
-                data[at] = (uint8_t)next_random(); /* NOLINT(clang-analyzer-security.ArrayBound): at < size */
+                data[at] = (uint8_t)next_random(); // NOLINT(clang-analyzer-security.ArrayBound): at < size
             break;
         case 1:
             size = at;
@@ -50,8 +50,7 @@ static size_t mutate(uint8_t *data, size_t size) {
             if (size + added <= MOST) {
                 memmove(data + at + added, data + at, size - at);
                 for (size_t i = 0; i < added; i++)
-                    data[at + i] =
-                        (uint8_t)word[i]; /* NOLINT(clang-analyzer-security.ArrayBound): as above */
+                    data[at + i] = (uint8_t)word[i]; // NOLINT(clang-analyzer-security.ArrayBound)
                 size += added;
             }
             break;
