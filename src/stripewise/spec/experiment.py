@@ -141,5 +141,7 @@ def parse_experiment(text: str, origin: str) -> Experiment:
         raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
     except ValidationError as error:
         raise explain_validation(error, origin) from error
+    except UserError as error:
+        raise UserError(f"{origin}: {error.what}", error.mend) from error
     except ValueError as error:
         raise UserError(f"{origin}: {error}") from error

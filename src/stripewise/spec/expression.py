@@ -81,6 +81,8 @@ class Expression:
             body = ast.parse(f"(\n{text}\n)", mode="eval").body  # in parentheses, so that it may span lines
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UserError(f"'{text}' is no expression ({error.__class__.__name__})") from error
+        if isinstance(body, ast.Tuple | ast.List):
+            raise UserError(f"'{text}' is a list or nothing, no expression")
         names: set[str] = set()
         _check(body, names, text)
         return cls(text, frozenset(names), body)
@@ -122,11 +124,14 @@ def _check(node: ast.expr, names: set[str], text: str) -> None:
         case ast.UnaryOp(op=ast.Not() | ast.USub()):
             children = [node.operand]
         case ast.Compare(ops=ops) if all(type(op) in _COMPARE or isinstance(op, ast.In | ast.NotIn) for op in ops):
-            children = [node.left, *node.comparators]
+            children = [node.left]
+            for comparison, right in zip(ops, node.comparators, strict=True):
+                if isinstance(comparison, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List):
+                    children += right.elts
+                else:
+                    children.append(right)
         case ast.IfExp():
             children = [node.test, node.body, node.orelse]
-        case ast.Tuple() | ast.List():
-            children = list(node.elts)
         case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS and node.args:
             children = list(node.args)
         case _:
@@ -154,7 +159,11 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
             result = _fold(both, tuple(parts))
             return result if _is_array(result) else bool(result)
         case ast.BinOp():
-            return _BINARY[type(node.op)](_evaluate(node.left, values), _evaluate(node.right, values))
+            left, right = _evaluate(node.left, values), _evaluate(node.right, values)
+            if isinstance(left, str) or isinstance(right, str):
+                # Python would repeat a text a billion times if asked to.
+                raise TypeError("arithmetic with a text")
+            return _BINARY[type(node.op)](left, right)
         case ast.UnaryOp():
             operand = _evaluate(node.operand, values)
             if isinstance(node.op, ast.Not):

@@ -5,6 +5,7 @@ The grammar is documented in ``native/include/stripewise_format.h``, the only co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ _VERBS = {
     Apply.MCA: "mca",
     Apply.ARGUMENT: "argument",
 }
+_BLANK = " \t"
 _CARRIERS = {verb: apply for apply, verb in _VERBS.items()}
 
 
@@ -82,6 +84,9 @@ class Plan:
         UserError
             If a key or value cannot be carried (too long, control characters).
         """
+        for what, word in (("identifier", self.identifier), ("file pattern", self.files)):
+            if any(ord(c) < 32 or ord(c) == 127 for c in word):
+                raise UserError(f"plan: {what} {word[:40]!r} has control characters")
         lines = [HEADER]
         if self.identifier:
             lines.append(f"id {self.identifier}")
@@ -105,19 +110,20 @@ class Plan:
             raise UserError(
                 f"{origin} is larger than {MAX_BYTES} bytes", "a plan is a short text: is it the right file?"
             )
-        lines = text.splitlines()
-        if not lines or lines[0] != HEADER:
+        # Lines end, and words are parted, exactly as the runtime's own reader does it.
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
+        if lines[0] != HEADER:
             raise UserError(
                 f"{origin} is no plan: its first line is not '{HEADER}'", "export one with stripewise export"
             )
         settings: list[Setting] = []
         fields = {"id": "", "override": "no", "file": "*"}
         for number, line in enumerate(lines[1:], start=2):
-            if not line.strip() or line.startswith("#"):
+            if not line.strip(_BLANK) or line.startswith("#"):
                 continue
             where = f"{origin} line {number}"
-            verb, _, rest = line.partition(" ")
-            rest = rest.strip()
+            verb, *others = re.split(r"[ \t]+", line.strip(_BLANK), maxsplit=1)
+            rest = others[0] if others else ""
             if verb in fields:
                 if verb == "override" and rest not in ("yes", "no"):
                     raise UserError(f"{where}: override is '{rest}'", "write yes or no")
@@ -125,11 +131,11 @@ class Plan:
                 continue
             if verb not in _CARRIERS:
                 raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join([*fields, *_CARRIERS])}")
-            parts = rest.split(None, 2 if verb == "layout" else 1)
+            parts = re.split(r"[ \t]+", rest, maxsplit=2 if verb == "layout" else 1) if rest else []
             if len(parts) != (3 if verb == "layout" else 2):
                 raise UserError(f"{where}: a '{verb}' needs a key and a value")
             layer = parts.pop(0) if verb == "layout" else ""
-            setting = Setting(_CARRIERS[verb], parts[0], parts[1].strip(), layer)
+            setting = Setting(_CARRIERS[verb], parts[0], parts[1], layer)
             _check(setting, where)
             settings.append(setting)
             if len(settings) > MAX_SETTINGS:

@@ -1,0 +1,124 @@
+"""Plans: written and read back, refused where a carrier could not take them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stripewise.errors import UserError
+from stripewise.spec.expression import Expression
+from stripewise.spec.parameter import Apply, Kind, Parameter
+from stripewise.spec.plan import MAX_SETTINGS, Plan, Setting, settings_of
+from stripewise.spec.space import Derived, Space
+
+WORD = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
+TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
+PLAIN = st.sampled_from([apply for apply in Apply if apply is not Apply.STRIPING])
+SETTING = st.builds(Setting, PLAIN, WORD, TEXT) | st.builds(
+    Setting, st.just(Apply.STRIPING), WORD, TEXT, st.sampled_from(["lustre", "cephfs"])
+)
+
+
+@given(st.lists(SETTING, max_size=8), WORD, st.booleans(), TEXT)
+def test_what_is_written_is_read_back(settings, identifier, override, files):
+    plan = Plan(tuple(settings), identifier, override, files)
+    assert Plan.parse(plan.text(), "test") == plan
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused_in_one_line(text):
+    for content in (text, f"stripewise-plan 1\n{text}"):
+        try:
+            plan = Plan.parse(content, "test")
+        except UserError as error:
+            assert "\n" not in str(error)
+        else:
+            assert Plan.parse(plan.text(), "test") == plan
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is no plan"),
+        ("stripewise-plan 2\n", "is no plan"),
+        ("stripewise-plan 1\nhunt a b\n", "line 2: unknown word 'hunt'"),
+        ("stripewise-plan 1\n\n# note\nhint a\n", "line 4: a 'hint' needs"),
+        ("stripewise-plan 1\nlayout lustre stripe_count\n", "line 2"),
+        ("stripewise-plan 1\noverride perhaps\n", "line 2: override"),
+        (f"stripewise-plan 1\nhint {'k' * 256} v\n", "longer than 255"),
+        (f"stripewise-plan 1\nhint k {'v' * 1024}\n", "longer than 1023"),
+        ("stripewise-plan 1\nhint k a\x01b\n", "control characters"),
+        ("stripewise-plan 1\n" + "hint k v\n" * (MAX_SETTINGS + 1), "more than 4096"),
+        ("stripewise-plan 1\n" + "# " + "x" * (1 << 20), "larger than"),
+    ],
+)
+def test_bad_plans_name_the_line(text, reason):
+    with pytest.raises(UserError, match=reason):
+        Plan.parse(text, "the plan")
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "a\x00", "x" * 2000])
+def test_settings_that_cannot_be_carried_are_not_written(value):
+    with pytest.raises(UserError):
+        Plan((Setting(Apply.HINT, "k", value),)).text()
+
+
+def test_an_identifier_cannot_smuggle_in_a_setting():
+    with pytest.raises(UserError, match="control characters"):
+        Plan((), "x\nhint k v").text()
+    with pytest.raises(UserError, match="control characters"):
+        Plan((), "x", files="*\nhint k v").text()
+
+
+def test_lines_and_words_are_those_of_the_runtimes_reader():
+    plan = Plan.parse("stripewise-plan 1\r\noverride\tyes\r\n\thint\tk  a\u2028b\u00a0\r\n", "test")
+    assert plan == Plan((Setting(Apply.HINT, "k", "a\u2028b\u00a0"),), override=True)
+
+
+def test_comments_and_blank_lines():
+    plan = Plan.parse("stripewise-plan 1\n# a note\n\n  \nid x\nhint  k   a b \n", "test")
+    assert plan == Plan((Setting(Apply.HINT, "k", "a b"),), "x")
+    assert plan.of(Apply.ENV) == ()
+
+
+def space() -> Space:
+    def expression(text: str) -> Expression:
+        return Expression.parse(text)
+
+    return Space.bind(
+        [
+            Parameter("mode", Kind.CATEGORICAL, ("automatic", "disable"), "automatic", apply=Apply.HINT),
+            Parameter(
+                "n", Kind.ORDINAL, (1, 2, 3), 1, apply=Apply.HINT, key="cb_n", active_if=expression("mode != 'disable'")
+            ),
+            Parameter("flag", Kind.BOOLEAN, (False, True), False, apply=Apply.MCA),
+            Parameter("count", Kind.ORDINAL, (1, 4), 1, apply=Apply.STRIPING, layer="lustre"),
+        ],
+        derived=[
+            Derived("list", Apply.HINT, "", "*:{value}", expression("(n + nodes - 1) // nodes")),
+            Derived("half", Apply.ENV, "", "{value}", expression("n / 2"), expression("n > 2")),
+        ],
+        context={"nodes": 2},
+    )
+
+
+def lines(**values) -> list[str]:
+    return [setting.line() for setting in settings_of(space(), space().default.with_values(**values))]
+
+
+def test_the_default_sets_nothing():
+    assert lines() == []
+
+
+def test_changed_settings_and_what_is_derived_from_them():
+    assert lines(n=2) == ["hint cb_n 2", "hint list *:1"]
+    assert lines(n=3, flag=True, count=4) == [
+        "hint cb_n 3",
+        "mca flag true",
+        "layout lustre count 4",
+        "hint list *:2",
+        "env half 1.5",
+    ]
+
+
+def test_inactive_settings_are_not_emitted():
+    assert lines(mode="disable", n=3) == ["hint mode disable"]
