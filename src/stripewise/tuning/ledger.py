@@ -93,10 +93,11 @@ class Ledger:
             self.trials.append(trial)
         self._put(run)
 
-    def begin(self, run: Run) -> Run:
-        """Note that a run is being launched."""
-        self._store.begin(self._identifier, self._claim, run.number)
-        running = replace(run, state=State.RUNNING)
+    def begin(self, run: Run, attempt: int) -> Run:
+        """Note that a run is being launched, for the first time or again."""
+        facts = {"attempt": attempt} if attempt else {}
+        self._store.begin(self._identifier, self._claim, run.number, facts)
+        running = replace(run, state=State.RUNNING, facts={**run.facts, **facts})
         self._put(running)
         return running
 

@@ -84,7 +84,7 @@ class Session:
             raise
         finally:
             self._runner.close()
-            self._ledger.release()
+        self._ledger.release()
         self._tell("finished", result=result)
         return result
 
@@ -114,7 +114,7 @@ class Session:
         return Wait()
 
     def _launch(self, planner: Planner, trial: Trial, run: Run, attempt: int) -> None:
-        run = self._ledger.begin(run)
+        run = self._ledger.begin(run, attempt)
         bound = None
         if run.phase is Phase.SEARCH and trial.role is Role.CANDIDATE and planner.space is not None:
             bound = planner.pruner.bound(planner.history(self._ledger.trials))
@@ -284,8 +284,9 @@ class Session:
         failed = isinstance(error, StripewiseError) and not isinstance(error, Stopped)
         try:
             self._ledger.set_state("failed" if failed else "stopped")
+            self._ledger.release()
         except StripewiseError:
-            # The store itself may be what failed; the first error is the one to report.
+            # The store itself may be what failed: the first error is the one to report, and the lease runs out.
             return
 
     def _tell(self, kind: str, **data: Any) -> None:
