@@ -65,7 +65,7 @@ def test_learning_beats_chance(name, options):
 
 @pytest.mark.parametrize("acquisition", ["ei", "pi", "lcb"])
 def test_surrogate_comes_close_to_the_peak(acquisition):
-    options = {"acquisition": acquisition, "candidates": 512, "regressor_options": {"n_restarts_optimizer": 0}}
+    options = {"acquisition": acquisition, "candidates": 512}
     best = max(bandwidth(PEAK, PEAK.configuration(row))[0][1] for row in PEAK.enumerate())
     assert found("surrogate", options, trials=24) > 0.95 * best
 
@@ -269,9 +269,7 @@ def test_surrogate_thins_long_histories():
 
 
 def test_expected_improvement_falls_as_the_space_is_explored():
-    sampler = make_sampler(
-        "surrogate", {"initial": 6, "candidates": 512, "regressor_options": {"n_restarts_optimizer": 0}}
-    )
+    sampler = make_sampler("surrogate", {"initial": 6, "candidates": 512})
     early, _ = play(sampler, PEAK, trials=6, fate=bandwidth)
     late, _ = play(sampler, PEAK, trials=40, fate=bandwidth)
     assert sampler.expected_improvement(PEAK, History(MAXIMIZE, early.trials[:3])) is None
@@ -434,7 +432,7 @@ def test_optuna_mistakes_are_named_before_the_first_run(name, options):
 def test_objectives_to_be_minimised_are_minimised():
     seconds = Objective.parse("elapsed")
     history, _ = play(
-        make_sampler("surrogate", {"candidates": 512, "regressor_options": {"n_restarts_optimizer": 0}}),
+        make_sampler("surrogate", {"candidates": 512}),
         PEAK,
         trials=24,
         objective=seconds,

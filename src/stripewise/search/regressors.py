@@ -59,7 +59,7 @@ def make_regressor(name: str, options: Mapping[str, Any], columns: int, rng: np.
         raise UserError(f"'{name}' is no class", "name a regressor of scikit-learn")
     arguments: dict[str, Any] = dict(options)
     if name == "gaussian_process" and "kernel" not in arguments:
-        arguments = {"kernel": _kernel(columns), "normalize_y": True, "n_restarts_optimizer": 1, **arguments}
+        arguments = {"kernel": _kernel(columns), "normalize_y": True, **arguments}
     try:
         regressor: Any = cls(**arguments)
     except (TypeError, ValueError) as error:

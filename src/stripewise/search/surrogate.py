@@ -38,7 +38,7 @@ class SurrogateOptions(SamplerOptions):
     plan: Plan = Field(default="latin_hypercube", description="how the first points are spread")
     candidates: int = Field(default=2048, ge=1, le=1_000_000, description="most configurations scored at a time")
     copies: int = Field(default=16, ge=2, le=1000, description="bootstrap fits where a regressor gives no deviation")
-    observations: int = Field(default=512, ge=2, le=1_000_000, description="most trials that the regressor learns from")
+    observations: int = Field(default=200, ge=2, le=1_000_000, description="most trials that the regressor learns from")
 
     @model_validator(mode="after")
     def _exists(self) -> SurrogateOptions:
