@@ -126,6 +126,7 @@ def test_importance_says_where_nothing_was_measurable():
     figure = plots.importance({"cb_nodes": 0.7, "ds_write": 0.0})
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
     assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence"}
+    assert plots.importance({"a": 0.0}, zero="too few runs to tell").data[0].text[0] == "too few runs to tell"
 
 
 def test_confirmation_shows_pairs_failures_and_interval():

@@ -148,8 +148,18 @@ def _colour_bar(figure: go.Figure, span: tuple[float, float], maximize: bool, lo
     )
 
 
-def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
-    """Draw each parameter's share of the variation that the parameters explain; 0 means no measurable influence."""
+def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no measurable influence") -> go.Figure:
+    """Draw each parameter's share of the variation that the parameters explain.
+
+    Parameters
+    ----------
+    shares : mapping
+        Parameter name to its share.
+    note : str
+        What to say beneath the title.
+    zero : str
+        What a share of 0 means.
+    """
     names = sorted(shares, key=lambda name: shares[name])
     figure = blank("Which parameters matter" + (f"<br><sup>{plain(note)}</sup>" if note else ""), 140 + 30 * len(names))
     figure.add_bar(
@@ -157,11 +167,16 @@ def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
         y=[plain(name) for name in names],
         orientation="h",
         marker={"color": BLUE},
-        text=[f"{shares[name]:.0%}" if shares[name] > 0 else "no measurable influence" for name in names],
+        text=[f"{shares[name]:.0%}" if shares[name] > 0 else zero for name in names],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>",
     )
     top = max([*shares.values(), 0.1])
-    figure.update_xaxes(title_text="share of explained variation", tickformat=".0%", range=[0, 1.5 * top])
+    figure.update_xaxes(
+        title_text="share of explained variation",
+        tickformat=".0%",
+        range=[0, 1.5 * top],
+        tickvals=[step / 5 for step in range(6)],
+    )
     return figure

@@ -27,7 +27,9 @@ def figures(reading: Reading) -> dict[str, go.Figure]:
     if axes and len(lines) > 1:
         drawn["parallel"] = plots.parallel_coordinates(axes, lines, **reading.scale)
     if result.get("importance"):
-        drawn["importance"] = plots.importance(result["importance"])
+        few = "too few runs to tell"
+        zero = few if few in result.get("importance_note", "") else "no measurable influence"
+        drawn["importance"] = plots.importance(result["importance"], zero=zero)
     pairs = reading.pairs()
     if pairs:
         proof = result["confirmation"]

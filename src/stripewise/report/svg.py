@@ -72,7 +72,7 @@ def render_trajectory(record: Record, trials: Sequence[Trial]) -> str:
     parts = [
         *_confirmation(axes, points, last),
         *_grid(axes, last),
-        *_default(axes, default, reading.unit),
+        *_default(axes, default),
         *_incumbent(axes, steps, last),
         *(mark for point in points for mark in [_mark(axes, point, reading.maximize)] if mark),
         *_legend(points),
@@ -81,7 +81,9 @@ def render_trajectory(record: Record, trials: Sequence[Trial]) -> str:
     unit = f" ({reading.unit})" if reading.unit else ""
     simulated = "Simulated. " if reading.result.get("simulated") else ""
     title = html.escape(simulated + reading.result["verdict"])
-    quantity = html.escape(f"{capitalised(reading.quantity.replace('_', ' '))}{unit} of each run; {better} is better")
+    dashed = "" if default is None else f"; dashed: the default's median, {number(default, reading.unit)}"
+    measured = capitalised(reading.quantity.replace("_", " "))
+    quantity = html.escape(f"{measured}{unit} of each run; {better} is better{dashed}")
     heads = textwrap.wrap(simulated + reading.result["verdict"], 96)
     # A long verdict takes more lines, and the drawing moves down by them.
     shift = 21 * (len(heads) - 1)
@@ -158,15 +160,13 @@ def _grid(axes: _Axes, last: int) -> list[str]:
     return lines
 
 
-def _default(axes: _Axes, default: float | None, unit: str) -> list[str]:
+def _default(axes: _Axes, default: float | None) -> list[str]:
     if default is None:
         return []
     y = axes.y(default)
-    text = html.escape(f"default {number(default, unit)}")
     return [
         f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}" stroke="{ORANGE}" stroke-width="2" '
         'stroke-dasharray="7 5"/>',
-        f'<text x="{_LEFT + 4}" y="{y + 17:g}">{text}</text>',
     ]
 
 
