@@ -17,6 +17,8 @@ from stripewise.search.posterior import Posterior
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, State, Trial
 
+_LEFTOVER = 0.1
+
 Schedule = Literal["constant", "exponential", "multiplicative"]
 
 
@@ -66,6 +68,10 @@ class Resampler(ABC):
         Called by the tuning loop before each question to the sampler. Failed and pruned trials are never repeated, nor
         is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
         """
+
+    def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """Give a trial to repeat where every configuration has been tried and runs are left; None to end the search."""
+        return None
 
 
 class NoResampling(Resampler):
@@ -128,10 +134,17 @@ class Racing(Resampler):
         repeats = sum(count - 1 for count in runs if count)
         if repeats + 1 > self.options.share * (sum(runs) + 1):
             return None
+        return self._choose(history, self.options.worth)
+
+    def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """See :meth:`Resampler.last`: with nothing new to run, small gains are worth a run as well."""
+        return self._choose(history, _LEFTOVER * self.options.worth)
+
+    def _choose(self, history: History, worth: float) -> int | None:
         posterior = Posterior.of(history)
         gain = knowledge_gradient(posterior)
         gain[[not _repeatable(trial, self.options.maximum) for trial in posterior.trials]] = -np.inf
-        if len(gain) == 0 or gain.max() < self.options.worth:
+        if len(gain) == 0 or gain.max() < worth:
             return None
         return posterior.trials[int(np.argmax(gain))].number
 

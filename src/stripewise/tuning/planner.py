@@ -191,7 +191,10 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         suggestions = self.sampler.ask(self.space, history, self._rng(number), 1)
         if not suggestions:
-            return Finish("every configuration has been tried")
+            again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+            if again is None:
+                return Finish("every configuration has been tried")
+            return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
 
