@@ -29,9 +29,13 @@ def main() -> int:
         commands = json.loads(Path(build, "compile_commands.json").read_text())
         files = sorted({entry["file"] for entry in commands})
 
+        # clang-tidy runs its own compiler front end, which knows nothing of the paths that the wrapper adds.
+        shown = subprocess.run([compiler.partition("=")[2], "-show"], capture_output=True, text=True, check=True)
+        extra = [f"--extra-arg={word}" for word in shown.stdout.split() if word.startswith("-I")]
+
         def check(file: str) -> tuple[str, int, str]:
             run = subprocess.run(
-                [options.clang_tidy, "--quiet", "-p", build, file], capture_output=True, text=True, check=False
+                [options.clang_tidy, "--quiet", "-p", build, *extra, file], capture_output=True, text=True, check=False
             )
             return file, run.returncode, run.stdout
 
