@@ -57,6 +57,7 @@ def _store(url: str | None) -> Finding:
     except StripewiseError as error:
         return Finding("store", "missing", error.what, error.mend)
     try:
-        return Finding("store", "ok", f"{opened.url}, {opened.count()} experiments")
+        count = opened.count()
+        return Finding("store", "ok", f"{opened.url}, {count} experiment{'' if count == 1 else 's'}")
     finally:
         opened.close()

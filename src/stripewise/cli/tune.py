@@ -252,7 +252,9 @@ def print_result(result: dict[str, Any], report: Path | None = None) -> None:
         console.print(f"  [dim]not kept: {escape(missed)}[/]")
     identifier = result["experiment"]
     console.print()
-    if result["confirmed"]:
+    if result["confirmed"] and result["best"]["is"] == "reference":
+        console.print("apply it:   leave the component out; the program without it is the best found")
+    elif result["confirmed"]:
         console.print(f"apply it:   stripewise run {identifier} -- COMMAND")
         console.print(f"export it:  stripewise export {identifier} --to hints|shell|sbatch|openmpi|...")
     console.print(f"look again: stripewise show {identifier}" + (f"; report: {escape(str(report))}" if report else ""))

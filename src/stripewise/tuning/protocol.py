@@ -1,6 +1,6 @@
 """Which points of the measurement protocol a confirmation kept, and which it could not.
 
-The points are those for shared production file systems; see ``docs/explanation/measurement.md``.
+The points are those for shared production file systems; see ``docs/explanation/when-a-gain-is-real.md``.
 """
 
 from __future__ import annotations
