@@ -122,7 +122,8 @@ class Landscape:
 
     def runs(self, point: int) -> NDArray[np.float64]:
         """All measured values of a point."""
-        return self.table.values[self.groups == point]
+        values: NDArray[np.float64] = self.table.values[self.groups == point]
+        return values
 
     @cached_property
     def truth(self) -> NDArray[np.float64]:
@@ -176,7 +177,7 @@ class Landscape:
 
     @cached_property
     def ceiling(self) -> float:
-        """Prediction accuracy in percent of an oracle that knows every true value: no model can do better on average."""
+        """Prediction accuracy in percent of an oracle that knows every true value: no model can beat it on average."""
         values, known = self.table.values, self.truth[self.groups]
         return float(100 - 100 * np.mean(np.abs(known - values) / np.abs(values)))
 

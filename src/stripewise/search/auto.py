@@ -7,93 +7,127 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from stripewise.search.base import Sampler, SamplerOptions, Suggestion
-from stripewise.search.belief import Belief, believe
+from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.belief import Belief, believe, expected
 from stripewise.search.candidates import Pool, Search, maximise
+from stripewise.search.costs import Floats
 from stripewise.search.improvement import expected_improvement
 from stripewise.search.initial import complete
+from stripewise.search.knowledge import knowledge_prior
 from stripewise.search.posterior import rank
 from stripewise.search.unseen import Seen
-from stripewise.spec.space import Space
+from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial
+
+_SAMPLE = 2_000
 
 
 class AutoOptions(SamplerOptions):
     """Options of ``auto``."""
 
     initial: int = Field(
-        default=6, ge=1, le=10_000, description="points tried before the model is asked, the default among them"
+        default=3,
+        ge=1,
+        le=10_000,
+        description="points tried before the process is asked: the default, then a Latin hypercube (or, with a prior, "
+        "what it likes best)",
     )
-    knowledge: bool = Field(default=True, description="use the stack files' expectations where no model is given")
+    knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
     trust: float = Field(
-        default=0.5, ge=0, le=10, description="how far the weight of the prior may move from 1 (standard deviation)"
+        default=0.5, ge=0, le=10, description="standard deviation of the prior's weight, whose mean is 1"
     )
     search: Search = Field(
         default="auto", description="score every configuration, only screened ones, or whichever is affordable"
     )
-    observations: int = Field(default=400, ge=10, le=5000, description="most trials that the model learns from")
+    observations: int = Field(
+        default=400,
+        ge=10,
+        le=2_000,
+        description="most trials that the process learns from: the better half of them, and a spread of the rest",
+    )
 
 
 class AutoSampler(Sampler):
-    """Gaussian process with expected improvement, learned noise and a prior mean."""
+    """Gaussian process over the whole history, with learned noise, a prior mean and expected improvement.
+
+    Choices by measurement are explained in ``docs/explanation/search.md``.
+    """
 
     name: ClassVar[str] = "auto"
     Options: ClassVar[type[SamplerOptions]] = AutoOptions
     options: AutoOptions
-    _listed: Pool | None = None
+    # Results of pure functions, kept because the loop asks several questions after one history and of one space.
+    _pool: Pool | None = None
+    _believed: tuple[Space, History, Belief | None] | None = None
 
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """See :meth:`stripewise.search.base.Sampler.ask`."""
         seen = Seen.of(space, history)
+        belief = self._believe(space, history)
         suggestions: list[Suggestion] = []
-        pending = np.empty((0, len(space.parameters)), dtype=np.int64)
-        belief: Belief | None = None
         while len(suggestions) < n:
-            default = seen.new(space.levels([space.default])) if len(seen) == 0 else pending[:0]
-            if len(default):
-                point, tag = default, "default"
-            elif len(seen) < self.options.initial:
-                point, tag = complete("latin_hypercube", space, seen, rng, size=self.options.initial, n=1), "plan"
-            else:
-                belief = belief or self._believe(space, history)
-                point, tag = (
-                    maximise(self._pool(space), seen, belief.imagine(pending), rng, self.options.search),
-                    "gain",
-                )
+            point, tag = self._next(space, seen, belief, rng)
             if len(point) == 0:
                 break
             seen.add(point)
-            pending = np.concatenate([pending, point])
-            suggestions.append(Suggestion(space.configuration(point[0]), tag))
+            belief = belief and belief.imagine(point)
+            suggestions += suggest(space, point, tag)
         return suggestions
 
+    def _next(self, space: Space, seen: Seen, belief: Belief | None, rng: np.random.Generator) -> tuple[Levels, str]:
+        if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
+            return default, "default"
+        prior = self._prior(space)
+        if belief is not None and (prior is not None or len(seen) >= self.options.initial):
+            return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
+        if prior is not None:
+            return self._liked(space, seen, prior, rng), "prior"
+        # Nothing has worked yet, or it is early: a plan, which goes on as long as everything fails.
+        size = max(self.options.initial, len(seen) + 1)
+        return complete("latin_hypercube", space, seen, rng, size=size, n=1), "plan"
+
+    def _liked(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
+        """The configuration that the prior expects most of."""
+        rows = self._listed(space).levels if self.options.search != "screened" else None
+        rows = seen.draw(rng, _SAMPLE) if rows is None else rows[self._listed(space).unseen(seen)]
+        return rows[[int(np.argmin(expected(prior, space, rows)))]] if len(rows) else rows
+
     def recommend(self, space: Space, history: History) -> list[Trial]:
-        """See :meth:`stripewise.search.base.Sampler.recommend`; by posterior mean."""
+        """See :meth:`stripewise.search.base.Sampler.recommend`; by posterior mean, which pools what neighbours say."""
         belief = self._believe(space, history)
-        if belief.process is None:
-            return rank(history)
         trials = [trial for trial in history.trials if trial.values]
+        if belief is None or not trials:
+            return rank(history)
         mean, _ = belief.predict(space.levels([trial.configuration for trial in trials]))
         return [trials[int(index)] for index in np.argsort(mean, kind="stable")]
 
     def expected_improvement(self, space: Space, history: History) -> float | None:
-        """See :meth:`stripewise.search.base.Sampler.expected_improvement`."""
+        """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None until the first points are through."""
         seen = Seen.of(space, history)
         belief = self._believe(space, history)
-        if belief.process is None or len(seen) < self.options.initial:
+        if belief is None or len(seen) < self.options.initial:
             return None
         rng = np.random.default_rng(len(history.trials))
-        best = maximise(self._pool(space), seen, belief, rng, self.options.search)
-        if len(best) == 0:
+        point = maximise(self._listed(space), seen, belief, rng, self.options.search)
+        if len(point) == 0:
             return 0.0
-        mean, sd = belief.predict(best)
-        return float(expected_improvement(mean, sd, belief.best)[0])
+        gain: Floats = expected_improvement(*belief.predict(point), belief.best) * belief.works(point)
+        return float(gain[0])
 
-    def _pool(self, space: Space) -> Pool:
-        # A function of the space alone: kept because listing a large one takes as long as scoring it.
-        if self._listed is None or self._listed.space is not space:
-            self._listed = Pool(space)
-        return self._listed
+    def _prior(self, space: Space) -> PriorMean | None:
+        if self.prior is None and self.options.knowledge and space.knowledge:
+            return knowledge_prior
+        return self.prior
 
-    def _believe(self, space: Space, history: History) -> Belief:
-        return believe(space, history, self.prior, self.options)
+    def _listed(self, space: Space) -> Pool:
+        if self._pool is None or self._pool.space is not space:
+            self._pool = Pool(space)
+        return self._pool
+
+    def _believe(self, space: Space, history: History) -> Belief | None:
+        held = self._believed
+        if held is None or held[0] is not space or held[1] is not history:
+            options = self.options
+            belief = believe(space, history, self._prior(space), trust=options.trust, most=options.observations)
+            self._believed = held = (space, history, belief)
+        return held[2]

@@ -3,41 +3,75 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
 
 from stripewise.search.base import PriorMean
 from stripewise.search.costs import Costs, CostScale, Floats
-from stripewise.search.gp import Data, Hyperprior, Process, fit
+from stripewise.search.gp import Data, Process, fit
 from stripewise.search.kernel import Geometry
-from stripewise.search.knowledge import knowledge_prior
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
+
+_MOST_FITTED = 120
+_OPTIMISM = 0.5
+_OUTLYING = 4.0
+_ROUNDS = 2
 
 
 @dataclass(frozen=True)
 class Belief:
-    space: Space
+    """A normal belief about the cost of configurations, and the probability that they work at all.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    prior : PriorMean or None
+    run : ndarray, shape (m, d)
+        Configurations with a value.
+    centre, offset : float
+        Subtracted from costs and from the prior inside the process.
+    process : Process
+        Of the cost.
+    feasibility : Process or None
+        Of a label, 1 where a configuration worked and -1 where it failed; None while nothing has failed.
+    best : float
+        Least mean cost among what was run (or is running).
+    """
+
     geometry: Geometry
     prior: PriorMean | None
-    process: Process | None
+    run: Levels
+    centre: float
+    offset: float
+    process: Process
     feasibility: Process | None
     best: float
-    centre: float
-    run: Levels
 
-    def predict(self, levels: Levels) -> tuple[Floats, Floats]:
-        assert self.process is not None
-        mean, sd = self.process.predict(self.geometry.knots(levels), expected(self.prior, self.space, levels))
+    def _expected(self, levels: Levels) -> Floats:
+        return expected(self.prior, self.geometry.space, levels) - self.offset
+
+    @property
+    def observations(self) -> int:
+        """How many the process learned from."""
+        return len(self.process.data.cost)
+
+    def predict(self, levels: Levels, knots: NDArray[np.int64] | None = None) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the true cost, shape ``(n,)`` each; ``knots`` saves finding them again."""
+        knots = self.geometry.knots(levels) if knots is None else knots
+        mean, sd = self.process.predict(knots, self._expected(levels))
         return mean + self.centre, sd
 
-    def works(self, levels: Levels) -> Floats:
+    def works(self, levels: Levels, knots: NDArray[np.int64] | None = None) -> Floats:
+        """Probability that a run does not fail, shape ``(n,)``."""
         if self.feasibility is None:
             return np.ones(len(levels))
-        mean, sd = self.feasibility.predict(self.geometry.knots(levels), np.zeros(len(levels)))
-        return ndtr((mean + 0.5) / np.sqrt(0.25 + sd**2))
+        knots = self.geometry.knots(levels) if knots is None else knots
+        mean, sd = self.feasibility.predict(knots, np.zeros(len(levels)))
+        # Half a label of optimism: one failure rules out its surroundings, not the space.
+        return np.asarray(ndtr((mean + _OPTIMISM) / np.sqrt(0.25 + sd**2)), dtype=np.float64)
 
     def leaders(self, count: int) -> Levels:
         """The configurations that were run and are believed best, shape ``(m, d)``."""
@@ -45,49 +79,113 @@ class Belief:
         return self.run[np.argsort(mean, kind="stable")[:count]]
 
     def imagine(self, levels: Levels) -> Belief:
-        if len(levels) == 0 or self.process is None:
+        """Give the belief as if runs still to end had cost what is expected: it looks elsewhere meanwhile."""
+        if len(levels) == 0:
             return self
         mean, _ = self.predict(levels)
-        data = self.process.data
-        more = Data(
-            np.concatenate([data.knots, self.geometry.knots(levels)]),
-            np.concatenate([data.cost, mean - self.centre]),
-            np.concatenate([data.variance, np.ones(len(levels))]),
-            np.concatenate([data.prior, expected(self.prior, self.space, levels)]),
-        )
-        process = replace(self.process, data=more)
-        return replace(self, process=process, best=min(self.best, float(mean.min())))
+        knots = self.geometry.knots(levels)
+        more = Data(knots, mean - self.centre, np.ones(len(levels)), self._expected(levels))
+        return replace(self, process=self.process.conditioned(more), best=min(self.best, float(mean.min())))
 
 
 def expected(prior: PriorMean | None, space: Space, levels: Levels) -> Floats:
-    """Expected cost, up to a constant."""
+    """Cost that a prior expects, up to a constant, shape ``(n,)``; 0 without one."""
     return np.zeros(len(levels)) if prior is None else -np.asarray(prior(space, levels), dtype=np.float64)
 
 
-def believe(space: Space, history: History, prior: PriorMean | None, options: Any) -> Belief:
-    geometry = Geometry(space)
-    if prior is None and options.knowledge and space.knowledge:
-        prior = knowledge_prior
+def believe(space: Space, history: History, prior: PriorMean | None, *, trust: float, most: int) -> Belief | None:
+    """Learn from a history.
+
+    Parameters
+    ----------
+    space : Space
+    history : History
+    prior : PriorMean or None
+    trust : float
+        Standard deviation of the prior's weight.
+    most : int
+        Observations to learn from; of more, see :func:`thin`.
+
+    Returns
+    -------
+    Belief or None
+        None while no run has a value.
+    """
     costs = Costs.of(history)
     levels = space.levels([trial.configuration for trial in history.trials])
-    known = ~np.isnan(costs.known)
-    if not known.any():
-        return Belief(space, geometry, prior, None, None, 0.0, 0.0, levels[:0])
+    kept = thin(costs.known, most)
+    if len(kept) == 0:
+        return None
+    geometry = Geometry(space)
+    knots, cost, prior_cost = geometry.knots(levels[kept]), costs.known[kept], expected(prior, space, levels[kept])
+    centre, offset = float(np.median(cost)), float(np.mean(prior_cost))
+    squares, freedom = _repeats(history)
+    data = Data(knots, cost - centre, 1.0 / costs.runs[kept], prior_cost - offset, squares, freedom)
+    process = _fit(geometry, data, np.isnan(costs.cost[kept]), trust)
+    mean, _ = process.predict(knots, data.prior)
+    ended = ~np.isnan(costs.cost[kept])
+    best = float(np.min(mean[ended] if ended.any() else mean)) + centre
+    feasibility = _feasibility(geometry, levels, costs, most)
+    belief = Belief(geometry, prior, levels[kept], centre, offset, process, feasibility, best)
+    return belief.imagine(levels[costs.open][:most])
+
+
+def thin(cost: Floats, most: int) -> NDArray[np.int64]:
+    """Choose the observations to learn from, in order: all, or the better half of ``most`` and a spread of the rest.
+
+    The spread takes every so many by rank of cost, so that bad regions stay known. NaN is never chosen.
+    """
+    known = np.flatnonzero(~np.isnan(cost))
+    if len(known) <= most:
+        return known
+    ranked = known[np.argsort(cost[known], kind="stable")]
+    half = most // 2
+    spread = half + np.linspace(0, len(ranked) - half - 1, most - half).astype(np.int64)
+    return np.sort(np.concatenate([ranked[:half], ranked[spread]]))
+
+
+def _fit(geometry: Geometry, data: Data, censored: NDArray[np.bool_], trust: float) -> Process:
+    """Fit, then correct what a normal error cannot express: values known only to lie above a bound, and stragglers."""
+    few = thin(data.cost, _MOST_FITTED)
+    part = Data(
+        *(column[few] for column in (data.knots, data.cost, data.variance, data.prior)), data.squares, data.freedom
+    )
+    theta = fit(geometry, part, trust=trust).theta
+    process = Process(geometry, data, theta, trust)
+    for _ in range(_ROUNDS):
+        mean, sd = process.left_out()
+        cost, variance = data.cost.copy(), data.variance.copy()
+        if censored.any():
+            cost[censored] = _beyond(mean[censored], sd[censored], data.cost[censored])
+        # As under a t distribution: a run far slower than its neighbours say counts less, the more so the farther.
+        surprise = np.where(censored, 0.0, np.maximum(0.0, (data.cost - mean) / sd))
+        variance *= np.maximum(1.0, (_OUTLYING + surprise**2) / (_OUTLYING + 1))
+        process = Process(geometry, replace(data, cost=cost, variance=variance), theta, trust)
+    return process
+
+
+def _beyond(mean: Floats, sd: Floats, bound: Floats) -> Floats:
+    """Mean of a normal distribution given that it exceeds a bound."""
+    z = (bound - mean) / sd
+    hazard = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-z))
+    return np.asarray(mean + sd * hazard, dtype=np.float64)
+
+
+def _repeats(history: History) -> tuple[float, float]:
+    """Sum of squares within trials, and its degrees of freedom."""
     scale = CostScale.of(history)
-    groups = [scale(t.values) for t in history.finished if len(t.values) > 1]
-    squares = float(sum(np.sum((g - g.mean()) ** 2) for g in groups))
-    freedom = float(sum(len(g) - 1 for g in groups))
-    knots = geometry.knots(levels)
-    cost = costs.known[known]
-    centre = float(np.median(cost))
-    m = expected(prior, space, levels[known])
-    data = Data(knots[known], cost - centre, 1.0 / np.maximum(costs.runs[known], 1), m, squares, freedom)
-    process = fit(geometry, data, Hyperprior(), options.trust)
-    feasibility = None
-    if costs.failed.any():
-        judged = known | costs.failed
-        label = np.where(costs.failed[judged], -1.0, 1.0) - 0.5
-        feasibility = fit(geometry, Data(knots[judged], label, np.ones(len(label)), np.zeros(len(label))))
-    mean, _ = process.predict(knots[known], m)
-    belief = Belief(space, geometry, prior, process, feasibility, float(mean.min()) + centre, centre, levels[known])
-    return belief.imagine(levels[costs.open]) if costs.open.any() else belief
+    groups = [scale(trial.values) for trial in history.finished if len(trial.values) > 1]
+    return float(sum(np.var(g) * len(g) for g in groups)), float(sum(len(g) - 1 for g in groups))
+
+
+def _feasibility(geometry: Geometry, levels: Levels, costs: Costs, most: int) -> Process | None:
+    if not costs.failed.any():
+        return None
+    judged = np.flatnonzero(~np.isnan(costs.known) | costs.failed)
+    # All failures first: of the configurations that work there are usually plenty.
+    judged = judged[np.argsort(~costs.failed[judged], kind="stable")][:most]
+    label = np.where(costs.failed[judged], -1.0, 1.0)
+    nothing = np.zeros(len(judged))
+    data = Data(geometry.knots(levels[judged]), label, nothing + 1.0, nothing)
+    few = Data(data.knots[:_MOST_FITTED], label[:_MOST_FITTED], nothing[:_MOST_FITTED] + 1.0, nothing[:_MOST_FITTED])
+    return Process(geometry, data, fit(geometry, few).theta, 0.0)

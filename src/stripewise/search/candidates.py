@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 
 from stripewise.model.landscape import TableSpace
 from stripewise.search.belief import Belief
+from stripewise.search.costs import Floats
 from stripewise.search.improvement import expected_improvement
+from stripewise.search.kernel import Geometry
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 
 Search = Literal["auto", "exhaustive", "screened"]
 
-AFFORDABLE = 50_000
-_MOST_LISTED = 4_000_000
+_MOST_LISTED = 1_500_000
+_AFFORDABLE = 1e9
 _PROBES = 20_000
 _SAMPLE = 2_000
-_STARTS = 12
+_STARTS = 10
 _MOST_VALUES = 64
-_ROUNDS = 20
+_ROUNDS = 12
 
 
 class Pool:
@@ -52,17 +54,36 @@ class Pool:
             return space.enumerate()
         moving = self._moving
         shape = [space.shape[int(axis)] for axis in moving]
-        if np.prod(shape, dtype=float) > _MOST_LISTED:
+        if np.prod(shape, dtype=float) > _MOST_LISTED or space.cardinality > 2**62:
             return None
         rows = np.repeat(space.levels([space.default]), int(np.prod(shape)), axis=0)
         rows[:, moving] = np.stack(np.unravel_index(np.arange(len(rows)), shape), axis=1)
-        own = np.all(space.fold(rows) == rows, axis=1)
-        rows = rows[own]
+        if any(p.active_if is not None or p.same_as_default is not None for p in space.parameters):
+            rows = rows[np.all(space.fold(rows) == rows, axis=1)]
         return rows[space.feasible(rows)]
+
+    @cached_property
+    def knots(self) -> NDArray[np.int64]:
+        """Knots of :attr:`levels`, which take longer to find than a belief takes to score them."""
+        assert self.levels is not None
+        return Geometry(self.space).knots(self.levels)
+
+    def unseen(self, seen: Seen) -> NDArray[np.bool_]:
+        """Say which of :attr:`levels` are new, shape ``(n,)``."""
+        assert self.levels is not None
+        return ~np.isin(self._numbers, self.space.flat(seen.levels))
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        assert self.levels is not None
+        return self.space.flat(self.levels)
 
 
 def maximise(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator, search: Search) -> Levels:
     """Find the new configuration whose next run promises most.
+
+    Everything is scored where that takes less than about a second (rows times squared observations below 10^9), or
+    where it is asked for.
 
     Returns
     -------
@@ -70,46 +91,51 @@ def maximise(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator, s
         Or (0, d) if nothing new is left.
     """
     listed = pool.levels if search != "screened" else None
-    if search == "exhaustive" and listed is None:
-        listed = pool.space.enumerate()
-    if listed is not None and (search == "exhaustive" or len(listed) <= AFFORDABLE):
-        rows = seen.new(listed)
-        return rows[[int(np.argmax(score(belief, rows)))]] if len(rows) else rows
-    return screen(pool, seen, belief, rng)
+    if listed is not None and (search == "exhaustive" or len(listed) * belief.observations**2 < _AFFORDABLE):
+        gains = np.where(pool.unseen(seen), score(belief, listed, pool.knots), -1.0)
+        best = int(np.argmax(gains)) if len(gains) else 0
+        return listed[[best]] if len(gains) and gains[best] >= 0 else listed[:0]
+    return screen(pool.space, seen, belief, rng)
 
 
-def score(belief: Belief, rows: Levels) -> NDArray[np.float64]:
+def score(belief: Belief, rows: Levels, knots: NDArray[np.int64] | None = None) -> Floats:
     """Expected improvement of each configuration, times the probability that it works."""
-    mean, sd = belief.predict(rows)
-    return expected_improvement(mean, sd, belief.best) * belief.works(rows)
+    knots = belief.geometry.knots(rows) if knots is None else knots
+    mean, sd = belief.predict(rows, knots)
+    return expected_improvement(mean, sd, belief.best) * belief.works(rows, knots)
 
 
-def screen(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator) -> Levels:
-    """Score a sample and the neighbourhood of the best known, then climb from the most promising, axis by axis."""
-    rows = seen.draw(rng, _SAMPLE)
+def screen(space: Space, seen: Seen, belief: Belief, rng: np.random.Generator) -> Levels:
+    """Score a sample and the surroundings of the best known, then climb from the most promising, axis by axis.
+
+    Returns
+    -------
+    ndarray, shape (1, d)
+        Or (0, d) if nothing new is left.
+    """
+    rows = np.concatenate([seen.draw(rng, _SAMPLE), seen.new(one_step(space, belief.leaders(_STARTS), rng))])
     if len(rows) == 0:
         return rows
-    good = belief.leaders(_STARTS)
-    rows = np.concatenate([rows, seen.new(one_step(pool.space, good, rng))])
     gains = score(belief, rows)
-    top = rows[np.argsort(-gains)[:_STARTS]]
-    best, most = top[:1], float(gains.max())
     for _ in range(_ROUNDS):
-        steps = seen.new(one_step(pool.space, top, rng))
+        order = np.argsort(-gains, kind="stable")[:_STARTS]
+        top, most = rows[order], gains[order]
+        steps = seen.new(one_step(space, top, rng))
         if len(steps) == 0:
             break
-        gains = score(belief, steps)
-        top = steps[np.argsort(-gains)[:_STARTS]]
-        if gains.max() <= most:
+        stepped = score(belief, steps)
+        rows, gains = np.concatenate([top, steps]), np.concatenate([most, stepped])
+        if stepped.max() <= most[0]:
             break
-        best, most = top[:1], float(gains.max())
-    return best
+    return rows[[int(np.argmax(gains))]]
 
 
 def one_step(space: Space, rows: Levels, rng: np.random.Generator) -> Levels:
     """All configurations that differ from one of the rows on one axis (of axes with very many values, some)."""
     steps = [rows]
     for axis, size in enumerate(space.shape):
+        if size == 1:
+            continue
         values = np.arange(size) if size <= _MOST_VALUES else np.unique(rng.integers(0, size, size=_MOST_VALUES))
         moved = np.repeat(rows, len(values), axis=0)
         moved[:, axis] = np.tile(values, len(rows))

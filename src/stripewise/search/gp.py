@@ -7,14 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from stripewise.search.costs import Floats
-from stripewise.search.kernel import Geometry, matern, with_inactive
+from stripewise.search.kernel import Geometry, decay, with_inactive
 
 _JITTER = 1e-8
+_BOX = 4.0
+_ITERATIONS = 40
+_LEAST = 1e-8
+_BLOCK = 1 << 14
+_MOST_COMBINATIONS = 1500
 
 
 @dataclass(frozen=True)
@@ -24,10 +30,10 @@ class Hyperprior:
     Costs are logarithms, so amplitudes are natural: 0.7 is a factor of two.
     """
 
-    amplitude: tuple[float, float] = (float(np.log(0.7)), 0.8)
-    noise: tuple[float, float] = (float(np.log(0.06)), 1.0)
-    relevance: tuple[float, float] = (-1.0, 1.5)
-    length: tuple[float, float] = (float(np.log(0.5)), 0.5)
+    amplitude: tuple[float, float] = (float(np.log(0.7)), 0.5)
+    noise: tuple[float, float] = (float(np.log(0.05)), 1.0)
+    relevance: tuple[float, float] = (-1.0, 1.0)
+    length: tuple[float, float] = (float(np.log(0.4)), 0.4)
 
 
 @dataclass(frozen=True)
@@ -55,24 +61,29 @@ class Data:
 
 
 class Likelihood:
-    """Negative log posterior of the hyperparameters and its gradient."""
+    """Negative log posterior of the hyperparameters, and its gradient.
+
+    The hyperparameters are, in order: logarithms of amplitude and noise; for each axis the logit of its relevance (the
+    share of the variance that goes with it: 0 for a parameter that does nothing); for each ordered axis the logarithm
+    of its length. With small relevances and a large amplitude the product of axes comes close to a sum of main effects.
+    """
 
     def __init__(self, geometry: Geometry, data: Data, hyper: Hyperprior, trust: float) -> None:
         self.geometry, self.data = geometry, data
         a, o = len(geometry.axes), len(geometry.ordered)
-        self.sizes = (a, o)
         parts = [[hyper.amplitude], [hyper.noise], [hyper.relevance] * a, [hyper.length] * o]
         flat = np.array([pair for part in parts for pair in part])
         self.mean, self.sd = flat[:, 0], flat[:, 1]
-        self.fixed = mean_kernel(data.prior, data.prior, trust, data.cost)
+        self.fixed = mean_covariance(data.prior, data.prior, trust, float(np.var(data.cost)))
         self.pairs = [
             data.knots[:, i, None] * (len(axis.distance) + 1) + data.knots[None, :, i]
             for i, axis in enumerate(geometry.axes)
         ]
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Give value and gradient."""
         data = self.data
-        n, (a, o) = len(data.cost), self.sizes
+        n, a = len(data.cost), len(self.geometry.axes)
         amplitude, noise = np.exp(2 * theta[0]), np.exp(2 * theta[1])
         rho = expit(theta[2 : 2 + a])
         lengths = np.full(a, np.nan)
@@ -80,7 +91,7 @@ class Likelihood:
         signal = np.full((n, n), amplitude)
         by_rho, by_length = [], {}
         for i, axis in enumerate(self.geometry.axes):
-            value, slope = matern(axis.distance, lengths[i] if axis.ordered else 1.0)
+            value, slope = decay(axis.distance, lengths[i] if axis.ordered else 1.0)
             like = with_inactive(value)
             table = np.maximum(1 - rho[i] + rho[i] * like, 1e-12)
             signal *= table.ravel()[self.pairs[i]]
@@ -111,58 +122,117 @@ class Likelihood:
         return float(value + 0.5 * z @ z), grad + z / self.sd
 
 
-def mean_kernel(a: Floats, b: Floats, trust: float, cost: Floats) -> Floats:
-    """Covariance from what is unsure about the mean: its level, and how much of the prior is right."""
-    level = 1.0 + float(np.var(cost))
-    return level + (trust**2) * np.outer(a, b)
+def mean_covariance(a: Floats, b: Floats, trust: float, spread: float) -> Floats:
+    """Covariance from what is unsure about the mean: its level, and how much of the prior is right, ``(n, m)``."""
+    return 1.0 + spread + trust**2 * np.outer(a, b)
 
 
-@dataclass
 class Process:
-    """A fitted process."""
+    """A fitted process: a normal belief about the cost of every configuration.
 
-    geometry: Geometry
-    data: Data
-    theta: Floats
-    trust: float
+    Parameters
+    ----------
+    geometry : Geometry
+    data : Data
+    theta : ndarray
+        Hyperparameters, as :class:`Likelihood` orders them.
+    trust : float
+        Standard deviation of the weight of the prior, whose mean is 1.
+    """
 
-    def __post_init__(self) -> None:
-        a = len(self.geometry.axes)
-        self.rho = expit(self.theta[2 : 2 + a])
-        self.amplitude = float(np.exp(2 * self.theta[0]))
-        self.noise = float(np.exp(self.theta[1]))
-        lengths = np.ones(a)
-        lengths[self.geometry.ordered] = np.exp(self.theta[2 + a :])
-        self.tables = []
-        for i, axis in enumerate(self.geometry.axes):
-            like = with_inactive(matern(axis.distance, lengths[i])[0])
-            self.tables.append(1 - self.rho[i] + self.rho[i] * like)
-        self.rows = [table[:, self.data.knots[:, i]] for i, table in enumerate(self.tables)]
-        k = self.cross(self.data.knots, self.data.prior)
-        k[np.diag_indices(len(k))] += self.noise**2 * self.data.variance + _JITTER
-        self.factor, info = dpotrf(k, lower=1, clean=1)
-        self.alpha = cho_solve((self.factor, True), self.data.cost - self.data.prior)
+    def __init__(self, geometry: Geometry, data: Data, theta: Floats, trust: float) -> None:
+        self.geometry, self.data, self.theta, self.trust = geometry, data, theta, trust
+        axes = len(geometry.axes)
+        relevance = expit(theta[2 : 2 + axes])
+        lengths = np.ones(axes)
+        lengths[geometry.ordered] = np.exp(theta[2 + axes :])
+        self.noise = float(np.exp(theta[1]))
+        self._amplitude = float(np.exp(2 * theta[0]))
+        self._spread = float(np.var(data.cost))
+        tables = [
+            1 - share + share * with_inactive(decay(axis.distance, length)[0])
+            for share, axis, length in zip(relevance, geometry.axes, lengths, strict=True)
+        ]
+        self._groups = _merge([table[:, data.knots[:, i]] for i, table in enumerate(tables)])
+        covariance = self._cross(data.knots, data.prior)
+        covariance[np.diag_indices(len(covariance))] += self.noise**2 * data.variance + _JITTER
+        factor, _ = dpotrf(covariance, lower=1, clean=1)
+        self._alpha = cho_solve((factor, True), data.cost - data.prior)
+        self._whiten = np.asfortranarray(solve_triangular(factor, np.eye(len(factor)), lower=True))
 
-    def cross(self, knots: NDArray[np.int64], prior: Floats) -> Floats:
-        k = np.full((len(knots), len(self.data.cost)), self.amplitude)
-        for i, rows in enumerate(self.rows):
-            k *= rows[knots[:, i]]
-        k += mean_kernel(prior, self.data.prior, self.trust, self.data.cost)
-        return k
+    def _cross(self, knots: NDArray[np.int64], prior: Floats) -> Floats:
+        """Covariance with the data, shape ``(m, n)``."""
+        result = mean_covariance(prior, self.data.prior, self.trust, self._spread)
+        product: Floats | float = self._amplitude
+        for axes, radix, table in self._groups:
+            product = product * table[knots[:, axes] @ radix]
+        result += product
+        return result
 
     def predict(self, knots: NDArray[np.int64], prior: Floats) -> tuple[Floats, Floats]:
-        k = self.cross(knots, prior)
-        mean = prior + k @ self.alpha
-        v = solve_triangular(self.factor, k.T, lower=True)
-        own = self.amplitude + (1.0 + float(np.var(self.data.cost))) + self.trust**2 * prior**2
-        return mean, np.sqrt(np.maximum(own - np.sum(v**2, axis=0), 1e-12))
+        """Give mean and standard deviation of the true cost (without the noise of a run), shape ``(m,)`` each.
+
+        Parameters
+        ----------
+        knots : ndarray, shape (m, a)
+        prior : ndarray, shape (m,)
+        """
+        mean, sd = np.empty(len(knots)), np.empty(len(knots))
+        own = self._amplitude + 1.0 + self._spread + self.trust**2 * prior**2
+        for start in range(0, len(knots), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            cross = self._cross(knots[part], prior[part])
+            mean[part] = prior[part] + cross @ self._alpha
+            # The factor is triangular, which halves the work that dominates large spaces.
+            white = dtrmm(1.0, self._whiten, cross.T, lower=1, overwrite_b=1)
+            explained = np.einsum("ij,ij->j", white, white)
+            sd[part] = np.sqrt(np.maximum(own[part] - explained, _LEAST))
+        return mean, sd
+
+    def left_out(self) -> tuple[Floats, Floats]:
+        """Predict each observation, its noise included, from all others; mean and standard deviation, ``(n,)`` each."""
+        precision = np.sum(self._whiten**2, axis=0)
+        return self.data.cost - self._alpha / precision, 1 / np.sqrt(precision)
+
+    def conditioned(self, more: Data) -> Process:
+        """Give the process after more data, with the same hyperparameters."""
+        old = self.data
+        both = Data(
+            np.concatenate([old.knots, more.knots]),
+            np.concatenate([old.cost, more.cost]),
+            np.concatenate([old.variance, more.variance]),
+            np.concatenate([old.prior, more.prior]),
+        )
+        return Process(self.geometry, both, self.theta, self.trust)
 
 
-def fit(
-    geometry: Geometry, data: Data, hyper: Hyperprior = Hyperprior(), trust: float = 0.5, maxiter: int = 40
-) -> Process:
-    objective = Likelihood(geometry, data, hyper, trust)
+def _merge(rows: list[Floats]) -> list[tuple[list[int], NDArray[np.int64], Floats]]:
+    """Multiply axes into groups of few combinations, so that a configuration needs few look-ups.
+
+    Each group is its axes, the radix that numbers their combinations, and a table ``(combinations, n)``.
+    """
+    groups: list[tuple[list[int], list[int], Floats]] = []
+    for axis, table in enumerate(rows):
+        if groups and len(groups[-1][2]) * len(table) <= _MOST_COMBINATIONS:
+            axes, sizes, merged = groups.pop()
+            both = (merged[:, None, :] * table[None]).reshape(-1, table.shape[1])
+            groups.append(([*axes, axis], [*sizes, len(table)], both))
+        else:
+            groups.append(([axis], [len(table)], table))
+    return [(axes, np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64), table) for axes, sizes, table in groups]
+
+
+def fit(geometry: Geometry, data: Data, *, trust: float = 0.5, hyper: Hyperprior | None = None) -> Process:
+    """Find the most probable hyperparameters (MAP), searched in units of their priors' deviations."""
+    likelihood = Likelihood(geometry, data, hyper or Hyperprior(), trust)
     if len(data.cost) < 2:
-        return Process(geometry, data, objective.mean, trust)
-    found = minimize(objective, objective.mean, jac=True, method="L-BFGS-B", options={"maxiter": maxiter})
-    return Process(geometry, data, found.x, trust)
+        return Process(geometry, data, likelihood.mean, trust)
+
+    def objective(z: Floats) -> tuple[float, Floats]:
+        value, gradient = likelihood(likelihood.mean + likelihood.sd * z)
+        return value, gradient * likelihood.sd
+
+    start = np.zeros(len(likelihood.mean))
+    box = [(-_BOX, _BOX)] * len(start)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": _ITERATIONS})
+    return Process(geometry, data, likelihood.mean + likelihood.sd * found.x, trust)

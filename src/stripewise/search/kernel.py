@@ -79,13 +79,16 @@ class Geometry:
         return result
 
 
-def matern(distance: Floats, length: float) -> tuple[Floats, Floats]:
-    """Matern 5/2 correlation and its derivative by the logarithm of the length."""
-    z = np.sqrt(5.0) * np.where(np.isfinite(distance), distance, 0.0) / length
-    decay = np.exp(-z)
-    value = np.where(np.isfinite(distance), (1 + z + z**2 / 3) * decay, 0.0)
-    slope = np.where(np.isfinite(distance), z**2 * (1 + z) / 3 * decay, 0.0)
-    return value, slope
+def decay(distance: Floats, length: float) -> tuple[Floats, Floats]:
+    """Correlation that falls exponentially, and its derivative by the logarithm of the length.
+
+    Rougher than what is usual for Gaussian processes: settings act in steps (a buffer fits or does not), and what is
+    known of one value says little of the slope. Multiplied over axes it is the kernel of random partitions, which trees
+    draw from.
+    """
+    ratio = distance / length
+    value = np.exp(-ratio)
+    return value, np.where(np.isfinite(ratio), ratio, 0.0) * value
 
 
 def with_inactive(table: Floats) -> Floats:
