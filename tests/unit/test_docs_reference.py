@@ -1,0 +1,342 @@
+"""What users can write or read is documented, and what the documents show works."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from stripewise.cli.main import app
+from stripewise.measure.evidence import RULES
+from stripewise.report.export import TARGETS
+from stripewise.search.pruning import PruningOptions
+from stripewise.search.registry import PRESETS, sampler_class, sampler_names
+from stripewise.search.resampling import ResamplingOptions
+from stripewise.search.stopping import StoppingOptions
+from stripewise.spec import plan
+from stripewise.spec.experiment import Experiment, ParameterOverride, parse_experiment
+from stripewise.spec.sizes import format_size
+from stripewise.spec.stack import StackFile, load_stack, parse_stack, stack_names
+from stripewise.spec.workload import Workload
+from stripewise.tuning.definition import check
+from stripewise.tuning.space import bind_space
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def reference(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text("utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """The text under a heading, up to the next of the same or a higher level."""
+    found = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
+    assert found, f"there is no heading '{heading}'"
+    rest = text[found.end() :]
+    end = re.search(rf"^#{{1,{len(found[1])}}} ", rest, re.MULTILINE)
+    return rest[: end.start()] if end else rest
+
+
+def rows(text: str) -> dict[str, str]:
+    """Rows of the tables by each code word of their first cell."""
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            first = re.split(r"(?<!\\)\|", line)[1]
+            found |= dict.fromkeys(re.findall(r"`([^`]+)`", first), line)
+    return found
+
+
+def blocks(page: Path, language: str) -> Iterator[str]:
+    for found in FENCE.finditer(page.read_text("utf-8")):
+        if found["language"] == language:
+            indent = len(found["indent"])
+            yield "".join(line[indent:] if line.strip() else line for line in found["text"].splitlines(keepends=True))
+
+
+def cases(language: str) -> list[Any]:
+    return [
+        pytest.param(text, id=f"{name_of(page)}-{number}")
+        for page in PAGES
+        for number, text in enumerate(blocks(page, language))
+    ]
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
+    command = command or typer.main.get_command(app)
+    below = getattr(command, "commands", None)
+    if below is None:
+        return [(" ".join(path), command)]
+    return [found for name, child in below.items() for found in commands(child, (*path, name))]
+
+
+@pytest.mark.parametrize("path, command", commands(), ids=[path for path, _ in commands()])
+def test_command_and_its_options_are_documented(path: str, command: Any) -> None:
+    part = section(reference("commands"), path)
+    listed = rows(part)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            word = str(parameter.metavar or parameter.name).strip("[]")
+            assert word in part or word.upper() in part, f"{path}: argument {word} is undocumented"
+        elif "--help" not in parameter.opts:
+            missing = [option for option in (*parameter.opts, *parameter.secondary_opts) if option not in listed]
+            assert not missing, f"{path}: {missing} undocumented in docs/reference/commands.md"
+
+
+def test_no_command_or_option_is_documented_that_does_not_exist() -> None:
+    text = reference("commands")
+    known = dict(commands())
+    assert set(re.findall(r"^## (.+)$", text, re.MULTILINE)) == set(known)
+    for path, command in known.items():
+        options = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
+        stale = [word for word in rows(section(text, path)) if word.startswith("-") and word not in options]
+        assert not stale, f"{path} has no {stale}"
+
+
+def test_export_targets_are_documented() -> None:
+    assert set(TARGETS) <= rows(section(reference("commands"), "export")).keys()
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def tables(model: type[BaseModel], name: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The tables of a file with their models, nested ones too."""
+    yield name, model
+    for key, field in model.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                inner = key if name == "Top level" else f"{name}.{key}"
+                inner = "parameters.NAME" if kind is ParameterOverride else inner
+                yield from tables(kind, inner)
+
+
+def experiment_tables() -> list[tuple[str, type[BaseModel]]]:
+    found = [*tables(Experiment, "Top level")]
+    found += [("resampling", ResamplingOptions), ("pruning", PruningOptions)]
+    return [*found, *tables(StoppingOptions, "stopping")]
+
+
+@pytest.mark.parametrize("name, model", experiment_tables(), ids=lambda value: value if isinstance(value, str) else "")
+def test_keys_of_experiment_files_are_documented(name: str, model: type[BaseModel]) -> None:
+    heading = name if name == "Top level" else f"[{name}]"
+    assert set(model.model_fields) <= rows(section(reference("experiment-files"), heading)).keys()
+
+
+def test_tables_of_experiment_files_are_all_looked_at() -> None:
+    names = {name for name, _ in experiment_tables()}
+    expected = {"objective", "budget", "workload", "hooks", "confirmation", "parameters.NAME", "stopping.improvement"}
+    assert expected <= names
+
+
+@pytest.mark.parametrize("name", ["parameter", "derived", "knowledge", "off", "Top level"])
+def test_keys_of_stack_files_are_documented(name: str) -> None:
+    if name == "Top level":
+        model, heading = StackFile, name
+    else:
+        kinds = get_args(StackFile.model_fields[name].annotation)
+        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+        heading = "[off]" if name == "off" else f"[[{name}]]"
+    assert set(model.model_fields) <= rows(section(reference("stack-files"), heading)).keys()
+
+
+def test_words_of_expressions_are_documented() -> None:
+    assert Workload().words().keys() <= rows(section(reference("stack-files"), "Expressions")).keys()
+
+
+@pytest.mark.parametrize("name", stack_names())
+def test_parameters_of_stacks_are_documented_with_their_defaults(name: str) -> None:
+    stack = load_stack(name)
+    part = section(reference("stacks"), name)
+    listed = rows(part)
+    for parameter in stack.parameters:
+        assert parameter.name in listed, f"{parameter.name} is missing"
+        row = listed[parameter.name]
+        default = plan.spell(parameter.default)
+        if parameter.unit == "B" and isinstance(parameter.default, int) and parameter.default:
+            default = format_size(parameter.default)
+        if parameter.default_from is not None:
+            default = f"`{parameter.default_from.text}`"
+        assert f"({default})" in row, f"{parameter.name}: the default is {default}"
+        assert ("nothing" if parameter.evidence == "none" else parameter.evidence) in row
+        if parameter.trap:
+            assert parameter.trap in part, f"{parameter.name}: its trap is missing"
+    for derived in stack.derived:
+        assert f"`{derived.name}`" in part
+    assert listed.keys() <= {parameter.name for parameter in stack.parameters}
+
+
+def test_evidence_rules_are_documented() -> None:
+    text = (DOCS / "explanation" / "effects.md").read_text("utf-8")
+    assert RULES.keys() == rows(section(text, "Rules")).keys()
+
+
+def test_samplers_with_their_options_are_documented() -> None:
+    text = reference("samplers")
+    for name in sampler_names():
+        if name in PRESETS:
+            assert name in rows(section(text, "Presets"))
+            continue
+        options = sampler_class("optuna:tpe" if name == "optuna:NAME" else name).Options
+        assert set(options.model_fields) == rows(section(text, name)).keys()
+
+
+def test_verbs_of_the_plan_are_documented() -> None:
+    header = (ROOT / "native" / "include" / "stripewise_format.h").read_text("utf-8")
+    verbs = dict(re.findall(r'#define (SW_PLAN_\w+) "(\w+)"', header))
+    assert {"id", "override", "file", "hint", "layout"} <= set(verbs.values())
+    listed = " ".join(rows(reference("plan")))
+    for verb in verbs.values():
+        assert re.search(rf"\b{verb}\b", listed), f"the plan's '{verb}' is undocumented"
+    for key in re.findall(r'#define SW_KEY_\w+ "(\w+)"', header):
+        assert f"`{key}`" in reference("plan")
+
+
+def test_plans_in_the_documents_can_be_read() -> None:
+    shown = [text for page in PAGES for text in blocks(page, "") if text.startswith(plan.HEADER)]
+    assert shown
+    for text in shown:
+        assert plan.Plan.parse(text, "docs").settings
+
+
+# -- environment and results ----------------------------------------------------------------------------------------
+
+
+def test_environment_variables_are_documented() -> None:
+    listed = rows(reference("environment"))
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "native").rglob("*.[ch]")]
+    used = set()
+    for source in sources:
+        used |= set(re.findall(r"\bSTRIPEWISE_[A-Z][A-Z_]*[A-Z]\b", source.read_text("utf-8")))
+    # Include guards, and the version that CMake hands to the compiler, are no settings.
+    used = {name for name in used if not name.endswith("_H")} - {"STRIPEWISE_VERSION"}
+    assert {"STRIPEWISE_PLAN", "STRIPEWISE_STORE", "STRIPEWISE_HOME"} <= used
+    assert used <= listed.keys(), f"undocumented: {sorted(used - listed.keys())}"
+
+
+def test_keys_of_the_result_are_documented() -> None:
+    result = json.loads((ROOT / "tests" / "fixtures" / "result.json").read_text("utf-8"))["record"]["result"]
+    text = reference("result")
+    words = set(re.findall(r"`([\w.]+)`", text))
+    assert result.keys() <= rows(text).keys()
+    assert result["confirmation"].keys() <= rows(text).keys()
+    for name in ("objective", "default", "best", "cost", "environment", "validity", "space"):
+        assert result[name].keys() <= words, f"{name}: {sorted(result[name].keys() - words)}"
+    for name in ("effects", "failures"):
+        assert result[name][0].keys() <= words
+    assert result["space"]["parameters"][0].keys() <= words
+    assert result["confirmation"]["pairs"][0].keys() <= words
+
+
+# -- examples ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", cases("toml"))
+def test_toml_in_documents_is_accepted(text: str) -> None:
+    shown = tomllib.loads(text)
+    if "parameter" in shown:
+        assert parse_stack(text, "docs").parameters
+    elif "project" not in shown:
+        experiment = parse_experiment(text, "docs")
+        check(experiment.model_copy(update={"stacks": [s for s in experiment.stacks if not s.endswith(".toml")]}))
+
+
+def test_a_stack_file_of_the_user_makes_a_space(tmp_path: Path) -> None:
+    shown = [text for page in PAGES for text in blocks(page, "toml") if "parameter" in tomllib.loads(text)]
+    assert len(shown) >= 3
+    for text in shown:
+        file = tmp_path / "own.toml"
+        file.write_text(text, "utf-8")
+        bound = bind_space(Experiment(stacks=[str(file)]), Workload(), "romio")
+        assert bound.space.count()[0] > 1
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+def test_examples_can_be_planned(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = path.read_text("utf-8")
+    if "parameter" in tomllib.loads(text):
+        assert parse_stack(text, path.name).off is not None
+        return
+    experiment = parse_experiment(text, path.name)
+    check(experiment)
+    bound = bind_space(experiment, experiment.workload, "romio")
+    assert bound.space.count()[0] > 1
+    for parameter in bound.space.parameters:
+        if parameter.apply == "argument":
+            assert any(f"{{{parameter.setting}}}" in word for word in experiment.command)
+
+
+@pytest.mark.parametrize("text", cases("python"))
+def test_python_in_documents_is_complete(text: str) -> None:
+    ast.parse(text)
+
+
+@pytest.mark.parametrize("page", [DOCS / "how-to" / "tune-a-python-function.md"], ids=name_of)
+def test_python_of_the_guide_runs(page: Path, tmp_path: Path) -> None:
+    for number, text in enumerate(blocks(page, "python")):
+        done = subprocess.run(
+            [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"block {number}: {done.stderr}"
+        assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_resolve(page: Path) -> None:
+    prose = FENCE.sub("", page.read_text("utf-8"))
+    for target in re.findall(r"!?\[[^\]]*\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), f"{name_of(page)}: there is no {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in anchors, f"{name_of(page)}: {name} has no heading #{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_shown_exist(page: Path) -> None:
+    """Every `stripewise COMMAND --option` shown is one that the program has."""
+    known = dict(commands())
+    text = "\n".join(blocks(page, "")).replace("\\\n", " ")
+    for line in re.findall(r"^(?:[A-Z_]+=\S+ )*stripewise (.+)$", text, re.MULTILINE):
+        words = line.split(" -- ")[0].split()
+        name = " ".join(words[:2]) if words[0] == "native" else words[0]
+        if name not in known:
+            assert name.endswith(":") or name.startswith("-"), f"there is no command {name}"
+            continue
+        options = {option for p in known[name].params for option in (*p.opts, *p.secondary_opts)}
+        for word in words:
+            if re.match(r"--?[a-z]", word):
+                assert word.partition("=")[0] in options, f"{name} has no option {word}"
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    index = (DOCS / "README.md").read_text("utf-8")
+    missing = [name_of(page) for page in DOCS.rglob("*.md") if f"({page.relative_to(DOCS)})" not in index]
+    assert missing in ([], ["docs/README.md"])
