@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stripewise.measure.objective import measure
 
+from stripewise.measure.objective import measure
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
