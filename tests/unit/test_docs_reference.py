@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from stripewise.cli.main import app
 from stripewise.measure.evidence import RULES
+from stripewise.model.table import Column, ObjectiveColumn, Schema
 from stripewise.report.export import TARGETS
 from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
@@ -160,6 +161,19 @@ def test_keys_of_stack_files_are_documented(name: str) -> None:
         model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
         heading = "[off]" if name == "off" else f"[[{name}]]"
     assert set(model.model_fields) <= rows(section(reference("stack-files"), heading)).keys()
+
+
+@pytest.mark.parametrize(
+    "heading, model",
+    [("Top level", Schema), ("[objective]", ObjectiveColumn), ("[[parameter]] and [[context]]", Column)],
+)
+def test_keys_of_tables_are_documented(heading: str, model: type[BaseModel]) -> None:
+    assert set(model.model_fields) <= rows(section(reference("tables"), heading)).keys()
+
+
+def test_the_table_shown_is_accepted() -> None:
+    shown = [text for text in blocks(REFERENCE / "tables.md", "") if "[objective]" in text]
+    assert Schema.model_validate(tomllib.loads(shown[0])).parameter
 
 
 def test_words_of_expressions_are_documented() -> None:
