@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import inspect
 import json
 import re
 import subprocess
@@ -29,6 +31,7 @@ from stripewise.spec.experiment import Experiment, ParameterOverride, parse_expe
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import StackFile, load_stack, parse_stack, stack_names
 from stripewise.spec.workload import Workload
+from stripewise.tuning.api import Tuned, tune
 from stripewise.tuning.definition import check
 from stripewise.tuning.space import bind_space
 
@@ -264,6 +267,12 @@ def test_keys_of_the_result_are_documented() -> None:
     assert result["confirmation"]["pairs"][0].keys() <= words
 
 
+def test_arguments_and_results_of_the_python_function_are_documented() -> None:
+    text = reference("python")
+    assert inspect.signature(tune).parameters.keys() <= rows(section(text, "stripewise.tune")).keys()
+    assert {field.name for field in dataclasses.fields(Tuned)} <= rows(section(text, "Tuned")).keys()
+
+
 # -- examples ------------------------------------------------------------------------------------------------------
 
 
@@ -308,7 +317,7 @@ def test_python_in_documents_is_complete(text: str) -> None:
     ast.parse(text)
 
 
-@pytest.mark.parametrize("page", [DOCS / "how-to" / "tune-a-python-function.md"], ids=name_of)
+@pytest.mark.parametrize("page", [DOCS / "how-to" / "tune-a-python-function.md", REFERENCE / "python.md"], ids=name_of)
 def test_python_of_the_guide_runs(page: Path, tmp_path: Path) -> None:
     for number, text in enumerate(blocks(page, "python")):
         done = subprocess.run(
