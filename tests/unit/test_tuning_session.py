@@ -4,18 +4,24 @@ import math
 import random
 
 import pytest
-from stripewise.store.opening import open_store
 
 import stripewise as sw
 from stripewise.errors import NothingWorks, UserError
+from stripewise.runner.base import Preflight
 from stripewise.runner.function import FunctionRunner
 from stripewise.spec.experiment import Budget, Confirmation, Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Role, State
+from stripewise.store.opening import open_store
 from stripewise.tuning.api import _space
 from stripewise.tuning.session import Session
 
 SPACE = {"x": [1, 2, 4, 8], "mode": ["a", "b"]}
+
+
+def tune(function, space=SPACE, **options):
+    """With a sampler that costs nothing: these tests are about the loop."""
+    return sw.tune(function, space, **{"sampler": "random", **options})
 
 
 def noisy(seed, best=3.0, sigma=0.05):
@@ -29,7 +35,7 @@ def noisy(seed, best=3.0, sigma=0.05):
 
 
 def test_a_large_gain_is_found_and_proven():
-    found = sw.tune(noisy(1), SPACE, budget=40, seed=1)
+    found = tune(noisy(1), SPACE, budget=40, seed=1)
     assert found.confirmed
     assert found.best == {"x": 4, "mode": "b"}
     assert found.speedup_ci95[0] > 2 and found.speedup_ci95[1] < 4.5
@@ -37,7 +43,7 @@ def test_a_large_gain_is_found_and_proven():
 
 
 def test_no_gain_is_claimed_where_there_is_none():
-    found = sw.tune(noisy(12, best=1.0), SPACE, budget=40, seed=12)
+    found = tune(noisy(12, best=1.0), SPACE, budget=40, seed=12)
     assert not found.confirmed
     assert found.best == {"x": 1, "mode": "a"}
     assert found.speedup == 1.0 and found.speedup_ci95 is None
@@ -46,14 +52,14 @@ def test_no_gain_is_claimed_where_there_is_none():
 
 def test_every_launch_counts_against_the_budget():
     calls = []
-    found = sw.tune(lambda c: calls.append(c) or random.random() + 1, SPACE, budget=25, warmup=2)
+    found = tune(lambda c: calls.append(c) or random.random() + 1, SPACE, budget=25, warmup=2)
     assert len(calls) <= 25
     assert found.result["runs"] == len(calls)
     assert sum(found.result["cost"]["launches"].values()) == len(calls)
 
 
 def test_search_runs_never_enter_the_confirmation():
-    found = sw.tune(noisy(3), SPACE, budget=40, seed=3)
+    found = tune(noisy(3), SPACE, budget=40, seed=3)
     confirmed = [r for t in found.trials for r in t.runs if r.phase is Phase.CONFIRMATION]
     searched = [r for t in found.trials for r in t.runs if r.phase is Phase.SEARCH]
     assert confirmed and searched
@@ -71,7 +77,7 @@ def test_a_failing_configuration_is_remembered_and_not_repeated():
             raise ValueError("mode b is broken")
         return 1.0 / configuration["x"]
 
-    found = sw.tune(run, SPACE, budget=30, seed=4)
+    found = tune(run, SPACE, budget=30, seed=4)
     broken = [s for s in seen if s["mode"] == "b"]
     assert len(broken) == len({s["x"] for s in broken})
     assert any(f["reason"] == "ValueError: mode b is broken" for f in found.result["failures"])
@@ -83,13 +89,13 @@ def test_a_program_that_never_works_ends_the_experiment():
         raise RuntimeError("no licence")
 
     with pytest.raises(NothingWorks, match="no licence"):
-        sw.tune(run, SPACE, budget=20)
+        tune(run, SPACE, budget=20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
 def test_a_value_that_is_no_measurement_fails_the_run(value):
     with pytest.raises(NothingWorks):
-        sw.tune(lambda c: value, SPACE, budget=10)
+        tune(lambda c: value, SPACE, budget=10)
 
 
 def test_an_object_with_compute_gets_a_vector():
@@ -102,7 +108,7 @@ def test_an_object_with_compute_gets_a_vector():
             return float(values[0])
 
     box = Box()
-    found = sw.tune(box, SPACE, budget=12, direction="maximize", pairs=0)
+    found = tune(box, SPACE, budget=12, direction="maximize", pairs=0)
     assert found.result["candidate"]["configuration"]["x"] == 8
     assert all(len(v) == 2 and v[1] in ("a", "b") for v in box.vectors)
 
@@ -114,7 +120,7 @@ def test_something_that_cannot_be_called_is_refused():
 
 def test_the_same_seed_gives_the_same_history():
     def history(seed):
-        found = sw.tune(
+        found = tune(
             lambda c: 1.0 + c["x"] + (c["mode"] == "a"), {"x": range(1, 30), "mode": ["a", "b"]}, budget=20, seed=seed
         )
         return [(t.configuration, r.phase, r.value, r.arm) for t in found.trials for r in t.runs]
@@ -127,51 +133,159 @@ class Interrupt(BaseException):
     """Stands for a kill: nothing catches it."""
 
 
-@pytest.mark.parametrize("at", [1, 2, 5, 9, 14, 22, 27])
-def test_an_interrupted_experiment_goes_on_as_if_undisturbed(tmp_path, at):
-    space = _space({"x": [1, 2, 4, 8, 16, 32], "mode": ["a", "b", "c"]}, {}, ())
-    experiment = Experiment(name="f", runner="function", sampler="genetic", budget=Budget(runs=30), seed=7, warmup=1)
+RESUMED = _space({"x": [1, 2, 4, 8, 16, 32], "mode": ["a", "b", "c"]}, {}, ())
+RESUMABLE = Experiment(
+    name="f",
+    runner="function",
+    sampler="genetic",
+    resampling={"kind": "simple", "repeats": 2},
+    budget=Budget(runs=40),
+    seed=7,
+    warmup=1,
+)
 
-    def value(configuration):
-        return 5.0 + configuration["x"] + 3 * (configuration["mode"] == "a")
 
-    def run(store, identifier, function):
-        runner = FunctionRunner(function, space, Objective("value", "minimize", ""))
-        return Session(store, identifier, runner, "test").run()
+def steady(configuration):
+    return 5.0 + configuration["x"] + 3 * (configuration["mode"] == "c") - 2 * (configuration["mode"] == "b")
 
-    def outline(store, identifier):
-        return [
-            (t.number, t.role, t.configuration, t.tag, [(r.number, r.phase, r.state, r.value, r.arm) for r in t.runs])
-            for t in store.trials(identifier)
-        ]
 
-    whole = open_store(f"sqlite:///{tmp_path}/whole.db")
-    first = whole.create(experiment)
-    run(whole, first, value)
+class Abreast(FunctionRunner):
+    """Takes several calls at a time, and gives the outcome of the latest first."""
 
-    broken = open_store(f"sqlite:///{tmp_path}/broken.db")
-    second = broken.create(experiment)
-    calls = [0]
+    capacity = 3
 
-    def dying(configuration):
-        calls[0] += 1
-        if calls[0] == at:
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.started, self.reaped = [], []
+
+    def start(self, launch):
+        assert len(self._ended) < self.capacity
+        self.started.append((launch.number, launch.attempt))
+        super().start(launch)
+
+    def reap(self, launch):
+        self.reaped.append((launch.number, launch.attempt))
+
+    def poll(self, timeout):
+        return [self._ended.pop()] if self._ended else []
+
+
+def session(store, identifier, function, runner=FunctionRunner):
+    made = runner(function, RESUMED, Objective("value", "minimize", ""))
+    return Session(store, identifier, made, "test"), made
+
+
+def outline(store, identifier):
+    return [
+        (t.number, t.role, t.configuration, t.tag, [(r.number, r.phase, r.state, r.value, r.arm) for r in t.runs])
+        for t in store.trials(identifier)
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(RESUMABLE)
+        session(store, identifier, steady)[0].run()
+        return outline(store, identifier)
+
+
+def dying(calls):
+    """The function, killed in each of some calls."""
+    count = [0]
+
+    def run(configuration):
+        count[0] += 1
+        if count[0] in calls:
             raise Interrupt
-        return value(configuration)
+        return steady(configuration)
 
-    with pytest.raises(Interrupt):
-        run(broken, second, dying)
-    assert broken.record(second).state == "stopped"
-    run(broken, second, value)
-    assert outline(broken, second) == outline(whole, first)
-    for trial in broken.trials(second):
-        assert all(r.state is State.FINISHED for r in trial.runs)
+    return run
+
+
+@pytest.mark.parametrize("at", [{1}, {2}, {5, 6, 7}, {14}, {26, 28}, {33}])
+def test_an_interrupted_experiment_goes_on_as_if_undisturbed(undisturbed, at):
+    assert any(run[1] is Phase.CONFIRMATION for trial in undisturbed for run in trial[4])
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(RESUMABLE)
+        function = dying(at)
+        for _ in at:
+            with pytest.raises(Interrupt):
+                session(store, identifier, function)[0].run()
+            assert store.record(identifier).state == "stopped"
+        session(store, identifier, function)[0].run()
+        assert outline(store, identifier) == undisturbed
+
+
+def test_each_relaunch_of_a_run_is_another_attempt():
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(RESUMABLE)
+        function = dying({4, 5, 6})
+        attempts = []
+        for _ in range(3):
+            interrupted, runner = session(store, identifier, function, Abreast)
+            with pytest.raises(Interrupt):
+                interrupted.run()
+            attempts.append((runner.reaped, runner.started[-1]))
+        assert [started for _, started in attempts] == [(3, 0), (3, 1), (3, 2)]
+        assert [number for number in attempts[2][0] if number[0] == 3] == [(3, 2)]
+
+
+def test_no_more_interrupted_runs_are_relaunched_at_once_than_the_runner_takes():
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(RESUMABLE)
+        interrupted, _ = session(store, identifier, dying({12}), Abreast)
+        with pytest.raises(Interrupt):
+            interrupted.run()
+        left = [run.number for trial in store.trials(identifier) for run in trial.runs if not run.state.ended]
+        assert len(left) == 3
+
+        class OneByOne(Abreast):
+            capacity = 1
+
+        resumed, runner = session(store, identifier, steady, OneByOne)
+        result = resumed.run()
+        assert {number for number, _ in runner.reaped} == set(left)
+        assert {number for number, attempt in runner.started if attempt} == set(left)
+        runs = [run for trial in store.trials(identifier) for run in trial.runs]
+        assert result["runs"] == len(runs) <= 40
+        assert all(run.state is State.FINISHED for run in runs)
+
+
+@pytest.mark.parametrize("budget", [1, 2])
+def test_a_budget_that_ends_before_the_program_ever_ran_is_said(budget):
+    class Unknown(FunctionRunner):
+        """Like a real program: its workload is known only once it has run."""
+
+        def prepare(self):
+            return Preflight(objective=self._objective)
+
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(RESUMABLE.model_copy(update={"budget": Budget(runs=budget)}))
+        with pytest.raises(NothingWorks, match="unlucky"):
+            session(store, identifier, broken, Unknown)[0].run()
+        assert store.record(identifier).state == "failed"
+
+
+def broken(configuration):
+    raise ValueError("unlucky")
+
+
+def test_the_worst_case_is_told_before_the_first_run():
+    told = []
+    tune(lambda c: 1.0, budget=5, listener=told.append)
+    kinds = [event.kind for event in told]
+    assert kinds.index("worst_case") < kinds.index("started")
+    worst = next(event.data for event in told if event.kind == "worst_case")
+    assert worst["runs"] == 5 and worst["seconds"] >= 5
 
 
 def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
     space = _space(SPACE, {}, ())
     store = open_store(f"sqlite:///{tmp_path}/s.db")
-    identifier = store.create(Experiment(name="f", runner="function", budget=Budget(runs=20), warmup=0))
+    identifier = store.create(
+        Experiment(name="f", runner="function", sampler="random", budget=Budget(runs=20), warmup=0)
+    )
     calls = []
 
     def run(configuration):
@@ -193,12 +307,12 @@ def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
 def test_no_confirmation_when_none_is_wanted():
     experiment = Experiment(runner="function", budget=Budget(runs=10), confirmation=Confirmation(pairs=0))
     assert experiment.confirmation.pairs == 0
-    found = sw.tune(lambda c: float(c["x"]), SPACE, budget=9, pairs=0, direction="maximize")
+    found = tune(lambda c: float(c["x"]), SPACE, budget=9, pairs=0, direction="maximize")
     assert not found.confirmed
     assert found.result["confirmation"]["pairs"] == []
 
 
 def test_roles_of_trials():
-    found = sw.tune(noisy(9), SPACE, budget=30, seed=9)
+    found = tune(noisy(9), SPACE, budget=30, seed=9)
     assert found.trials[0].role is Role.DEFAULT
     assert all(t.role is Role.CANDIDATE for t in found.trials[1:])

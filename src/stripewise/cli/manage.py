@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from stripewise.cli.output import console, number, print_json
-from stripewise.cli.tune import JsonOption, StoreOption, print_result
+from stripewise.cli.result import print_result
+from stripewise.cli.tune import JsonOption, StoreOption
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
 from stripewise.spec.trial import Trial
@@ -91,7 +92,7 @@ def show(
         print_result(record.result, report)
 
 
-def stop(identifier: IdArgument, store: StoreOption = None) -> None:
+def stop(identifier: IdArgument, store: StoreOption = None, json_output: JsonOption = False) -> None:
     """Ask a running experiment to stop; it can be resumed."""
     opened = open_store(store)
     try:
@@ -101,13 +102,17 @@ def stop(identifier: IdArgument, store: StoreOption = None) -> None:
         opened.request_stop(record.id)
     finally:
         opened.close()
-    console.print(f"experiment {record.id} will stop within a few seconds; stripewise resume {record.id} goes on")
+    if json_output:
+        print_json({"id": record.id, "stopping": True})
+    else:
+        console.print(f"experiment {record.id} will stop within a few seconds; stripewise resume {record.id} goes on")
 
 
 def delete(
     identifier: IdArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     store: StoreOption = None,
+    json_output: JsonOption = False,
 ) -> None:
     """Delete an experiment with all its runs."""
     opened = open_store(store)
@@ -120,7 +125,10 @@ def delete(
         opened.delete(record.id)
     finally:
         opened.close()
-    console.print(f"experiment {record.id} is deleted")
+    if json_output:
+        print_json({"id": record.id, "deleted": True})
+    else:
+        console.print(f"experiment {record.id} is deleted")
 
 
 def _line(record: Record) -> dict[str, Any]:
@@ -139,7 +147,7 @@ def _line(record: Record) -> dict[str, Any]:
         "speedup": result.get("speedup"),
         "speedup_ci95": result.get("speedup_ci95"),
         "confirmed": bool(result.get("confirmed", False)),
-        "runs": result.get("runs", record.facts.get("runs")),
+        "runs": result.get("runs", record.facts.get("runs", 0)),
         "budget": record.experiment.budget.runs,
         "created": moment(record.created),
         "updated": moment(record.updated),

@@ -31,12 +31,11 @@ class Progress:
     ----------
     console : Console
         Where to; a terminal gets a live display.
-    objective : Objective
     """
 
-    def __init__(self, console: Console, objective: Objective) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._objective = objective
+        self._objective = Objective("", "maximize", "")
         self._rows: deque[tuple[str, ...]] = deque(maxlen=_ROWS)
         self._defaults: Configuration | None = None
         self._default: float | None = None
@@ -65,22 +64,24 @@ class Progress:
 
     # -- events --------------------------------------------------------------------------------------------
 
-    def _on_prepared(self, preflight: Any) -> None:
-        if preflight.objective is not None:
-            self._objective = preflight.objective
+    def _on_prepared(self, preflight: Any, objective: Objective, trials: Sequence[Trial]) -> None:
+        self._objective = objective
+        self._follow(trials)
         for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):
             self._say(line)
 
-    def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any, worst_case: dict[str, Any]) -> None:
+    def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any) -> None:
         about = "" if exact else "about "
         self._defaults = bound.space.default
         names = ", ".join(bound.space.names)
         self._say(f"space: {about}{distinct:,} distinct configurations of {names}")
-        cost = [f"{worst_case['runs']} launches"]
-        if worst_case["seconds"] is not None:
-            cost.append(f"{duration(worst_case['seconds'])}, {number(worst_case['node_hours'], 'node-hours', 3)}")
-        if worst_case["bytes"]:
-            cost.append(f"{format_size(worst_case['bytes'])} of I/O")
+
+    def _on_worst_case(self, runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> None:
+        cost = [f"{runs} launches"]
+        if seconds is not None:
+            cost.append(f"{duration(seconds)}, {number(node_hours, 'node-hours', 3)}")
+        if bytes:
+            cost.append(f"{format_size(bytes)} of I/O")
         self._say(f"worst case: {', '.join(cost)}")
 
     def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
@@ -90,7 +91,7 @@ class Progress:
 
     def _on_ended(self, run: Run, trial: Trial, trials: Sequence[Trial], spent: Any) -> None:
         self._runs = spent.runs
-        self._follow(run, trial)
+        self._follow(trials)
         what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
         what = what or trial.configuration.describe(self._defaults)
         shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
@@ -108,15 +109,18 @@ class Progress:
     def _on_note(self, text: str) -> None:
         self._say(text)
 
-    def _follow(self, run: Run, trial: Trial) -> None:
-        if run.value is None or run.state is not State.FINISHED or run.phase is not Phase.SEARCH:
-            return
-        if trial.role is Role.DEFAULT and trial.value is not None:
-            self._default = trial.value
-        if trial.value is not None and (self._best is None or self._objective.better(trial.value, self._best)):
-            self._best = trial.value
-            found = trial.role is Role.CANDIDATE
-            self._best_text = trial.configuration.describe(self._defaults) if found else trial.role.value
+    def _follow(self, trials: Sequence[Trial]) -> None:
+        """Find the default's value and the best seen among all trials, those of earlier sessions included."""
+        self._best = None
+        for trial in trials:
+            if trial.value is None:
+                continue
+            if trial.role is Role.DEFAULT:
+                self._default = trial.value
+            if self._best is None or self._objective.better(trial.value, self._best):
+                self._best = trial.value
+                found = trial.role is Role.CANDIDATE
+                self._best_text = trial.configuration.describe(self._defaults) if found else trial.role.value
 
     # -- drawing -------------------------------------------------------------------------------------------
 

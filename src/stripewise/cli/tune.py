@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
+import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from stripewise.cli.output import console, duration, interval, notes, number, print_json
+from stripewise.cli.output import console, notes
 from stripewise.cli.progress import Progress
+from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import UserError
-from stripewise.report.html import write_report
 from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment, parse_experiment
-from stripewise.spec.objective import Objective
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.folders import runs_folder
+from stripewise.tuning.folders import runs_folder, working_folder
 from stripewise.tuning.session import Session
 
 StoreOption = Annotated[
@@ -113,12 +113,18 @@ def tune(
     _check_report_path(report)
     if dry_run_only:
         with make_runner(experiment, runs_folder(experiment) / "dry-run") as prober:
-            _show_dry_run(dry_run(experiment, prober), json_output)
+            print_dry_run(dry_run(experiment, prober), json_output)
         return
     opened = open_store(store)
     try:
-        identifier = opened.create(experiment)
-        _carry_on(opened, identifier, report, json_output)
+        identifier = opened.create(experiment, {"folder": str(Path.cwd())})
+        try:
+            _carry_on(opened, identifier, report, json_output)
+        except UserError:
+            if not opened.trials(identifier):
+                # It never began: what is wrong is said, and there is nothing to resume.
+                opened.delete(identifier)
+            raise
     finally:
         opened.close()
 
@@ -135,7 +141,7 @@ def resume(
     try:
         record = opened.record(identifier)
         if record.state == "finished" and record.result is not None:
-            _show_result(record.result, json_output)
+            deliver(opened, record.id, record.result, report, json_output)
             return
         _carry_on(opened, record.id, report, json_output)
     finally:
@@ -157,109 +163,49 @@ def _read(file: str) -> Experiment:
 
 
 def _check_report_path(report: Path | None) -> None:
-    if report is not None and not report.absolute().parent.is_dir():
+    if report is None:
+        return
+    if not report.absolute().parent.is_dir():
         raise UserError(f"--report: the folder {report.absolute().parent} does not exist", "create it first")
+    if report.is_dir():
+        raise UserError(f"--report: {report} is a folder", "name a file in it, as in report.html")
 
 
 def _carry_on(store: Store, identifier: str, report: Path | None, json_output: bool) -> None:
     record = store.record(identifier)
     folder = runs_folder(record.experiment) / identifier
-    runner = make_runner(record.experiment, folder)
-    objective = (
-        record.experiment.objective.build()
-        if "replay" not in record.experiment.runner
-        else Objective("", "maximize", "")
-    )
-    with Progress(notes if json_output or not console.is_terminal else console, objective) as progress:
-        session = Session(
-            store, identifier, runner, f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}", progress
-        )
+    runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
+    with Progress(notes if json_output or not console.is_terminal else console) as progress:
+        session = Session(store, identifier, runner, _owner(), progress)
         try:
-            result = session.run()
+            with _terminated_as_interrupted():
+                result = session.run()
         except KeyboardInterrupt:
             progress.__exit__()
             notes.print(f"stopped; nothing is lost: stripewise resume {identifier} goes on")
             raise typer.Exit(130) from None
-    if report is not None:
-        write_report(store.record(identifier), store.trials(identifier), report)
-    _show_result(result, json_output, report)
+    deliver(store, identifier, result, report, json_output)
 
 
-def _show_result(result: dict[str, Any], json_output: bool, report: Path | None = None) -> None:
-    if json_output:
-        print_json(result)
-    else:
-        print_result(result, report)
+def _owner() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # In a container the user may have a number only.
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"
 
 
-def _show_dry_run(document: dict[str, Any], json_output: bool) -> None:
-    if json_output:
-        print_json(document)
-        return
-    space = document["space"]
-    about = "" if space["exact"] else "about "
-    console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
-    for parameter in space["parameters"]:
-        values = ", ".join(str(value) for value in parameter["values"])
-        console.print(f"  {parameter['name']}: {escape(values)} (default {parameter['default']})")
-    for name, reason in document["left_out"].items():
-        console.print(f"  left out: {name} ({escape(reason)})")
-    console.print("first configurations:")
-    defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
-    for configuration in document["first"]:
-        console.print(f"  {escape(Configuration(configuration).describe(defaults))}")
-    worst = document["worst_case"]
-    hours = "unknown" if worst["node_hours"] is None else number(worst["node_hours"])
-    console.print(f"worst case: {worst['runs']} launches, time {duration(worst['seconds'])}, node-hours {hours}")
-    for note in document["notes"]:
-        console.print(f"note: {escape(note)}")
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """End like Ctrl-C where a scheduler or a closed terminal ends us: runs are cancelled, the claim is given back."""
 
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
 
-def print_result(result: dict[str, Any], report: Path | None = None) -> None:
-    """Print a result for people."""
-    unit = result["objective"]["unit"]
-    simulated = " (simulated)" if result["simulated"] else ""
-    console.print()
-    console.print(f"[bold]{escape(result['verdict'])}[/]{simulated}")
-    console.print()
-    if result["reference"] is not None:
-        console.print(f"  reference  {_measured(result['reference'], unit)}  (without the component)")
-    console.print(f"  default    {_measured(result['default'], unit)}")
-    console.print(f"  best       {_measured(result['best'], unit)}{'' if result['confirmed'] else '  (the default)'}")
-    if result["confirmed"]:
-        console.print(f"  speed-up   {result['speedup']:.2f}  (95% interval {interval(result['speedup_ci95'])})")
-    console.print()
-    for effect in result["effects"]:
-        console.print(
-            f"  {escape(effect['name'])}={escape(str(effect['requested']))}: {effect['status']}"
-            + (f" - {escape(effect['evidence'])}" if effect["evidence"] else "")
-        )
-    important = [f"{name} {share:.0%}" for name, share in result["importance"].items() if share >= 0.05]
-    if important:
-        console.print(f"  what mattered: {', '.join(important)}")
-    if result["importance_note"]:
-        console.print(f"  {escape(result['importance_note'])}")
-    if result["ineffective"]:
-        console.print(f"  no effect here: {', '.join(result['ineffective'])}")
-    for failure in result["failures"][:3]:
-        console.print(f"  {failure['count']} failed: {escape(failure['reason'])}")
-    if result["cheapest"] is not None:
-        words = " ".join(f"{key}={value}" for key, value in result["cheapest"]["configuration"].items())
-        console.print(f"  cheaper and within 5% of the best: {escape(words)}")
-    if not result["confirmed"] and result["confirmation"]["more_budget"]:
-        console.print(f"  {escape(result['confirmation']['more_budget'])}")
-    for missed in result["confirmation"]["not_kept"]:
-        console.print(f"  [dim]not kept: {escape(missed)}[/]")
-    identifier = result["experiment"]
-    console.print()
-    if result["confirmed"] and result["best"]["is"] == "reference":
-        console.print("apply it:   leave the component out; the program without it is the best found")
-    elif result["confirmed"]:
-        console.print(f"apply it:   stripewise run {identifier} -- COMMAND")
-        console.print(f"export it:  stripewise export {identifier} --to hints|shell|sbatch|openmpi|...")
-    console.print(f"look again: stripewise show {identifier}" + (f"; report: {escape(str(report))}" if report else ""))
-
-
-def _measured(summary: dict[str, Any], unit: str) -> str:
-    spread = f"  ({interval(summary['ci95'], 4)})" if summary["ci95"] else ""
-    return f"{number(summary['value'], unit)}{spread}  {summary['runs']} runs"
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

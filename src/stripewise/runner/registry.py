@@ -14,7 +14,7 @@ RUNNERS = ("local", "replay:TABLE")
 """Names of runners, as ``--runner`` takes them."""
 
 
-def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto") -> Runner:
+def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd: Path | None = None) -> Runner:
     """Make the runner that an experiment names; nothing is started or looked at yet.
 
     Parameters
@@ -24,6 +24,8 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto") -> 
         Where scratch folders of runs are made.
     runtime : str
         The library to preload: ``auto`` to build or find it, ``none``, or its path.
+    cwd : Path, optional
+        Where the program runs; by default, where Stripewise does.
 
     Raises
     ------
@@ -32,9 +34,14 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto") -> 
     """
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":
-        return LocalRunner(experiment, folder, runtime=runtime)
+        return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd)
     if kind == "replay":
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")
         return ReplayRunner(rest, experiment.seed)
+    if kind == "function":
+        raise UserError(
+            "the experiment calls a Python function, which no command can",
+            "go on from Python: stripewise.tune(..., store=URL, resume=ID)",
+        )
     raise UserError(f"unknown runner '{experiment.runner}'", f"choose from {', '.join(RUNNERS)}")

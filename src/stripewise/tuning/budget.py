@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,13 @@ import numpy as np
 
 from stripewise.measure.confirmation import pairs_needed
 from stripewise.measure.sequential import FIRST_LOOK
-from stripewise.spec.experiment import Experiment
+from stripewise.spec.experiment import Confirmation, Experiment
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 
 MOST_PAIRS = 30
 _TYPICAL_SPREAD = 0.10
 _SHARE = 0.6
+_FEWEST_SEARCHED = 2
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,19 @@ def spent(trials: Sequence[Trial], seconds: float) -> Spent:
 
 
 def most_pairs(experiment: Experiment) -> int:
-    """The largest number of confirmation pairs that the budget can ever hold."""
+    """The largest number of confirmation pairs that the budget keeps free; 0 where it is too small for a proof."""
     if experiment.confirmation.pairs is not None:
         return min(experiment.confirmation.pairs, experiment.budget.runs // 2)
     free = experiment.budget.runs - experiment.warmup - 2
-    return max(0, min(MOST_PAIRS, int(free * _SHARE / 2)))
+    fewest = provable_pairs(experiment.confirmation)
+    shared = max(fewest, min(MOST_PAIRS, int(free * _SHARE / 2)))
+    # Fewer pairs prove nothing, whatever they show: such a budget is better spent on the search.
+    return shared if free - 2 * shared >= _FEWEST_SEARCHED else 0
+
+
+def provable_pairs(rule: Confirmation) -> int:
+    """Fewest pairs that can prove a gain at all: as many as make winning every one of them unlikely enough."""
+    return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
 
 
 def reserved_pairs(experiment: Experiment, history: History) -> int:
@@ -62,13 +72,19 @@ def reserved_pairs(experiment: Experiment, history: History) -> int:
     """
     most = most_pairs(experiment)
     fewest = min(FIRST_LOOK, most)
-    default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
     best = history.best
-    if default is None or best is None or best is default or default.value is None or best.value is None:
-        return fewest
-    gain = abs(float(np.log(history.objective.speedup(best.value, default.value))))
-    needed = pairs_needed(gain, noise(history), experiment.confirmation.confidence)
-    return max(fewest, min(most, needed))
+    needed = None if best is None else pairs_to_prove(experiment, history, best)
+    return fewest if needed is None else max(fewest, min(most, needed))
+
+
+def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> int | None:
+    """Pairs that would prove in four cases out of five the gain that a trial's search runs show; None without one."""
+    default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
+    if default is None or trial.number == default.number or default.value is None or trial.value is None:
+        return None
+    rule = experiment.confirmation
+    gain = math.log(history.objective.speedup(trial.value, default.value)) - math.log(rule.minimum_effect)
+    return pairs_needed(gain, noise(history), 1 - (1 - rule.confidence) / rule.candidates)
 
 
 def noise(history: History) -> float:
@@ -123,9 +139,10 @@ def worst_case(
 def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
     """Most pairs of the confirmation, fixed at its first run: what the runs before it have left of the budget."""
     before = sum(run.phase is not Phase.CONFIRMATION for trial in trials for run in trial.runs)
-    wanted = experiment.confirmation.pairs
-    limit = MOST_PAIRS if wanted is None else wanted
-    return max(0, min(limit, (experiment.budget.runs - before) // 2))
+    held = max(0, (experiment.budget.runs - before) // 2)
+    if experiment.confirmation.pairs is not None:
+        return min(experiment.confirmation.pairs, held)
+    return min(MOST_PAIRS, held) if held >= provable_pairs(experiment.confirmation) else 0
 
 
 def confirmation_runs(trials: Sequence[Trial]) -> list[Run]:

@@ -11,10 +11,10 @@ from stripewise.measure.confirmation import Assessment, Decision, SameAgainstSam
 from stripewise.measure.statistics import SpeedupInterval
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
-from stripewise.spec.trial import Trial
+from stripewise.spec.trial import History, Trial
 from stripewise.spec.workload import Workload
-from stripewise.tuning.budget import pairs_left
-from stripewise.tuning.confirm import Pair, arms, judge, more_pairs
+from stripewise.tuning.budget import Spent, pairs_left, pairs_to_prove
+from stripewise.tuning.confirm import HOPELESS_PAIRS, Pair, arms, judge, more_pairs
 from stripewise.tuning.protocol import protocol_points
 
 
@@ -30,12 +30,16 @@ class Conclusion:
         None where the pairs are too few for it.
     more : int or None
         Pairs that a gain of the size seen would need, if it was not proven.
+    default, candidate : tuple of float
+        Values of the two arms, pair by pair; a failed run as the worst value there is.
     """
 
     decision: Decision
     speedup: SpeedupInterval
     same: SameAgainstSame | None
     more: int | None
+    default: tuple[float, ...]
+    candidate: tuple[float, ...]
 
 
 def conclusion_of(
@@ -47,13 +51,13 @@ def conclusion_of(
     verdict: Assessment = judge(complete, objective, rule, pairs_left(experiment, trials), final=True)
     if verdict.interval is None:
         return None
-    default, _ = arms(complete, objective)
+    default, candidate = arms(complete, objective)
     same = same_against_same(default, objective.maximize, rule.confidence)
     decision = verdict.decision
     if decision is Decision.PROVEN and same is not None and not same.passed:
         decision = Decision.INVALID
-    more = None if decision is Decision.PROVEN else more_pairs(complete, objective, rule.confidence)
-    return Conclusion(decision, verdict.interval, same, more)
+    more = None if decision is Decision.PROVEN else more_pairs(complete, objective, rule)
+    return Conclusion(decision, verdict.interval, same, more, tuple(default), tuple(candidate))
 
 
 def interval(conclusion: Conclusion | None) -> list[float] | None:
@@ -61,41 +65,58 @@ def interval(conclusion: Conclusion | None) -> list[float] | None:
     if conclusion is None:
         return None
     low, high = conclusion.speedup.low, conclusion.speedup.high
-    return [low, high] if math.isfinite(low) and math.isfinite(high) else None
+    return [low, high] if low > 0 and high < math.inf else None
 
 
 def verdict(
     conclusion: Conclusion | None,
     shown: Trial | None,
     default: Trial,
-    objective: Objective,
     reason: str,
     experiment: Experiment,
+    tried: bool,
 ) -> str:
     """Say in a sentence or two what was shown, for people."""
     least = experiment.confirmation.minimum_effect
     bar = "1" if least == 1 else f"the required {least:g}"
     if conclusion is None:
+        if not tried:
+            return f"The default is kept: {reason}, so no other configuration was tried."
         if shown is None or shown.number == default.number:
             return f"No configuration was better than the default, which is kept ({reason})."
         return f"The default is kept: {reason}, so nothing was confirmed."
-    speedup = conclusion.speedup
-    interval = f"95% interval {speedup.low:.2f} to {speedup.high:.2f}"
-    if experiment.confirmation.confidence != 0.95:
-        interval = interval.replace("95%", f"{100 * experiment.confirmation.confidence:g}%")
+    pairs, found = conclusion.speedup.pairs, conclusion.speedup.estimate
+    level = f"{100 * experiment.confirmation.confidence:g}%"
+    bounds = interval(conclusion)
+    span = "" if bounds is None else f"{level} interval {bounds[0]:.2f} to {bounds[1]:.2f}"
     match conclusion.decision:
+        case Decision.PROVEN if bounds is None:
+            return f"Proven in {pairs} pairs: {_failures(conclusion)}."
         case Decision.PROVEN:
-            return f"Proven: {speedup.estimate:.2f} times the default ({interval}, {speedup.pairs} pairs)."
+            return f"Proven: {found:.2f} times the default ({span}, {pairs} pairs)."
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
                 "from itself. Repeat when it is quieter."
             )
+        case _ if bounds is None:
+            why = _failures(conclusion) or f"{pairs} pairs are too few to bound its gain"
+            return f"Not proven, so the default is kept: {why}."
         case _:
             return (
-                f"Not proven, so the default is kept: the best found looks {speedup.estimate:.2f} times as fast, but "
-                f"its {interval} does not clear {bar}."
+                f"Not proven, so the default is kept: the best found looks {found:.2f} times as fast, but "
+                f"its {span} does not clear {bar}."
             )
+
+
+def _failures(conclusion: Conclusion) -> str:
+    """Say how many runs of each arm failed; empty if none did."""
+    failed = [sum(not 0 < value < math.inf for value in arm) for arm in (conclusion.default, conclusion.candidate)]
+    if not any(failed):
+        return ""
+    return (
+        f"of {conclusion.speedup.pairs} runs each, {failed[0]} of the default and {failed[1]} of the best found failed"
+    )
 
 
 def confirmation_section(
@@ -136,7 +157,6 @@ def confirmation_section(
         "decision": "none" if conclusion is None else conclusion.decision.value,
         "kept": kept,
         "not_kept": not_kept,
-        "more_budget": _more_budget(conclusion),
     }
     if conclusion is not None:
         same = conclusion.same
@@ -152,11 +172,23 @@ def confirmation_section(
     return known
 
 
-def _more_budget(conclusion: Conclusion | None) -> str:
-    if conclusion is None or conclusion.more is None or conclusion.more <= conclusion.speedup.pairs:
+def more_budget(
+    conclusion: Conclusion | None, shown: Trial | None, history: History, experiment: Experiment, spent: Spent
+) -> str:
+    """Say what more budget could show; empty where nothing suggests that it could show anything."""
+    if conclusion is not None:
+        needed = conclusion.more
+        enough = needed is None or needed <= conclusion.speedup.pairs
+    else:
+        needed = None if shown is None else pairs_to_prove(experiment, history, shown)
+        enough = needed is None or needed >= HOPELESS_PAIRS
+    if needed is None or enough:
         return ""
-    more = conclusion.more
-    return f"If the gain is real, {more} pairs would prove it in four cases out of five (--pairs {more})."
+    spent_on_search = spent.runs - (2 * conclusion.speedup.pairs if conclusion is not None else 0)
+    return (
+        f"If the gain is real, {needed} pairs would prove it in four cases out of five "
+        f"(--pairs {needed} --budget {spent_on_search + 2 * needed})."
+    )
 
 
 def _finite(value: float) -> float | None:

@@ -13,7 +13,8 @@ from stripewise.spec.experiment import Confirmation
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Run, State
 
-_HOPELESS = 1000
+HOPELESS_PAIRS = 1000
+"""A number of pairs that stands for no number at all."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,14 @@ def judge(
     )
 
 
-def more_pairs(pairs: Sequence[Pair], objective: Objective, confidence: float) -> int | None:
+def more_pairs(pairs: Sequence[Pair], objective: Objective, rule: Confirmation) -> int | None:
     """Pairs that would prove a gain of the size seen with 80% chance; None if none was seen or no number would."""
     default, candidate = arms(pairs, objective)
     logs = [v for v in log_speedups(default, candidate, objective.maximize) if math.isfinite(v)]
     if len(logs) < 2:
         return None
-    gain = statistics.median(logs)
+    gain = statistics.median(logs) - math.log(rule.minimum_effect)
+    confidence = 1 - (1 - rule.confidence) / rule.candidates
     # Two independent runs make a pair: its spread is that of one run times the root of two.
-    needed = pairs_needed(gain, statistics.stdev(logs) / math.sqrt(2), confidence) if gain > 0 else _HOPELESS
-    return needed if needed < _HOPELESS else None
+    needed = pairs_needed(gain, statistics.stdev(logs) / math.sqrt(2), confidence) if gain > 0 else HOPELESS_PAIRS
+    return needed if needed < HOPELESS_PAIRS else None

@@ -9,12 +9,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from stripewise.errors import UserError
+from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.tuning.folders import runs_folder
 
 _OWN_SPACE = ("replay:",)
 _NO_COMMAND = ("replay:", "sim:")
@@ -42,6 +44,9 @@ def with_options(
         If anything in it is wrong, with its place.
     """
     fields = experiment.model_dump()
+    if given.get("objective", {}).get("name") is not None:
+        # Direction and unit of the file belong to the file's objective.
+        fields["objective"] = {}
     for name, value in given.items():
         if isinstance(value, Mapping):
             fields[name] = {**fields[name], **{k: v for k, v in value.items() if v is not None}}
@@ -89,6 +94,7 @@ def check(experiment: Experiment) -> None:
     make_stopping(experiment.stopping)
     for stack in experiment.stacks:
         load_stack(stack)
+    make_runner(experiment, runs_folder(experiment))
     if experiment.model is not None:
         raise UserError(
             "searching from a performance model is not part of this version",
@@ -102,8 +108,8 @@ def _absolute(stack: str) -> str:
 
 
 def _absolute_table(runner: str) -> str:
-    kind, separator, path = runner.partition(":")
-    return f"{kind}:{Path(path).absolute()}" if kind == "replay" and separator else runner
+    kind, _, path = runner.partition(":")
+    return f"{kind}:{Path(path).absolute()}" if kind == "replay" and path else runner
 
 
 def _name(experiment: Experiment) -> str:

@@ -14,9 +14,9 @@ class Event:
     Attributes
     ----------
     kind : str
-        ``prepared`` (facts and warnings of the preflight), ``space`` (what is searched), ``started`` (a run),
-        ``ended`` (a run), ``phase`` (search or confirmation begins), ``note`` (a sentence worth reading),
-        ``finished`` (the result).
+        ``prepared`` (preflight, objective, and the trials of earlier sessions), ``worst_case`` (the most it can cost:
+        before the first run, and again once that has shown more), ``space`` (what is searched), ``started`` (a run),
+        ``ended`` (a run), ``note`` (a sentence worth reading), ``finished`` (the result).
     data : dict
         Depends on the kind; plain JSON values, or the objects named in the session's code.
     """

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
 
 
@@ -15,6 +18,22 @@ def state_folder() -> Path:
         return Path(home)
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "stripewise"
+
+
+def working_folder(facts: Mapping[str, Any]) -> Path:
+    """Folder in which an experiment was begun, and in which its program and its files are found on resuming.
+
+    Raises
+    ------
+    UserError
+        If it is gone.
+    """
+    folder = Path(facts["folder"]) if "folder" in facts else Path.cwd()
+    if not folder.is_dir():
+        raise UserError(
+            f"the folder {folder}, in which the experiment was begun, is gone", "restore it, or start a new experiment"
+        )
+    return folder
 
 
 def runs_folder(experiment: Experiment) -> Path:

@@ -8,6 +8,7 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting, settings_of
+from stripewise.spec.stack import OffEntry, load_stack
 from stripewise.spec.trial import Role, Run, Trial
 from stripewise.tuning.space import BoundSpace
 
@@ -32,33 +33,47 @@ def make_launch(
     The default sets nothing but the environment that switches a component on; the reference switches it off.
     """
     reference = trial.role is Role.REFERENCE
-    settings: list[Setting] = []
-    command: str | None = None
-    unset: list[str] = []
-    for stack in bound.stacks if bound is not None else ():
-        if reference and stack.off is not None:
-            settings += [Setting(Apply.ENV, key, value) for key, value in stack.off.env.items()]
-            command = stack.off.command or command
-            unset += stack.off.unset
-        else:
-            settings += [Setting(Apply.ENV, key, value) for key, value in (stack.env or {}).items()]
     configuration = trial.configuration
-    if bound is not None and trial.role is Role.CANDIDATE:
-        settings += settings_of(bound.space, configuration)
-    elif bound is not None:
+    if bound is not None and trial.role is not Role.CANDIDATE:
         configuration = bound.space.default
+    off = switched_off(bound) if reference else OffEntry()
     return Launch(
         experiment=identifier,
         number=run.number,
         configuration=configuration,
-        plan=Plan(tuple(settings), f"{identifier}.{trial.number}", experiment.override, experiment.files),
+        plan=plan_of(identifier, experiment, bound, trial),
         phase=run.phase,
         reference=reference,
         timeout=timeout,
         bound=bound_seconds,
         attempt=attempt,
-        command=command,
-        unset=tuple(unset),
+        command=off.command,
+        unset=tuple(off.unset),
+    )
+
+
+def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, trial: Trial) -> Plan:
+    """The plan that makes a program run as a trial's runs did: its settings, and components switched on or off."""
+    settings: list[Setting] = []
+    # Before the first run has shown the workload, only the stacks that the user named are known.
+    stacks = bound.stacks if bound is not None else tuple(load_stack(name) for name in experiment.stacks)
+    for stack in stacks:
+        off = stack.off if trial.role is Role.REFERENCE else None
+        exports = off.env if off is not None else stack.env or {}
+        settings += [Setting(Apply.ENV, key, value) for key, value in exports.items()]
+    if bound is not None and trial.role is Role.CANDIDATE:
+        settings += settings_of(bound.space, trial.configuration)
+    return Plan(tuple(settings), f"{identifier}.{trial.number}", experiment.override, experiment.files)
+
+
+def switched_off(bound: BoundSpace | None) -> OffEntry:
+    """How the program runs without the components that can be switched off, all of them together."""
+    entries = [stack.off for stack in bound.stacks if stack.off is not None] if bound is not None else []
+    return OffEntry(
+        description="; ".join(entry.description for entry in entries if entry.description),
+        env={key: value for entry in entries for key, value in entry.env.items()},
+        unset=[name for entry in entries for name in entry.unset],
+        command=next((entry.command for entry in reversed(entries) if entry.command), None),
     )
 
 

@@ -105,8 +105,8 @@ class Ledger:
         """Write a run's one result."""
         self._store.accept(self._identifier, self._claim, run)
         self._put(run)
-        if not self._simulated:
-            self.remember(seconds=self.spent().seconds)
+        used = self.spent()
+        self.remember(seconds=used.seconds, runs=used.runs)
 
     def _put(self, run: Run) -> None:
         trial = self.trials[run.trial]

@@ -23,10 +23,11 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, reserved_pairs
+from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, provable_pairs, reserved_pairs
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
 
 _TRIES_OF_DEFAULT = 2
+_TRIES_ONCE_IT_WORKED = 5
 _RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
 
@@ -140,6 +141,18 @@ class Planner:
             return f"the budget of {budget.node_hours:g} node-hours is used up"
         return ""
 
+    def _time_for(self, trials: Sequence[Trial], spent: Spent, runs: int) -> bool:
+        """Whether so many more runs of typical length fit into the limits of time and node-hours."""
+        budget = self.experiment.budget
+        ended_runs = [run for trial in trials for run in trial.runs if run.elapsed is not None]
+        if not ended_runs:
+            return True
+        seconds = float(np.median([run.elapsed or 0.0 for run in ended_runs]))
+        node_hours = float(np.median([float(run.facts.get("node_hours", 0.0)) for run in ended_runs]))
+        return (budget.seconds is None or spent.seconds + runs * seconds <= budget.seconds) and (
+            budget.node_hours is None or spent.node_hours + runs * node_hours <= budget.node_hours
+        )
+
     def _first_runs(self, trials: Sequence[Trial]) -> Planned | Wait | None:
         """Warm-up, then the default, then the reference: nothing is worth searching before these have values."""
         default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
@@ -155,11 +168,12 @@ class Planner:
                 f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
                 "make the command work by itself first",
             )
-        if sum(run.state is State.FINISHED for run in warmups) < self.experiment.warmup and not default.values:
+        warm = sum(run.state is State.FINISHED for run in warmups) >= self.experiment.warmup
+        if not warm and len(warmups) - self.experiment.warmup < _TRIES_OF_DEFAULT - 1 and not default.values:
             return self._plan(trials, default, Phase.WARMUP)
         searched = [run for run in default.runs if run.phase is Phase.SEARCH]
         if not default.values:
-            if len(searched) >= _TRIES_OF_DEFAULT:
+            if len(searched) >= (_TRIES_ONCE_IT_WORKED if works else _TRIES_OF_DEFAULT):
                 raise NothingWorks(
                     f"the default settings gave no value in {len(searched)} runs: {searched[-1].reason}",
                     "check the objective and the program's output",
@@ -180,8 +194,8 @@ class Planner:
         budget = self.experiment.budget
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
-        if budget.seconds is not None and spent.seconds + (1 + reserve) * _typical_seconds(trials) > budget.seconds:
-            return Finish("the rest of the time is kept for the confirmation")
+        if not self._time_for(trials, spent, 1 + reserve):
+            return Finish("the rest of the time or node-hours is kept for the confirmation")
         reason = self.stopping.reason(self.space, history, spent)
         if reason:
             return Finish(reason)
@@ -201,7 +215,7 @@ class Planner:
     def _confirm(self, trials: Sequence[Trial], runs: Sequence[Run], spent: Spent) -> Planned | Wait | Finish:
         most = pairs_left(self.experiment, trials)
         if most == 0:
-            return Finish("the budget leaves no run for a confirmation")
+            return Finish(self._why_no_pairs())
         if not ended(runs):
             return Wait()
         tested = list(dict.fromkeys(against(run) for run in runs))
@@ -214,7 +228,7 @@ class Planner:
                 if decision is Decision.PROVEN or len(tested) >= self.experiment.confirmation.candidates:
                     return Finish(f"the confirmation is decided after {len(pairs)} pairs")
                 pairs = []
-        if spent.runs + 2 > self.experiment.budget.runs:
+        if spent.runs + 2 > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
             return Finish("the budget for the confirmation is used up")
         candidate = tested[-1] if pairs else self.candidate(trials, exclude=tested)
         if candidate is None:
@@ -222,6 +236,12 @@ class Planner:
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
         first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
         return self._arm(trials, Pair(number, first), candidate)
+
+    def _why_no_pairs(self) -> str:
+        if self.experiment.confirmation.pairs == 0:
+            return "no confirmation was asked for"
+        fewest = provable_pairs(self.experiment.confirmation)
+        return f"the budget leaves fewer than the {2 * fewest} launches that a proof takes"
 
     def candidate(self, trials: Sequence[Trial], exclude: Sequence[int] = ()) -> int | None:
         """The trial most likely to be best, if it looks better than the default; the reference competes too."""
@@ -254,8 +274,3 @@ class Planner:
     def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
         number = sum(len(t.runs) for t in trials)
         return Planned(replace(trial, runs=()), Run(number, trial.number, phase), new)
-
-
-def _typical_seconds(trials: Sequence[Trial]) -> float:
-    elapsed = [run.elapsed for trial in trials for run in trial.runs if run.elapsed is not None]
-    return float(np.median(elapsed)) if elapsed else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,13 +16,21 @@ from stripewise.measure.statistics import median_ci
 from stripewise.model.importance import importance
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan, Setting, settings_of
+from stripewise.spec.plan import settings_of
 from stripewise.spec.trial import History, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import Spent, confirmation_runs
-from stripewise.tuning.conclusion import Conclusion, conclusion_of, confirmation_section, interval, verdict
+from stripewise.tuning.conclusion import (
+    Conclusion,
+    conclusion_of,
+    confirmation_section,
+    interval,
+    more_budget,
+    verdict,
+)
 from stripewise.tuning.confirm import against, pairs_of
 from stripewise.tuning.costs import cheapest, cost
+from stripewise.tuning.launching import plan_of, switched_off
 from stripewise.tuning.space import BoundSpace, describe_space
 
 
@@ -58,7 +67,8 @@ def conclude(
     workload = Workload.model_validate(facts.get("workload", {}))
     plan = plan_of(identifier, experiment, bound, best)
     shown = found if found is not None else _trial(trials, candidate)
-    effects = _effects(bound, plan_of(identifier, experiment, bound, shown) if shown else plan, shown, default)
+    effects = _effects(bound, shown, default)
+    tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
     shares = importance(bound.space, history)
     result: dict[str, Any] = {
         "experiment": identifier,
@@ -66,7 +76,9 @@ def conclude(
         "simulated": simulated,
         "state": "finished",
         "objective": asdict(objective),
-        "reference": None if reference is None else _summary(reference, runs),
+        "reference": None
+        if reference is None
+        else {**_summary(reference, runs), "off": switched_off(bound).model_dump(exclude_defaults=True)},
         "default": {**_summary(default, runs), "configuration": dict(bound.space.default)},
         "best": {
             "configuration": _configuration(best, bound),
@@ -74,10 +86,10 @@ def conclude(
             "trial": best.number,
             "is": best.role.value,
         },
-        "speedup": conclusion.speedup.estimate if proven and conclusion else 1.0,
+        "speedup": _speedup(conclusion, best, default, runs, objective) if proven else 1.0,
         "speedup_ci95": interval(conclusion) if proven else None,
         "confirmed": proven,
-        "verdict": verdict(conclusion, shown, default, objective, reason, experiment),
+        "verdict": verdict(conclusion, shown, default, reason, experiment, tried),
         "reason": reason,
         "runs": spent.runs,
         "seconds": spent.seconds,
@@ -90,7 +102,8 @@ def conclude(
         "left_out": dict(bound.left_out),
         "confirmation": confirmation_section(
             conclusion, pairs, tested, objective, experiment, facts, workload, simulated
-        ),
+        )
+        | {"more_budget": more_budget(conclusion, shown, history, experiment, spent)},
         "candidate": None if shown is None or proven else _candidate(shown, bound, conclusion),
         "cheapest": cheapest(bound, history, best, objective),
         "failures": _failures(trials),
@@ -109,14 +122,6 @@ def conclude(
         "workload": workload.model_dump(exclude_none=True),
     }
     return result
-
-
-def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace, trial: Trial) -> Plan:
-    """The plan that applies a trial's configuration from now on."""
-    settings: tuple[Setting, ...] = ()
-    if trial.role is Role.CANDIDATE:
-        settings = settings_of(bound.space, trial.configuration)
-    return Plan(settings, f"{identifier}.{trial.number}", experiment.override, experiment.files)
 
 
 def _trial(trials: Sequence[Trial], number: int | None) -> Trial | None:
@@ -146,12 +151,22 @@ def _summary(trial: Trial, confirmation: Sequence[Run]) -> dict[str, Any]:
     return {"value": found.median, "ci95": [found.low, found.high] if known else None, "runs": found.runs}
 
 
+def _speedup(
+    conclusion: Conclusion | None, best: Trial, default: Trial, confirmation: Sequence[Run], objective: Objective
+) -> float:
+    """The pairs' estimate; where failed runs leave none, the ratio of the medians of the runs that worked."""
+    if conclusion is not None and interval(conclusion) is not None:
+        return conclusion.speedup.estimate
+    fast, slow = _values(best, confirmation), _values(default, confirmation)
+    return objective.speedup(statistics.median(fast), statistics.median(slow)) if fast and slow else 1.0
+
+
 def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -> dict[str, Any]:
     return {
         "configuration": _configuration(trial, bound),
         "trial": trial.number,
         "value": trial.value,
-        "speedup": conclusion.speedup.estimate if conclusion else None,
+        "speedup": conclusion.speedup.estimate if interval(conclusion) and conclusion else None,
         "speedup_ci95": interval(conclusion),
     }
 
@@ -163,10 +178,10 @@ def _reports(trial: Trial | None) -> list[Report]:
     return [parse_report(report) for report in reports if report]
 
 
-def _effects(bound: BoundSpace, plan: Plan, trial: Trial | None, default: Trial) -> list[Effect]:
+def _effects(bound: BoundSpace, trial: Trial | None, default: Trial) -> list[Effect]:
     if trial is None or trial.role is not Role.CANDIDATE:
         return []
-    return verdicts(bound.space, plan.settings, _reports(trial), _reports(default))
+    return verdicts(bound.space, settings_of(bound.space, trial.configuration), _reports(trial), _reports(default))
 
 
 def _failures(trials: Sequence[Trial]) -> list[dict[str, Any]]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from stripewise.errors import RunFailed, StripewiseError, UserError
-from stripewise.measure.objective import measure
+from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.measure.report import Report, observed_workload, parse_report
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
-from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.launch import Launch
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
@@ -21,12 +20,12 @@ from stripewise.tuning.budget import worst_case
 from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.launching import make_launch, run_timeout
 from stripewise.tuning.ledger import Ledger
+from stripewise.tuning.outcomes import run_of
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.result import conclude
 from stripewise.tuning.space import BoundSpace, bind_space
 
 _POLL_SECONDS = 0.5
-_FILES_KEPT = 20
 
 
 class Stopped(StripewiseError):  # noqa: N818
@@ -55,6 +54,7 @@ class Session:
         self._owner = owner
         self._listener = listener
         self._running: dict[int, Launch] = {}
+        self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
 
     def run(self) -> dict[str, Any]:
@@ -73,11 +73,17 @@ class Session:
         try:
             self._preflight = self._runner.prepare()
             self._objective = self._preflight.objective or self._ledger.experiment.objective.build()
-            self._tell("prepared", preflight=self._preflight)
+            self._tell(
+                "prepared",
+                preflight=self._preflight,
+                objective=self._objective,
+                trials=tuple(self._ledger.trials),
+            )
             self._check_same_environment(self._preflight)
             self._ledger.set_state("running")
+            self._tell("worst_case", **self._worst_case())
             planner = self._planner()
-            planner = self._relaunch_interrupted(planner)
+            self._reap_interrupted()
             result = self._loop(planner)
         except BaseException as error:
             self._put_back(error)
@@ -104,8 +110,13 @@ class Session:
             self._ledger.keep()
 
     def _fill(self, planner: Planner) -> Finish | Wait:
-        """Start runs until the runner is full or nothing can be planned."""
+        """Start runs until the runner is full or nothing can be planned; interrupted ones come first."""
         while len(self._running) < self._runner.capacity:
+            if self._interrupted:
+                trial, run = self._interrupted.pop(0)
+                self._tell("note", text=f"run {run.number} was interrupted and is launched again")
+                self._launch(planner, trial, run, attempt=_next_attempt(run))
+                continue
             step = planner.next(self._ledger.trials, self._ledger.spent())
             if not isinstance(step, Planned):
                 return step
@@ -141,34 +152,18 @@ class Session:
             launch = self._running.pop(outcome.number, None)
             if launch is None:
                 continue
-            run = self._result_of(launch, outcome)
+            run = run_of(self._ledger.run(launch.number), outcome, self._objective, self._workload().nodes or 1)
             self._ledger.accept(run)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
 
-    def _result_of(self, launch: Launch, outcome: Outcome) -> Run:
-        run = self._ledger.run(launch.number)
-        facts = {**run.facts, **outcome.facts, "metrics": dict(outcome.metrics), "exit_code": outcome.exit_code}
-        if outcome.folder is not None:
-            facts["folder"] = str(outcome.folder)
-        if outcome.report is not None:
-            facts["report"] = _trimmed(dict(outcome.report))
-        nodes = int(facts.get("nodes") or self._workload().nodes or 1)
-        facts.setdefault("node_hours", nodes * outcome.elapsed / 3600)
-        state, value, reason = outcome.state, None, outcome.reason
-        if state is State.FINISHED:
-            try:
-                value = measure(self._objective, outcome)
-            except RunFailed as failure:
-                state, reason = State.FAILED, str(failure)
-        elif state is State.PRUNED and self._objective.name == "elapsed":
-            value = outcome.elapsed
-        return replace(
-            run, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
-        )
-
     def _conclude(self, planner: Planner, reason: str) -> dict[str, Any]:
-        assert self._bound is not None
+        if self._bound is None:
+            failed = [run.reason for _, run in self._ledger.runs() if run.state is State.FAILED]
+            raise NothingWorks(
+                f"{reason} before the program has run once{f': {failed[-1]}' if failed else ''}",
+                "make the command work by itself first, or raise the budget",
+            )
         result = conclude(
             identifier=self._identifier,
             experiment=self._ledger.experiment,
@@ -206,14 +201,17 @@ class Session:
         if self._bound is None and self._workload_known():
             self._bound = self._bind()
             count, exact = self._bound.space.count()
-            workload = self._workload()
-            worst = worst_case(
-                self._ledger.experiment, workload.nodes or 1, self._timeout(), self._ledger.facts.get("run_bytes")
-            )
-            self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=workload, worst_case=worst)
+            self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._workload())
+            if self._ledger.trials and self._preflight.space is None:
+                # The first run has shown how long runs take and how much they move.
+                self._tell("worst_case", **self._worst_case())
         if self._bound is None:
             return planner
         return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
+
+    def _worst_case(self) -> dict[str, float | None]:
+        nodes, run_bytes = self._workload().nodes or 1, self._ledger.facts.get("run_bytes")
+        return worst_case(self._ledger.experiment, nodes, self._timeout(), run_bytes)
 
     def _bind(self) -> BoundSpace:
         if self._preflight.space is not None:
@@ -265,17 +263,13 @@ class Session:
 
     # -- interruption --------------------------------------------------------------------------------------
 
-    def _relaunch_interrupted(self, planner: Planner) -> Planner:
-        """Start again the runs that an earlier session planned and did not finish, after ending their processes."""
-        planner = self._with_space(planner)
-        for trial, run in [(trial, run) for trial, run in self._ledger.runs() if not run.state.ended]:
-            attempt = 1 + int(run.facts.get("attempt", 0))
-            self._runner.reap(
-                make_launch(self._identifier, self._ledger.experiment, self._bound, trial, run, attempt=attempt)
-            )
-            self._tell("note", text=f"run {run.number} was interrupted and is launched again")
-            self._launch(planner, trial, run, attempt=attempt)
-        return planner
+    def _reap_interrupted(self) -> None:
+        """End the processes of runs that an earlier session planned and did not finish; they are to be run again."""
+        self._interrupted = [(trial, run) for trial, run in self._ledger.runs() if not run.state.ended]
+        experiment = self._ledger.experiment
+        for trial, run in self._interrupted:
+            attempt = _next_attempt(run)
+            self._runner.reap(make_launch(self._identifier, experiment, self._bound, trial, run, attempt=attempt))
 
     def _put_back(self, error: BaseException) -> None:
         """Leave the experiment in a state from which it can be resumed."""
@@ -293,14 +287,6 @@ class Session:
         self._listener(Event(kind, data))
 
 
-def _trimmed(report: dict[str, Any]) -> dict[str, Any]:
-    """Keep the files that moved most bytes: a job with thousands of files would swell the store with each run."""
-    files = report.get("files", [])
-    if len(files) > _FILES_KEPT:
-
-        def moved(entry: dict[str, Any]) -> int:
-            return sum(int(op.get("bytes", 0)) for op in entry.get("operations", {}).values())
-
-        report["files"] = sorted(files, key=moved, reverse=True)[:_FILES_KEPT]
-        report["files_left_out"] = len(files) - _FILES_KEPT
-    return report
+def _next_attempt(run: Run) -> int:
+    """The attempt that launching an interrupted run once more will be."""
+    return 1 + int(run.facts.get("attempt", 0))

@@ -1,0 +1,118 @@
+"""What an experiment has found, or would do, as people and machines read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from stripewise.cli.output import console, duration, interval, number, print_json
+from stripewise.report.html import write_report
+from stripewise.spec.configuration import Configuration
+from stripewise.store.base import Store
+
+
+def deliver(store: Store, identifier: str, result: dict[str, Any], report: Path | None, json_output: bool) -> None:
+    """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
+    try:
+        if report is not None:
+            write_report(store.record(identifier), store.trials(identifier), report)
+    finally:
+        if json_output:
+            print_json(result)
+        else:
+            print_result(result, report)
+
+
+def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
+    """Print what an experiment would do."""
+    if json_output:
+        print_json(document)
+        return
+    space = document["space"]
+    about = "" if space["exact"] else "about "
+    console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
+    for parameter in space["parameters"]:
+        values = ", ".join(str(value) for value in parameter["values"])
+        console.print(f"  {parameter['name']}: {escape(values)} (default {parameter['default']})")
+    for name, reason in document["left_out"].items():
+        console.print(f"  left out: {name} ({escape(reason)})")
+    console.print("first configurations:")
+    defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
+    for configuration in document["first"]:
+        console.print(f"  {escape(Configuration(configuration).describe(defaults))}")
+    worst = document["worst_case"]
+    hours = "unknown" if worst["node_hours"] is None else number(worst["node_hours"])
+    console.print(f"worst case: {worst['runs']} launches, time {duration(worst['seconds'])}, node-hours {hours}")
+    for note in document["notes"]:
+        console.print(f"note: {escape(note)}")
+
+
+def print_result(result: dict[str, Any], report: Path | None = None) -> None:
+    """Print a result for people."""
+    unit = result["objective"]["unit"]
+    simulated = " (simulated)" if result["simulated"] else ""
+    console.print()
+    console.print(f"[bold]{escape(result['verdict'])}[/]{simulated}")
+    console.print()
+    if result["reference"] is not None:
+        console.print(f"  reference  {_measured(result['reference'], unit)}  (without the component)")
+    console.print(f"  default    {_measured(result['default'], unit)}")
+    console.print(f"  best       {_measured(result['best'], unit)}{'' if result['confirmed'] else '  (the default)'}")
+    if result["confirmed"]:
+        level = f"{100 * result['confirmation']['confidence']:g}%"
+        bounds = result["speedup_ci95"]
+        spread = f"  ({level} interval {interval(bounds)})" if bounds else "  (failed runs leave no interval)"
+        console.print(f"  speed-up   {result['speedup']:.2f}{spread}")
+    console.print()
+    for effect in result["effects"]:
+        console.print(
+            f"  {escape(effect['name'])}={escape(str(effect['requested']))}: {effect['status']}"
+            + (f" - {escape(effect['evidence'])}" if effect["evidence"] else "")
+        )
+    important = [f"{name} {share:.0%}" for name, share in result["importance"].items() if share >= 0.05]
+    if important:
+        console.print(f"  what mattered: {', '.join(important)}")
+    if result["importance_note"]:
+        console.print(f"  {escape(result['importance_note'])}")
+    if result["ineffective"]:
+        console.print(f"  no effect here: {', '.join(result['ineffective'])}")
+    for failure in result["failures"][:3]:
+        console.print(f"  {failure['count']} failed: {escape(failure['reason'])}")
+    if result["cheapest"] is not None:
+        words = " ".join(f"{key}={value}" for key, value in result["cheapest"]["configuration"].items())
+        console.print(f"  cheaper and within 5% of the best: {escape(words)}")
+    if not result["confirmed"] and result["confirmation"]["more_budget"]:
+        console.print(f"  {escape(result['confirmation']['more_budget'])}")
+    for missed in result["confirmation"]["not_kept"]:
+        console.print(f"  [dim]not kept: {escape(missed)}[/]")
+    identifier = result["experiment"]
+    console.print()
+    if result["confirmed"] and result["best"]["is"] == "reference":
+        console.print("the program is best without the component" + escape(_switched_off(result["reference"]["off"])))
+    if result["confirmed"] and _carried_by_plan(result):
+        console.print(f"apply it:   stripewise run {identifier} -- COMMAND")
+        console.print(f"export it:  stripewise export {identifier} --to hints|shell|sbatch|openmpi|...")
+    console.print(f"look again: stripewise show {identifier}" + (f"; report: {escape(str(report))}" if report else ""))
+
+
+def _switched_off(off: dict[str, Any]) -> str:
+    """How the reference ran, in words that can be copied."""
+    how = [f"{key}={value}" for key, value in off.get("env", {}).items()]
+    how += [f"without {name} in the environment" for name in off.get("unset", [])]
+    how += [f"as: {off['command']}"] if off.get("command") else []
+    return f": {', '.join(how)}" if how else ""
+
+
+def _carried_by_plan(result: dict[str, Any]) -> bool:
+    """Whether a plan can say all of the best: it cannot take variables away, nor replace the command."""
+    if result["best"]["is"] != "reference":
+        return True
+    off = result["reference"]["off"]
+    return not off.get("unset") and not off.get("command")
+
+
+def _measured(summary: dict[str, Any], unit: str) -> str:
+    spread = f"  ({interval(summary['ci95'], 4)})" if summary["ci95"] else ""
+    return f"{number(summary['value'], unit)}{spread}  {summary['runs']} runs"

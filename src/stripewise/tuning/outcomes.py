@@ -1,0 +1,63 @@
+"""From what came of a launch to the result of a run, as the store keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stripewise.errors import RunFailed, StripewiseError
+from stripewise.measure.objective import measure
+from stripewise.measure.report import parse_report
+from stripewise.spec.launch import Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Run, State
+
+_FILES_KEPT = 20
+
+
+def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> Run:
+    """Give the run with its value, or with the reason why it has none.
+
+    Parameters
+    ----------
+    planned : Run
+    outcome : Outcome
+    objective : Objective
+    nodes : int
+        Nodes that the run occupied, where the runner does not say.
+    """
+    facts = {**planned.facts, **outcome.facts, "metrics": dict(outcome.metrics), "exit_code": outcome.exit_code}
+    if outcome.folder is not None:
+        facts["folder"] = str(outcome.folder)
+    if outcome.report is not None:
+        try:
+            parse_report(outcome.report)
+            facts["report"] = _trimmed(dict(outcome.report))
+        except StripewiseError as error:
+            # Kept out of the history, where everything that reads it may rely on its form.
+            facts["no_report"] = error.what
+    facts.setdefault("node_hours", int(facts.get("nodes") or nodes) * outcome.elapsed / 3600)
+    state, value, reason = outcome.state, None, outcome.reason
+    if state is State.FINISHED:
+        try:
+            value = measure(objective, outcome)
+        except RunFailed as failure:
+            state, reason = State.FAILED, str(failure)
+    elif state is State.PRUNED and objective.name == "elapsed":
+        value = outcome.elapsed
+    return replace(
+        planned, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
+    )
+
+
+def _trimmed(report: dict[str, Any]) -> dict[str, Any]:
+    """Keep the files that moved most bytes: a job with thousands of files would swell the store with each run."""
+    files = report.get("files", [])
+    if len(files) > _FILES_KEPT:
+
+        def moved(entry: dict[str, Any]) -> int:
+            return sum(int(op.get("bytes", 0)) for op in entry.get("operations", {}).values())
+
+        report["files"] = sorted(files, key=moved, reverse=True)[:_FILES_KEPT]
+        report["files_left_out"] = len(files) - _FILES_KEPT
+    return report
