@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +36,13 @@ class FunctionRunner(Runner):
 
     def prepare(self) -> Preflight:
         """Give the space and objective that came with the function."""
-        return Preflight(space=self._space, objective=self._objective)
+        return Preflight(space=self._space, objective=self._objective, fingerprint={"the space": self._digest()})
+
+    def _digest(self) -> str:
+        """What must not change between the calls of one experiment; the function's code cannot be compared."""
+        space, parts = self._space, [repr((p.name, p.values, p.default)) for p in self._space.parameters]
+        parts += [constraint.text for constraint in space.constraints] + [self._objective.direction]
+        return f"{', '.join(space.names)} ({hashlib.sha256(' '.join(parts).encode()).hexdigest()[:12]})"
 
     def start(self, launch: Launch) -> None:
         """Call the function."""

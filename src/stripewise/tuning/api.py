@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from pydantic import ValidationError
 
 from stripewise.errors import UserError
 from stripewise.runner.function import FunctionRunner
 from stripewise.search.registry import make_sampler
 from stripewise.spec.configuration import Configuration, Value
-from stripewise.spec.experiment import Budget, Confirmation, Experiment
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
+from stripewise.spec.stack import explain_validation, load_stack
 from stripewise.spec.trial import Trial
 from stripewise.store.opening import open_store
 from stripewise.tuning.events import Listener, silent
@@ -40,34 +44,32 @@ class Tuned:
     ----------
     best : dict
         The best configuration proven; the default if no gain was proven.
-    value : float
-        Its median value.
-    default : float
-        The default's median value.
+    value, default : float or None
+        Median values of the best and of the default; None where no run of them has a value.
     speedup, speedup_ci95 : float, tuple of float or None
         Of best over default.
     confirmed : bool
         Whether the gain was proven by interleaved runs.
     verdict : str
         The same in a sentence.
-    trials : tuple of Trial
-        All that was tried.
     experiment : str
         Identifier in the store.
+    trials : tuple of Trial
+        All that was tried.
     result : dict
         Everything, as ``stripewise tune --json`` prints it.
     """
 
     best: dict[str, Value]
-    value: float
-    default: float
+    value: float | None
+    default: float | None
     speedup: float
     speedup_ci95: tuple[float, float] | None
     confirmed: bool
     verdict: str
-    trials: tuple[Trial, ...]
     experiment: str
-    result: dict[str, Any]
+    trials: tuple[Trial, ...] = field(repr=False)
+    result: dict[str, Any] = field(repr=False)
 
 
 def tune(
@@ -86,6 +88,7 @@ def tune(
     unit: str = "",
     name: str = "function",
     store: str | None = None,
+    resume: str | None = None,
     listener: Listener = silent,
 ) -> Tuned:
     """Find the configuration for which a function is best, and prove the gain over the default.
@@ -114,8 +117,9 @@ def tune(
     unit, name : str
         For reports.
     store : str, optional
-        Where to keep the experiment; in memory if left out. With a store of the same name, an interrupted experiment
-        is found by ``stripewise list``.
+        Where to keep the experiment; in memory if left out. ``stripewise list`` shows what is in a store.
+    resume : str, optional
+        Identifier of an interrupted experiment in the store, to go on with: its budget, sampler and seed stay.
     listener : callable
         Is told what happens.
 
@@ -134,20 +138,28 @@ def tune(
     """
     bound = _space(space, default or {}, constraints)
     call = _callable(objective, bound)
+    if direction not in ("minimize", "maximize"):
+        raise UserError(f"direction '{direction}' is unknown", "use minimize or maximize")
     make_sampler(sampler, dict(sampler_options or {}))
-    experiment = Experiment(
-        name=name,
-        runner="function",
-        budget=Budget(runs=budget),
-        sampler=sampler,
-        sampler_options=dict(sampler_options or {}),
-        seed=seed,
-        warmup=warmup,
-        confirmation=Confirmation(pairs=pairs),
-    )
+    fields = {
+        "name": name,
+        "runner": "function",
+        "budget": budget,
+        "sampler": sampler,
+        "sampler_options": dict(sampler_options or {}),
+        "seed": seed,
+        "warmup": warmup,
+        "confirmation": {"pairs": pairs},
+    }
+    try:
+        experiment = Experiment.model_validate(fields)
+    except ValidationError as error:
+        raise explain_validation(error, "tune") from error
+    if resume is not None and store is None:
+        raise UserError(f"experiment {resume} is in no store", "give the store that it was begun in")
     opened = open_store(store if store is not None else "sqlite:///:memory:")
     try:
-        identifier = opened.create(experiment)
+        identifier = opened.create(experiment) if resume is None else opened.record(resume).id
         runner = FunctionRunner(call, bound, Objective("value", direction, unit))
         owner = f"python@{socket.gethostname()}:{os.getpid()}"
         result = Session(opened, identifier, runner, owner, listener).run()
@@ -191,24 +203,37 @@ def _space(
     if isinstance(space, str):
         stack = load_stack(space)
         return Space.bind(stack.parameters, stack.constraints, stack.derived, {}, stack.knowledge)
+    if not space:
+        raise UserError("the space has no parameters", "give a mapping from parameter name to its values")
     unknown = default.keys() - space.keys()
     if unknown:
         raise UserError(f"default names {sorted(unknown)[0]}, which is no parameter", f"parameters: {', '.join(space)}")
     parameters = [_parameter(name, values, default) for name, values in space.items()]
-    return Space.bind(parameters, [Expression.parse(text) for text in constraints])
+    texts = [constraints] if isinstance(constraints, str) else constraints
+    return Space.bind(parameters, [Expression.parse(text) for text in texts])
 
 
 def _parameter(name: str, values: Sequence[Value], default: Mapping[str, Value]) -> Parameter:
-    listed = values if isinstance(values, range) else tuple(values)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UserError(f"parameter {name} has {values!r} in place of its values", "give a list of them")
+    listed = values if isinstance(values, range) else tuple(_plain(name, value) for value in values)
     if len(listed) == 0:
         raise UserError(f"parameter {name} has no values", "list at least one")
-    first = default.get(name, listed[0])
-    if all(isinstance(value, bool) for value in listed):
+    first = _plain(name, default.get(name, listed[0]))
+    if set(listed) == {False, True} and all(isinstance(value, bool) for value in listed):
         return Parameter(name, Kind.BOOLEAN, (False, True), first)
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed):
         ordered = listed if isinstance(listed, range) and listed.step > 0 else tuple(sorted(listed, key=float))
         return Parameter(name, Kind.ORDINAL, ordered, first, scale=_scale([float(v) for v in ordered]))
     return Parameter(name, Kind.CATEGORICAL, listed, first)
+
+
+def _plain(name: str, value: Any) -> Value:
+    """A value as the store keeps it: arrays have number types of their own."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, bool | int | float | str) or (isinstance(plain, float) and not math.isfinite(plain)):
+        raise UserError(f"parameter {name}: {value!r} is no value", "use numbers, texts, True and False")
+    return plain
 
 
 def _scale(values: list[float]) -> Scale:
