@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -51,6 +54,10 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 0 done, 1 failed, 2 wrong use, 3 findings, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names may have letters that the terminal's encoding does not: shown as escapes they end no command.
+            stream.reconfigure(errors="backslashreplace")
     own, command = split_command(sys.argv[1:] if arguments is None else arguments)
     try:
         outcome = typer.main.get_command(app).main(
@@ -71,6 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output (head, less) is gone: there is nobody to tell, and Python must not try at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:
+        if os.environ.get("STRIPEWISE_DEBUG"):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        errors.print_line(
+            f"unexpected {type(error).__name__}: {' '.join(str(error).split())} ({Path(place.filename).name}:"
+            f"{place.lineno}); this is a fault of stripewise: report it with what STRIPEWISE_DEBUG=1 shows"
+        )
         code = 1
     if arguments is None:
         sys.exit(code)

@@ -19,7 +19,7 @@ _PIPE_WIDTH = 200
 def _console(*, stderr: bool) -> Console:
     # In a pipe nothing must be cut off: a program or a pager reads it, not a window of eighty columns.
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, soft_wrap=True, width=None if terminal else _PIPE_WIDTH)
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, emoji=False, width=None if terminal else _PIPE_WIDTH)
 
 
 console = _console(stderr=False)
@@ -44,8 +44,10 @@ class _Errors:
     def print_usage(self, error: Exception) -> None:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "stripewise"
-        message = getattr(error, "format_message", lambda: str(error))()
-        self.print_line(f"{' '.join(message.split())}; see {path} --help")
+        message = " ".join(getattr(error, "format_message", lambda: str(error))().split())
+        if message:
+            # Without one the help itself was printed: a group was called without a command.
+            self.print_line(f"{message}; see {path} --help")
 
 
 errors = _Errors()
