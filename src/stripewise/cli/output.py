@@ -44,7 +44,7 @@ class _Errors:
     def print_usage(self, error: Exception) -> None:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "stripewise"
-        message = " ".join(getattr(error, "format_message", lambda: str(error))().split())
+        message = " ".join(getattr(error, "format_message", lambda: str(error))().split()).rstrip(".")
         if message:
             # Without one the help itself was printed: a group was called without a command.
             self.print_line(f"{message}; see {path} --help")

@@ -115,4 +115,4 @@ def _carried_by_plan(result: dict[str, Any]) -> bool:
 
 def _measured(summary: dict[str, Any], unit: str) -> str:
     spread = f"  ({interval(summary['ci95'], 4)})" if summary["ci95"] else ""
-    return f"{number(summary['value'], unit)}{spread}  {summary['runs']} runs"
+    return f"{number(summary['value'], unit)}{spread}  {summary['runs']} run{'' if summary['runs'] == 1 else 's'}"
