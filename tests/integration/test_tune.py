@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from stripewise.store.opening import open_store
 
 STRIPEWISE = [sys.executable, "-m", "stripewise"]
 
@@ -125,49 +128,51 @@ def outline(document):
 DUMMY = ["--api", "dummy", "--write", "--dummy-virtual", "--dummy-noise", "0.1", "--size", "1m", "--seed", "{run}"]
 
 
-def test_kill_at_random_moments_and_resume(mpich, kernel, home, tmp_path):
-    """With seeded runs the history is that of an undisturbed experiment, however often it is killed."""
+def carried_through_kills(options, command, env, kills, seed):
+    """Run an experiment whose process group gets kill -9 at random moments, until it ends; give its identifier."""
+    rng = random.Random(seed)
+    store = open_store(f"sqlite:///{env['XDG_DATA_HOME']}/stripewise/stripewise.db")
+    quiet = {"env": env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    process = subprocess.Popen([*STRIPEWISE, "tune", *options, "--", *command], **quiet)
+    ended = 0
+    for _ in range(kills):
+        records = store.records()
+        while process.poll() is None and not (records and records[0].ended > ended):
+            time.sleep(0.01)
+            records = store.records()
+        assert process.poll() is None, f"the experiment ended after {ended} runs, before its last kill"
+        ended = records[0].ended
+        time.sleep(rng.uniform(0, 0.1))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process = subprocess.Popen([*STRIPEWISE, "resume", records[0].id], **quiet)
+    assert process.wait(240) == 0
+    store.close()
+    return records[0].id
+
+
+def test_ten_kills_leave_the_history_of_an_undisturbed_experiment(mpich, kernel, home, tmp_path):
     command = [str(kernel(mpich)), *DUMMY, "--dummy-effect", "romio_cb_write=disable:1.5"]
-    options = ["--budget", "24", "--stack", "romio", "--seed", "3", "--objective", "regex:write bandwidth: (\\S+)"]
+    options = ["--budget", "40", "--stack", "romio", "--seed", "3", "--objective", "regex:write bandwidth: (\\S+)"]
     options += ["--direction", "maximize", "--name", "killed"]
     whole = {**home, "XDG_DATA_HOME": str(tmp_path / "whole")}
     first = json.loads(stripewise("tune", *options, "--json", "--", *command, env=whole).stdout)
     undisturbed = json.loads(stripewise("show", first["experiment"], "--json", env=whole).stdout)
-
-    process = subprocess.Popen(
-        [*STRIPEWISE, "tune", *options, "--", *command],
-        env=home,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    identifier, kills = "", 0
-    moments = iter([0.0, 0.35, 0.7, 0.15, 0.5, 0.05, 0.9, 0.25, 0.6, 0.4])
-    while True:
-        if not identifier:
-            found = json.loads(stripewise("list", "--json", env=home).stdout)
-            if not found:
-                time.sleep(0.05)
-                continue
-            identifier = found[0]["id"]
-        try:
-            process.wait(1.2 + next(moments, 600))
-            break
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-        process = subprocess.Popen(
-            [*STRIPEWISE, "resume", identifier],
-            env=home,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    assert process.returncode == 0
-    assert kills >= 1
+    identifier = carried_through_kills(options, command, home, kills=10, seed=1)
     disturbed = json.loads(stripewise("show", identifier, "--json", env=home).stdout)
     assert outline(disturbed) == outline(undisturbed)
+
+
+def test_ten_kills_of_real_runs_leave_one_result_for_each(mpich, kernel, home, tmp_path):
+    file = tmp_path / "checkpoint"
+    options = ["--budget", "24", "--objective", "io_time", "--delete", str(file)]
+    command = strided_write(mpich, kernel, file)
+    identifier = carried_through_kills(options, command, home, kills=10, seed=2)
+    shown = json.loads(stripewise("show", identifier, "--json", env=home).stdout)
+    runs = [run for trial in shown["trials"] for run in trial["runs"]]
+    assert sorted(run["number"] for run in runs) == list(range(len(runs)))
+    assert len(runs) == shown["result"]["runs"] <= 24
+    assert all(run["state"] == "finished" and run["value"] > 0 for run in runs), runs
 
 
 def test_interrupt_says_how_to_go_on(mpich, kernel, home, tmp_path):
