@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import require
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench
 
@@ -36,9 +35,11 @@ def test_a_library_behind_sees_the_tuned_call_once(bench: Bench, tmp_path: Path)
 
 def test_darshan_behind_writes_its_log(bench: Bench, tmp_path: Path) -> None:
     libdarshan = os.environ.get("STRIPEWISE_LIBDARSHAN", "")
-    require(Path(libdarshan).is_file(), "STRIPEWISE_LIBDARSHAN names no libdarshan.so")
+    if not Path(libdarshan).is_file():
+        pytest.skip("Debian packages no libdarshan: name one in STRIPEWISE_LIBDARSHAN")
     needed = subprocess.run(["ldd", libdarshan], capture_output=True, text=True, check=True).stdout
-    require(("libmpi.so.40" in needed) == (not bench.is_mpich), "this libdarshan is built with the other MPI")
+    if ("libmpi.so.40" in needed) == bench.is_mpich:
+        pytest.skip("this libdarshan is built with the other MPI")
     log = tmp_path / "log.darshan"
     outcome = bench.run(
         bench.program("strided.c"),
