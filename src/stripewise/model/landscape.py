@@ -109,7 +109,7 @@ class Landscape:
         measured = np.unique(rows.levels, axis=0)
         start = measured[_start(table.schema.parameter, measured)]
         parameters = tuple(
-            column.parameter(column.values[int(level)])
+            column.model_copy(update={"default": None}).parameter(column.values[int(level)])
             for column, level in zip(table.schema.parameter, start, strict=True)
         )
         words = workload(table, chosen).words()

@@ -1,0 +1,126 @@
+"""Race ``auto`` against other tools over measured tables, and write the result into the documentation.
+
+    python benchmarks/search/run.py race --out RESULTS.jsonl [--seeds 20] [--budget 40] [--jobs 2] [--only auto,random]
+    python benchmarks/search/run.py report --out RESULTS.jsonl --docs docs/benchmarks
+
+``race`` appends one line an episode and leaves out those already there, so it can be stopped and continued, and it goes
+through the seeds one by one, so that whatever is there is a fair, smaller race. Needs the extra ``peers``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+warnings.filterwarnings("ignore")
+
+from stripewise.evaluation.race import contestant, play  # noqa: E402
+from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.model.table import read_table  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+TABLES = HERE.parent / "data" / "tables"
+LEAST_POINTS = 200
+sys.path.insert(0, str(HERE))
+
+OURS = ("auto", "random")
+PEERS = ("optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner")
+
+_loaded: dict[str, list[Landscape]] = {}
+
+
+def arenas(folder: Path) -> list[tuple[str, int]]:
+    """Tables and contexts that are large enough: path and number of the context."""
+    found = []
+    for path in sorted(folder.glob("*.toml")):
+        for number, landscape in enumerate(landscapes(read_table(path))):
+            if len(landscape.space.points) >= LEAST_POINTS:
+                found.append((str(path), number))
+    return found
+
+
+def episode(path: str, number: int, name: str, seed: int, budget: int) -> dict:
+    warnings.filterwarnings("ignore")
+    if path not in _loaded:
+        _loaded.clear()
+        _loaded[path] = landscapes(read_table(path))
+    landscape = _loaded[path][number]
+    if name in OURS:
+        make = contestant(name)
+    else:
+        from peers import contestants  # noqa: PLC0415  the peers are an extra
+
+        make = contestants(budget)[name]
+    result = play(landscape, name, make, budget=budget, seed=seed).as_json()
+    return {**result, "median": landscape.median, "direction": landscape.table.objective.direction}
+
+
+def key(result: dict) -> tuple[str, str, str, int]:
+    return result["table"], json.dumps(result["context"], sort_keys=True), result["sampler"], result["seed"]
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def run_race(options: argparse.Namespace) -> None:
+    done = {key(result) for result in read(options.out)}
+    names = options.only.split(",") if options.only else [*OURS, *PEERS]
+    places = arenas(options.tables)
+    label = {}
+    for path, number in places:
+        landscape = landscapes(read_table(path))[number]
+        label[path, number] = landscape.table.name, json.dumps(dict(landscape.context), sort_keys=True)
+    jobs = [
+        (path, number, name, seed, options.budget)
+        for seed in range(options.seeds)
+        for path, number in places
+        for name in names
+        if (*label[path, number], name, seed) not in done
+    ]
+    with (
+        options.out.open("a", encoding="utf-8") as stream,
+        ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=20) as pool,
+    ):
+        futures = {pool.submit(episode, *job): job for job in jobs}
+        for count, future in enumerate(as_completed(futures), 1):
+            job = futures[future]
+            try:
+                result = future.result()
+            except Exception as error:  # a peer that breaks loses its episode, not the race
+                print(f"{job[2]} failed on {Path(job[0]).stem} with seed {job[3]}: {error!r}", file=sys.stderr)
+                continue
+            stream.write(json.dumps(result) + "\n")
+            stream.flush()
+            print(f"{count}/{len(jobs)} {job[2]} {Path(job[0]).stem} seed {job[3]}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["race", "report"])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tables", type=Path, default=TABLES)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--budget", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
+    options = parser.parse_args()
+    if options.what == "race":
+        run_race(options)
+    else:
+        from report import write  # noqa: PLC0415
+
+        write(read(options.out), options.docs)
+
+
+if __name__ == "__main__":
+    main()

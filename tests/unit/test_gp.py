@@ -1,0 +1,130 @@
+"""The Gaussian process: gradient, positive definiteness, learned noise and relevance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from stripewise.search.gp import Data, Hyperprior, Likelihood, Process, fit
+from stripewise.search.kernel import Geometry, decay, with_inactive
+from stripewise.spec.expression import Expression
+from stripewise.spec.parameter import Kind, Parameter, Scale
+from stripewise.spec.space import Space
+
+SPACE = Space.bind(
+    [
+        Parameter("mode", Kind.CATEGORICAL, ("on", "off", "auto"), "on"),
+        Parameter(
+            "size",
+            Kind.ORDINAL,
+            tuple(2**k for k in range(12)),
+            1,
+            scale=Scale.LOG2,
+            active_if=Expression.parse("mode != 'off'"),
+        ),
+        Parameter("count", Kind.INTEGER, range(1, 1001), 1),
+        Parameter("dead", Kind.BOOLEAN, (False, True), False),
+        Parameter("fixed", Kind.ORDINAL, (5,), 5),
+    ]
+)
+GEOMETRY = Geometry(SPACE)
+
+
+def data(n, seed=0, noise=0.1, runs=1):
+    rng = np.random.default_rng(seed)
+    levels = SPACE.sample(rng, n)
+    truth = 0.7 * (levels[:, 0] == 1) + 0.05 * levels[:, 1]
+    cost = truth + noise / np.sqrt(runs) * rng.standard_normal(n)
+    return levels, truth, Data(GEOMETRY.knots(levels), cost - cost.mean(), np.full(n, 1 / runs), np.zeros(n))
+
+
+def test_gradient_is_that_of_the_value():
+    _, _, known = data(20)
+    known = Data(known.knots, known.cost, known.variance, known.cost * 0.3, squares=0.2, freedom=7)
+    likelihood = Likelihood(GEOMETRY, known, Hyperprior(), 0.5)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        theta = likelihood.mean + 0.5 * rng.standard_normal(len(likelihood.mean))
+        numeric = approx_fprime(theta, lambda t: likelihood(t)[0], 1e-6)
+        np.testing.assert_allclose(likelihood(theta)[1], numeric, rtol=1e-3, atol=1e-3)
+
+
+def test_correlations_stay_positive_definite_with_inactive_parameters():
+    for axis in GEOMETRY.axes:
+        table = with_inactive(decay(axis.distance, 0.7)[0])
+        assert np.linalg.eigvalsh(table).min() > -1e-9
+        assert np.allclose(table, table.T)
+
+
+def test_inactive_parameters_contribute_nothing():
+    off = SPACE.levels([{"mode": "off", "size": size, "count": 7, "dead": False, "fixed": 5} for size in (1, 64, 2048)])
+    assert len(np.unique(GEOMETRY.knots(off), axis=0)) == 1
+    on = SPACE.levels([{"mode": "on", "size": size, "count": 7, "dead": False, "fixed": 5} for size in (1, 64)])
+    assert len(np.unique(GEOMETRY.knots(on), axis=0)) == 2
+
+
+def test_many_valued_axis_is_thinned_to_knots():
+    count = GEOMETRY.axes[2]
+    assert len(count.distance) <= 256
+    assert count.knot.max() == len(count.distance) - 1
+    assert np.all(np.diff(count.knot) >= 0)
+
+
+def test_predicts_what_it_has_not_seen():
+    _, _, known = data(60)
+    process = fit(GEOMETRY, known)
+    levels, truth, _ = data(300, seed=9)
+    mean, sd = process.predict(GEOMETRY.knots(levels), np.zeros(300))
+    assert np.corrcoef(mean, truth)[0, 1] > 0.85
+    assert np.all(sd > 0)
+
+
+def test_noise_is_learned_from_repeats():
+    _, _, known = data(30, noise=0.02)
+    loud = Data(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.3**2, freedom=40)
+    quiet = Data(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.01**2, freedom=40)
+    assert fit(GEOMETRY, loud).noise == pytest.approx(0.3, rel=0.3)
+    assert fit(GEOMETRY, quiet).noise == pytest.approx(0.01, rel=0.5)
+
+
+def test_prediction_matches_the_textbook():
+    _, _, known = data(15)
+    process = fit(GEOMETRY, known)
+    more = GEOMETRY.knots(data(5, seed=4)[0])
+    both = np.concatenate([known.knots, more])
+    silent = Data(both, np.zeros(20), np.zeros(20), np.zeros(20))
+    # The prior covariance of all points, from a process that knows only that its amplitude and level are the same.
+    whole = Process(GEOMETRY, silent, process.theta, 0.0)._cross(both, np.zeros(20)) + float(np.var(known.cost))
+    k, c, o = whole[:15, :15] + np.diag(process.noise**2 * known.variance), whole[15:, :15], np.diag(whole)[15:]
+    mean, sd = process.predict(more, np.zeros(5))
+    np.testing.assert_allclose(mean, c @ np.linalg.solve(k, known.cost), atol=1e-5)
+    np.testing.assert_allclose(sd**2, o - np.einsum("ij,ij->i", c, np.linalg.solve(k, c.T).T), atol=1e-5)
+
+
+def test_left_out_prediction_is_that_without_the_observation():
+    _, _, known = data(12)
+    process = fit(GEOMETRY, known)
+    mean, sd = process.left_out()
+    rest = np.arange(12) != 5
+    part = Data(known.knots[rest], known.cost[rest], known.variance[rest], known.prior[rest])
+    without = Process(GEOMETRY, part, process.theta, process.trust)
+    without._spread = process._spread
+    expected, deviation = without.predict(known.knots[[5]], known.prior[[5]])
+    assert mean[5] == pytest.approx(expected[0], abs=0.02)
+    assert sd[5] == pytest.approx(np.hypot(deviation[0], process.noise), rel=0.05)
+
+
+def test_wrong_prior_is_recovered_from():
+    levels, truth, known = data(60, noise=0.02)
+    wrong = Data(known.knots, known.cost, known.variance, -3 * (truth - truth.mean()))
+    process = fit(GEOMETRY, wrong)
+    mean, _ = process.predict(GEOMETRY.knots(levels), wrong.prior)
+    assert np.corrcoef(mean, truth)[0, 1] > 0.9
+
+
+def test_one_observation_is_enough():
+    _, _, known = data(1)
+    mean, sd = fit(GEOMETRY, known).predict(known.knots, known.prior)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(sd).all()
