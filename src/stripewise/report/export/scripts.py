@@ -14,7 +14,7 @@ from stripewise.spec.plan import Plan
 def plan_file(request: Request) -> Export:
     """The plan file itself."""
     return Export(
-        request.plan.text() if request.plan.settings else "",
+        request.plan.text(),
         "rm -f stripewise.plan\n",
         [],
         "save as stripewise.plan, then: stripewise run stripewise.plan -- COMMAND",
