@@ -237,7 +237,12 @@ def test_every_export_accounts_for_every_setting(target):
     assert made.wins
 
 
-@pytest.mark.parametrize("target", TARGETS)
+def test_empty_plan_is_a_plan():
+    made = export(Plan(identifier="exp.0"), "plan")
+    assert Plan.parse(made.text, "export") == Plan(identifier="exp.0")
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target != "plan"])
 def test_empty_plan_says_so(target):
     made = export(Plan(), target)
     assert made.text.startswith("# the plan sets nothing")
