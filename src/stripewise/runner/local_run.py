@@ -134,6 +134,10 @@ class LocalRun:
         except OSError as error:
             what = f"run {self.launch.number}: {error.strerror or error} ({error.filename or self._place.path})"
             outcome = StripewiseError(what, "make room or mend the folder of the runs, then resume")
+        except Exception as error:
+            # The session waits for this thread's word: even a fault of ours must not keep it waiting for ever.
+            what = f"run {self.launch.number}: unexpected {type(error).__name__}: {error}"
+            outcome = StripewiseError(what, "this is a fault of stripewise: report it; stripewise resume goes on")
         if not self._cancelled:
             self._on_end(self, outcome)
 

@@ -108,6 +108,8 @@ class Scratch:
             return None, f"{self.report} is no JSON: {error}"
         if not isinstance(report, dict) or report.get("format") != "stripewise-report":
             return None, f"{self.report} is not a report of the runtime"
+        if not isinstance(report.get("job"), dict) or not isinstance(report.get("files"), list):
+            return None, f"{self.report} is damaged: it has no job or no files"
         return report, ""
 
 
