@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from stripewise.measure.confirmation import Assessment, Decision, SameAgainstSam
 from stripewise.measure.statistics import SpeedupInterval
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
-from stripewise.spec.trial import History, Trial
+from stripewise.spec.trial import History, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import Spent, pairs_left, pairs_to_prove
 from stripewise.tuning.confirm import HOPELESS_PAIRS, Pair, arms, judge, more_pairs
@@ -125,7 +126,6 @@ def confirmation_section(
     tested: Sequence[int],
     objective: Objective,
     experiment: Experiment,
-    facts: Mapping[str, Any],
     workload: Workload,
     simulated: bool,
 ) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def confirmation_section(
         len(pairs),
         conclusion.speedup if conclusion else None,
         conclusion.same if conclusion else None,
-        facts,
+        _typical_seconds(pairs),
         workload,
         simulated,
     )
@@ -170,6 +170,12 @@ def confirmation_section(
             else {"ratio": same.ratio, "ci95": [_finite(same.low), _finite(same.high)], "passed": same.passed},
         }
     return known
+
+
+def _typical_seconds(pairs: Sequence[Pair]) -> float | None:
+    runs = [run for pair in pairs for run in (pair.default, pair.candidate) if run is not None]
+    elapsed = [run.elapsed for run in runs if run.state is State.FINISHED and run.elapsed is not None]
+    return statistics.median(elapsed) if elapsed else None
 
 
 def more_budget(

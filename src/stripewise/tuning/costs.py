@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stripewise.spec.objective import Objective
-from stripewise.spec.trial import History, Phase, Role, Run, Trial
+from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.tuning.budget import Spent
 from stripewise.tuning.space import BoundSpace
 
@@ -44,14 +45,14 @@ def cost(
     default: Trial,
     best: Trial,
     confirmation: Sequence[Run],
-    objective: Objective,
 ) -> dict[str, Any]:
     """What was spent, what a run saves now, and after how many runs the search has paid for itself."""
     runs = [run for trial in trials for run in trial.runs]
 
     def elapsed(trial: Trial) -> float | None:
-        own = [run.elapsed for run in (confirmation or trial.runs) if run.trial == trial.number and run.elapsed]
-        return float(sorted(own)[len(own) // 2]) if own else None
+        own = [run for run in confirmation or trial.runs if run.trial == trial.number]
+        worked = [run.elapsed for run in own if run.state is State.FINISHED and run.elapsed]
+        return statistics.median(worked) if worked else None
 
     slow, fast = elapsed(default), elapsed(best)
     saved = slow - fast if slow is not None and fast is not None and best is not default else 0.0

@@ -5,8 +5,7 @@ The points are those for shared production file systems; see ``docs/explanation/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 from stripewise.measure.confirmation import SameAgainstSame
 from stripewise.measure.statistics import SpeedupInterval
@@ -17,6 +16,9 @@ _LEAST_SECONDS = 10.0
 _FEW_PAIRS = 12
 _MANY_PAIRS = 24
 _SMALL_GAIN = 1.2
+_LAUNCHING = ("local",)
+_TIMED_APART = frozenset({"write_bandwidth", "read_bandwidth", "bandwidth", "darshan_bandwidth"})
+_STRIPED_FILE_SYSTEMS = frozenset({"lustre", "ceph"})
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 
 
@@ -25,11 +27,22 @@ def protocol_points(
     pairs: int,
     speedup: SpeedupInterval | None,
     same: SameAgainstSame | None,
-    facts: Mapping[str, Any],
+    seconds: float | None,
     workload: Workload,
     simulated: bool,
 ) -> tuple[list[str], list[str]]:
     """Say what was kept and what was not, each as a sentence.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    pairs : int
+    speedup, same
+        What the pairs came to.
+    seconds : float or None
+        Typical wall time of a run of the confirmation.
+    workload : Workload
+    simulated : bool
 
     Returns
     -------
@@ -59,13 +72,38 @@ def protocol_points(
         missed.append("too few pairs to test the default against itself")
     wanted = _MANY_PAIRS if speedup is not None and speedup.estimate < _SMALL_GAIN else _FEW_PAIRS
     point(pairs >= wanted, f"{pairs} pairs", f"{pairs} pairs where {wanted} are advised")
-    seconds = facts.get("environment", {}).get("typical_seconds")
+    point(
+        experiment.warmup > 0,
+        "a warm-up run was discarded, and nothing else",
+        "no warm-up run was discarded: the first pair may be slower than the rest",
+    )
+    if experiment.runner in _LAUNCHING:
+        _points_of_launches(experiment, seconds, workload, simulated, point)
+        missed.append("one session on one allocation: no spread over days or other nodes")
+    return kept, missed
+
+
+def _points_of_launches(
+    experiment: Experiment,
+    seconds: float | None,
+    workload: Workload,
+    simulated: bool,
+    point: Callable[[bool, str, str], None],
+) -> None:
+    """The points that mean something where programs write files; a function or a replay has none."""
     if seconds is not None:
         point(
             seconds >= _LEAST_SECONDS,
-            f"runs of {seconds:.1f} s",
-            f"runs of {seconds:.1f} s where {_LEAST_SECONDS:g} s of I/O are advised on a cluster",
+            f"runs of {seconds:.3g} s",
+            f"runs of {seconds:.2g} s where {_LEAST_SECONDS:g} s of I/O are advised on a cluster",
         )
+    point(
+        experiment.objective.name in _TIMED_APART,
+        "I/O was timed apart, from the first open to the last close of the slowest rank",
+        f"the objective {experiment.objective.name} does not time I/O from open to close apart from all else",
+    )
+    if workload.file_system in _STRIPED_FILE_SYSTEMS:
+        point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")
     point(
         bool(experiment.hooks.delete),
         "the files were new in each run",
@@ -78,8 +116,6 @@ def protocol_points(
             "cache state unknown: read figures may come from memory",
         )
     if workload.file_system in _MEMORY_FILE_SYSTEMS:
-        missed.append("the files lay in memory: this proves the gain of the settings in the software, not on a disk")
+        point(False, "", "the files lay in memory: this proves the gain of the settings in the software, not on a disk")
     elif not simulated and workload.operation in ("write", "both"):
-        missed.append("whether the data exceeded the page cache is unknown: figures may be cached")
-    missed.append("one session on one allocation: no spread over days or other nodes")
-    return kept, missed
+        point(False, "", "whether the data exceeded the page cache is unknown: figures may be cached")

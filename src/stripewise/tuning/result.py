@@ -100,14 +100,12 @@ def conclude(
         "importance_note": shares.note,
         "ineffective": sorted(effect.name for effect in effects if effect.status == "no_effect"),
         "left_out": dict(bound.left_out),
-        "confirmation": confirmation_section(
-            conclusion, pairs, tested, objective, experiment, facts, workload, simulated
-        )
+        "confirmation": confirmation_section(conclusion, pairs, tested, objective, experiment, workload, simulated)
         | {"more_budget": more_budget(conclusion, shown, history, experiment, spent)},
         "candidate": None if shown is None or proven else _candidate(shown, bound, conclusion),
         "cheapest": cheapest(bound, history, best, objective),
         "failures": _failures(trials),
-        "cost": cost(trials, spent, default, best, runs, objective),
+        "cost": cost(trials, spent, default, best, runs),
         "plan": plan.text(),
         "environment": {**facts.get("environment", {}), "driver": workload.driver, "file_system": workload.file_system},
         "validity": {
