@@ -64,7 +64,11 @@ def with_options(
     except ValidationError as error:
         raise explain_validation(error, "experiment") from error
     merged = merged.model_copy(
-        update={"stacks": [_absolute(stack) for stack in merged.stacks], "runner": _absolute_table(merged.runner)}
+        update={
+            "stacks": [_absolute(stack) for stack in merged.stacks],
+            "runner": _absolute_table(merged.runner),
+            "scratch": str(Path(merged.scratch).absolute()) if merged.scratch else None,
+        }
     )
     if not merged.name:
         merged = merged.model_copy(update={"name": _name(merged)})

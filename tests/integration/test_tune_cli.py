@@ -1,0 +1,189 @@
+"""`stripewise tune` from the command line on small programs: users' mistakes, interruptions, what is printed."""
+
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stripewise.cli import main
+
+STACK = """
+name = "own"
+[[parameter]]
+name = "x"
+kind = "ordinal"
+values = [1, 2, 4, 8]
+apply = "env"
+key = "X"
+"""
+RATE = 'echo "rate $((100 + 10 * ${X:-1}))"\n'
+OPTIONS = ["--sampler", "random", "--objective", "regex:rate (\\S+)", "--direction", "maximize"]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("STRIPEWISE_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_text(STACK)
+
+
+def program(text=RATE, name="app"):
+    path = Path(name)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return f"./{name}"
+
+
+def tune(*options, command):
+    return main(["tune", "--stack", "own.toml", *OPTIONS, *options, "--", command])
+
+
+def experiments(capfd):
+    capfd.readouterr()
+    assert main(["list", "--json"]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 8])
+def test_the_smallest_budgets_end_with_a_result(budget, capfd):
+    assert tune("--budget", str(budget), "--json", command=program()) == 0
+    output = capfd.readouterr()
+    result = json.loads(output.out)
+    assert result["runs"] <= budget and not result["confirmed"]
+    assert output.err.index("worst case") < output.err.index(f"1/{budget}")
+    assert main(["show", result["experiment"]]) == 0
+
+
+@pytest.mark.parametrize("limit", [("--budget", "1"), ("--time", "0.001")])
+def test_a_budget_that_ends_before_the_first_success_is_an_error_in_one_line(limit, capfd):
+    assert tune(*limit, command=program("exit 3\n")) == 1
+    errors = capfd.readouterr().err
+    assert "before the program has run once" in errors and "Traceback" not in errors
+
+
+def test_a_program_that_fails_every_second_run_loses_no_experiment(capfd):
+    command = program("n=$(cat n || echo 0); echo $((n + 1)) > n; [ $((n % 2)) = 1 ] || exit 7\n" + RATE)
+    assert tune("--budget", "30", "--json", command=command) == 0
+    result = json.loads(capfd.readouterr().out)
+    assert result["runs"] <= 30
+    assert result["failures"][0]["reason"].startswith("exit code 7")
+    assert "inf" not in result["verdict"] and "nan" not in result["verdict"]
+
+
+def test_a_damaged_report_fails_no_experiment(capfd):
+    damaged = '{"format": "stripewise-report", "job": [], "files": 3}'
+    command = program(f"echo '{damaged}' > \"$STRIPEWISE_RUN_FOLDER/report.json\"\n" + RATE)
+    assert tune("--budget", "4", "--json", command=command) == 0
+    assert json.loads(capfd.readouterr().out)["default"]["value"] == 110
+
+
+def test_a_command_that_is_not_there_leaves_no_experiment_behind(capfd):
+    assert tune(command="./nowhere") == 2
+    assert tune("--runner", "cloud", command="./nowhere") == 2
+    assert experiments(capfd) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whatever_ends_it_says_how_to_go_on_and_that_works_from_anywhere(number, tmp_path, capfd):
+    (tmp_path / "work").mkdir()
+    os.chdir(tmp_path / "work")
+    Path("own.toml").write_text(STACK)
+    command = program("sleep 0.2\n" + RATE)
+    words = [sys.executable, "-m", "stripewise", "tune", "--stack", "own.toml", *OPTIONS, "--budget", "20"]
+    process = subprocess.Popen(
+        [*words, "--scratch", "runs", "--", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        listed = experiments(capfd)
+        if listed and listed[0]["runs"] >= 3:
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (identifier, state) = (listed[0]["id"], experiments(capfd)[0]["state"])
+    assert f"stripewise resume {identifier}" in output and state == "stopped"
+    os.chdir("/")
+    assert main(["resume", identifier, "--json", "--report", str(tmp_path / "r.html")]) == 0
+    output = capfd.readouterr()
+    result = json.loads(output.out)
+    assert result["confirmed"] and result["best"]["configuration"] == {"x": 8}
+    # Ratios to the default need its value from before the interruption.
+    assert "x1.64" in output.err
+    assert len(list((tmp_path / "work" / "runs" / identifier).iterdir())) >= result["runs"]
+    assert (tmp_path / "r.html").stat().st_size > 100_000
+
+
+def test_a_finished_experiment_can_still_be_reported_by_resume(tmp_path, capfd):
+    assert tune("--budget", "2", command=program()) == 0
+    identifier = experiments(capfd)[0]["id"]
+    assert main(["resume", identifier, "--report", "late.html"]) == 0
+    assert Path("late.html").exists()
+
+
+def test_a_folder_for_a_report_is_refused_before_the_first_run(tmp_path, capfd):
+    assert tune("--report", str(tmp_path), command=program()) == 2
+    assert "is a folder" in capfd.readouterr().err
+    assert experiments(capfd) == []
+
+
+def test_an_objective_on_the_command_line_drops_the_files_direction(capfd):
+    Path("e.toml").write_text(
+        'stacks = ["own.toml"]\ncommand = ["./app"]\nsampler = "random"\nbudget = 2\n'
+        '[objective]\nname = "regex:rate (\\\\S+)"\ndirection = "maximize"\n'
+    )
+    program()
+    assert main(["tune", "e.toml", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["objective"]["direction"] == "maximize"
+    assert main(["tune", "e.toml", "--objective", "elapsed", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["objective"] == {"name": "elapsed", "direction": "minimize", "unit": "s"}
+
+
+def test_names_in_any_language_and_markup_are_printed_as_they_are(capfd):
+    name = "größe [bold]x[/] :smile: ☃"
+    assert tune("--budget", "2", "--name", name, command=program(name="prögram ☃")) == 0
+    assert experiments(capfd)[0]["name"] == name
+    assert main(["list"]) == 0
+    assert name in capfd.readouterr().out
+
+
+def test_a_terminal_that_knows_no_such_letters_gets_escapes(monkeypatch, capfd):
+    assert tune("--budget", "2", "--name", "größe", command=program()) == 0
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", narrow)
+    assert main(["list"]) == 0
+    narrow.flush()
+    assert b"gr\\xf6\\xdfe" in narrow.buffer.getvalue()
+
+
+def test_stop_and_delete_speak_json(capfd):
+    assert tune("--budget", "2", command=program()) == 0
+    identifier = experiments(capfd)[0]["id"]
+    assert main(["stop", identifier, "--json"]) == 2
+    assert main(["delete", identifier, "--yes", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"id": identifier, "deleted": True}
+
+
+def test_a_fault_of_ours_is_one_line_too(monkeypatch, capfd):
+    monkeypatch.setattr("stripewise.cli.manage.open_store", lambda url: {}["no such key"])
+    monkeypatch.delenv("STRIPEWISE_DEBUG", raising=False)
+    assert main(["list"]) == 1
+    errors = capfd.readouterr().err
+    assert "unexpected KeyError" in errors and "STRIPEWISE_DEBUG" in errors and "Traceback" not in errors
+    monkeypatch.setenv("STRIPEWISE_DEBUG", "1")
+    with pytest.raises(KeyError):
+        main(["list"])
