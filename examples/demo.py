@@ -21,9 +21,9 @@ NEEDED = 1 << 30
 
 
 def disk_noise(folder: Path) -> float:
-    """Spread of ten durable 16 MiB writes: standard deviation of the log of their times."""
+    """Median share by which one durable 16 MiB write differs in time from the one before; the first is left out."""
     block = os.urandom(1 << 20)
-    logs = []
+    seconds = []
     path = folder / "probe"
     for _ in range(11):
         begin = time.perf_counter()
@@ -32,9 +32,9 @@ def disk_noise(folder: Path) -> float:
                 file.write(block)
             file.flush()
             os.fsync(file.fileno())
-        logs.append(time.perf_counter() - begin)
+        seconds.append(time.perf_counter() - begin)
         path.unlink()
-    ratios = [later / earlier for earlier, later in zip(logs[1:], logs[2:], strict=False)]
+    ratios = [later / earlier for earlier, later in zip(seconds[1:], seconds[2:], strict=False)]
     return statistics.median(abs(ratio - 1) for ratio in ratios)
 
 
