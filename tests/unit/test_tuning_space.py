@@ -83,3 +83,44 @@ def test_default_stacks_follow_what_was_observed():
     assert default_stacks("ompio", WRITER) == ["ompio"]
     assert default_stacks("romio", Workload(driver="LUSTRE:")) == ["romio", "lustre"]
     assert default_stacks("romio", Workload(file_system="ceph")) == ["romio", "cephfs"]
+
+
+VERSIONED = """
+name = "ompio"
+io_component = ["ompio"]
+[[parameter]]
+name = "always"
+kind = "ordinal"
+values = [1, 2]
+apply = "mca"
+[[parameter]]
+name = "young"
+kind = "ordinal"
+values = [1, 2]
+apply = "mca"
+since = "5.0"
+[[parameter]]
+name = "old"
+kind = "ordinal"
+values = [1, 2]
+apply = "mca"
+until = "4.1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("mpi", "names"),
+    [
+        ("Open MPI v4.1.4, package: Debian OpenMPI", ("always", "old")),
+        ("Open MPI 5.0.6", ("always", "young")),
+        ("Open MPI v10.0.0rc1", ("always", "young")),
+        ("MPICH 4.2", ("always", "young", "old")),
+        (None, ("always", "young", "old")),
+    ],
+)
+def test_parameters_of_other_versions_are_left_out(tmp_path, mpi, names):
+    stack = tmp_path / "ompio.toml"
+    stack.write_text(VERSIONED)
+    bound = bind_space(experiment(stacks=[str(stack)]), WRITER, "ompio", mpi)
+    assert bound.space.names == names
+    assert all("Open MPI" in reason for reason in bound.left_out.values())

@@ -223,7 +223,7 @@ class Session:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
             facts["run_bytes"] = report.totals.bytes_read + report.totals.bytes_written
-        bound = bind_space(self._ledger.experiment, workload, io)
+        bound = bind_space(self._ledger.experiment, workload, io, self._preflight.environment.get("mpi"))
         if "workload" not in self._ledger.facts:
             self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, **facts)
         return bound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,8 @@ from stripewise.spec.space import Space
 from stripewise.spec.stack import ParameterEntry, Stack, explain_validation, load_stack
 from stripewise.spec.vocabulary import check_value
 from stripewise.spec.workload import Workload
+
+_LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,17 @@ def default_stacks(io: str | None, workload: Workload) -> list[str]:
     return stacks
 
 
-def bind_space(experiment: Experiment, workload: Workload, io: str | None) -> BoundSpace:
+def bind_space(experiment: Experiment, workload: Workload, io: str | None, mpi: str | None = None) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    workload : Workload
+    io : str or None
+        The program's MPI-IO implementation, ``romio`` or ``ompio``.
+    mpi : str or None
+        The program's MPI library with its version, as it names itself: parameters of other versions are left out.
 
     Raises
     ------
@@ -80,7 +92,7 @@ def bind_space(experiment: Experiment, workload: Workload, io: str | None) -> Bo
                     left_out[parameter.name] = "excluded by the experiment"
                     continue
                 parameter = _overridden(parameter, override)  # noqa: PLW2901
-            reason = _why_not(parameter, stack, workload, io)
+            reason = _why_not(parameter, stack, workload, io) or _other_version(parameter, mpi or "")
             if reason:
                 left_out[parameter.name] = reason
             else:
@@ -141,6 +153,24 @@ def _why_not(parameter: Parameter, stack: Stack, workload: Workload, io: str | N
     if workload.operation == "read" and parameter.when is When.CREATE:
         return "acts when a file is created, the program only reads"
     return ""
+
+
+def _other_version(parameter: Parameter, mpi: str) -> str:
+    """Why a parameter is unknown to the version of the MPI library that would have to read it."""
+    library = _LIBRARIES.get(parameter.layer)
+    found = re.match(rf"{library}\D*(\d+(?:\.\d+)*)", mpi) if library else None
+    if found is None:
+        return ""
+    version = _numbers(found[1])
+    if parameter.since and version < _numbers(parameter.since):
+        return f"known since {library} {parameter.since}, the program uses {found[1]}"
+    if parameter.until and version[: len(_numbers(parameter.until))] > _numbers(parameter.until):
+        return f"known until {library} {parameter.until}, the program uses {found[1]}"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def _entry(parameter: Parameter) -> dict[str, Any]:
