@@ -13,7 +13,7 @@ from stripewise.measure.sequential import FIRST_LOOK
 from stripewise.spec.experiment import Confirmation, Experiment
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 
-MOST_PAIRS = 30
+MOST_PAIRS = 40
 _TYPICAL_SPREAD = 0.10
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
