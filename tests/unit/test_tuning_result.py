@@ -12,6 +12,7 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan
 from stripewise.store.opening import open_store
+from stripewise.tuning.api import _space
 from stripewise.tuning.session import Session
 
 OF_THE_DESIGN = {
@@ -88,6 +89,20 @@ def test_a_best_that_fails_when_repeated_is_not_kept():
     assert not found.confirmed and found.best == {"x": 1}
     assert "failed" in found.verdict and "inf" not in found.verdict
     json.dumps(found.result, allow_nan=False)
+
+
+def test_of_several_candidates_the_one_that_stands_best_is_shown():
+    stack = {"x": [1, 2, 4, 8]}
+    with open_store("sqlite:///:memory:") as store:
+        rule = {"candidates": 3, "minimum_effect": 20.0}
+        fields = {"runner": "function", "sampler": "random", "budget": 60, "confirmation": rule, "warmup": 0}
+        identifier = store.create(Experiment.model_validate(fields))
+        runner = FunctionRunner(lambda c: 1.0 / c["x"], _space(stack, {}, ()), Objective("value", "minimize", ""))
+        result = Session(store, identifier, runner, "test").run()
+    assert result["confirmation"]["candidates_tested"] > 1
+    assert result["candidate"]["configuration"] == {"x": 8}
+    assert result["candidate"]["speedup"] == result["confirmation"]["estimate"] == pytest.approx(8)
+    assert "8.00 times" in result["verdict"] and "the required 20" in result["verdict"]
 
 
 STACK = """

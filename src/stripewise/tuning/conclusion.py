@@ -101,8 +101,10 @@ def verdict(
                 "from itself. Repeat when it is quieter."
             )
         case _ if bounds is None:
-            why = _failures(conclusion) or f"{pairs} pairs are too few to bound its gain"
-            return f"Not proven, so the default is kept: {why}."
+            looks = (
+                f"the best found looks {found:.2f} times as fast, but {pairs} pairs cannot tell whether that exceeds"
+            )
+            return f"Not proven, so the default is kept: {_failures(conclusion) or f'{looks} {bar}'}."
         case _:
             return (
                 f"Not proven, so the default is kept: the best found looks {found:.2f} times as fast, but "
@@ -123,7 +125,8 @@ def _failures(conclusion: Conclusion) -> str:
 def confirmation_section(
     conclusion: Conclusion | None,
     pairs: Sequence[Pair],
-    tested: Sequence[int],
+    candidate: int | None,
+    tested: int,
     objective: Objective,
     experiment: Experiment,
     workload: Workload,
@@ -150,8 +153,8 @@ def confirmation_section(
     ]
     known: dict[str, Any] = {
         "pairs": rows,
-        "candidate_trial": tested[-1] if tested else None,
-        "candidates_tested": len(tested),
+        "candidate_trial": candidate,
+        "candidates_tested": tested,
         "minimum_effect": experiment.confirmation.minimum_effect,
         "confidence": experiment.confirmation.confidence,
         "decision": "none" if conclusion is None else conclusion.decision.value,

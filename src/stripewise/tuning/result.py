@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,11 +58,13 @@ def conclude(
     """
     runs = confirmation_runs(trials)
     tested = list(dict.fromkeys(against(run) for run in runs))
-    pairs = pairs_of(runs, tested[-1]) if tested else []
-    conclusion = conclusion_of(pairs, objective, experiment, trials)
+    conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
+    chosen = max(tested, key=lambda number: _standing(conclusions[number])) if tested else None
+    conclusion = None if chosen is None else conclusions[chosen]
+    pairs = [] if chosen is None else pairs_of(runs, chosen)
     default = next(trial for trial in trials if trial.role is Role.DEFAULT)
     reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
-    found = next((t for t in trials if tested and t.number == tested[-1]), None)
+    found = _trial(trials, chosen)
     proven = conclusion is not None and conclusion.decision is Decision.PROVEN
     best = found if proven and found is not None else default
     workload = Workload.model_validate(facts.get("workload", {}))
@@ -100,7 +103,9 @@ def conclude(
         "importance_note": shares.note,
         "ineffective": sorted(effect.name for effect in effects if effect.status == "no_effect"),
         "left_out": dict(bound.left_out),
-        "confirmation": confirmation_section(conclusion, pairs, tested, objective, experiment, workload, simulated)
+        "confirmation": confirmation_section(
+            conclusion, pairs, chosen, len(tested), objective, experiment, workload, simulated
+        )
         | {"more_budget": more_budget(conclusion, shown, history, experiment, spent)},
         "candidate": None if shown is None or proven else _candidate(shown, bound, conclusion),
         "cheapest": cheapest(bound, history, best, objective),
@@ -120,6 +125,13 @@ def conclude(
         "workload": workload.model_dump(exclude_none=True),
     }
     return result
+
+
+def _standing(conclusion: Conclusion | None) -> tuple[bool, float]:
+    """Rank candidates that were tested: a proven one first, then by what their pairs show."""
+    if conclusion is None:
+        return False, 0.0
+    return conclusion.decision is Decision.PROVEN, conclusion.speedup.estimate
 
 
 def _trial(trials: Sequence[Trial], number: int | None) -> Trial | None:
@@ -164,7 +176,7 @@ def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -
         "configuration": _configuration(trial, bound),
         "trial": trial.number,
         "value": trial.value,
-        "speedup": conclusion.speedup.estimate if interval(conclusion) and conclusion else None,
+        "speedup": conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
         "speedup_ci95": interval(conclusion),
     }
 
