@@ -14,7 +14,6 @@ import json
 import os
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -63,6 +62,14 @@ def episode(path: str, number: int, name: str, seed: int, budget: int) -> dict:
     return {**result, "median": landscape.median, "direction": landscape.table.objective.direction}
 
 
+def attempt(job: tuple) -> tuple[tuple, dict | str]:
+    """Play an episode; a peer that breaks loses it, not the race."""
+    try:
+        return job, episode(*job)
+    except Exception as error:
+        return job, repr(error)
+
+
 def key(result: dict) -> tuple[str, str, str, int]:
     return result["table"], json.dumps(result["context"], sort_keys=True), result["sampler"], result["seed"]
 
@@ -86,17 +93,14 @@ def run_race(options: argparse.Namespace) -> None:
         for name in names
         if (*label[path, number], name, seed) not in done
     ]
+    # New processes from time to time: some tools keep every search they ever made.
     with (
         options.out.open("a", encoding="utf-8") as stream,
-        ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=20) as pool,
+        get_context("spawn").Pool(options.jobs, maxtasksperchild=20) as pool,
     ):
-        futures = {pool.submit(episode, *job): job for job in jobs}
-        for count, future in enumerate(as_completed(futures), 1):
-            job = futures[future]
-            try:
-                result = future.result()
-            except Exception as error:  # a peer that breaks loses its episode, not the race
-                print(f"{job[2]} failed on {Path(job[0]).stem} with seed {job[3]}: {error!r}", file=sys.stderr)
+        for count, (job, result) in enumerate(pool.imap_unordered(attempt, jobs), 1):
+            if isinstance(result, str):
+                print(f"{job[2]} failed on {Path(job[0]).stem} with seed {job[3]}: {result}", file=sys.stderr)
                 continue
             stream.write(json.dumps(result) + "\n")
             stream.flush()

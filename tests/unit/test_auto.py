@@ -164,7 +164,7 @@ def test_expected_improvement_falls_as_the_search_goes_on():
 
     sampler = AutoSampler()
     assert sampler.expected_improvement(GRID, History(ELAPSED)) is None
-    early, late = (sampler.expected_improvement(GRID, random_history(GRID, n, cost=cost)) for n in (6, 120))
+    early, late = (sampler.expected_improvement(GRID, random_history(GRID, n, cost=cost)) for n in (10, 120))
     assert early > late >= 0
 
 

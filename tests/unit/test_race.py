@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import statistics
 
+import numpy as np
 import pytest
 
 from stripewise.errors import UserError
 from stripewise.evaluation.race import Recorded, contestant, play, race, regret
+from stripewise.evaluation.transfer import prior_of_others
 from stripewise.model.landscape import Landscape
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
+from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.search.registry import sampler_rng
 
 
@@ -96,6 +99,55 @@ def test_prior_is_used(landscape):
 
     episode = play(landscape, "auto", contestant("auto", prior=informed), budget=4, seed=0)
     assert episode.runs_to_within_5_percent is not None
+
+
+def workloads():
+    """The best place of the hills moves slowly with the size of the workload, and its level a lot."""
+    axes = [Column(name=name, kind="ordinal", values=list(range(12)), default=0) for name in ("a", "b")]
+    schema = Schema(
+        name="workloads",
+        objective=ObjectiveColumn(direction="minimize", unit="s"),
+        parameter=axes,
+        context=[Column(name="size", kind="ordinal", values=[1, 2, 3, 4])],
+    )
+    rows = [
+        {"size": size, "a": a, "b": b, "objective": 10**size * (1 + (a - 5 - size) ** 2 + (b - 3) ** 2)}
+        for size in (1, 2, 3, 4)
+        for a in range(12)
+        for b in range(12)
+    ]
+    return make_table(schema, rows)
+
+
+def test_prior_of_other_contexts_saves_runs():
+    measured = workloads()
+    prior = prior_of_others(measured)
+    informed, plain = (
+        race([measured], {"auto": contestant("auto", prior=some)}, budget=15, seeds=1) for some in (prior, None)
+    )
+    runs = [statistics.median(e.runs_to_within_5_percent or 30 for e in episodes) for episodes in (informed, plain)]
+    assert runs[0] <= 5
+    assert runs[0] < runs[1]
+
+
+def test_prior_never_sees_its_own_context():
+    measured = workloads()
+    landscape = Landscape.of(measured, {"size": 2})
+    points = landscape.space.points
+    before = prior_of_others(measured)(landscape)(landscape.space, points)
+    changed = Table(
+        measured.schema,
+        measured.levels,
+        measured.context_levels,
+        measured.repeats,
+        np.where(measured.of({"size": 2}), 1.0, measured.values),
+    )
+    np.testing.assert_array_equal(before, prior_of_others(changed)(landscape)(landscape.space, points))
+
+
+def test_prior_needs_other_contexts(landscape):
+    with pytest.raises(UserError, match="one context only"):
+        prior_of_others(landscape.table)
 
 
 def test_race_goes_over_contexts_samplers_and_seeds(landscape):

@@ -26,11 +26,11 @@ class AutoOptions(SamplerOptions):
     """Options of ``auto``."""
 
     initial: int = Field(
-        default=3,
+        default=8,
         ge=1,
         le=10_000,
-        description="points tried before the process is asked: the default, then a Latin hypercube (or, with a prior, "
-        "what it likes best)",
+        description="points tried before the process is asked: the default, what the stack's knowledge likes best, "
+        "a Latin hypercube; a model's prior makes them needless",
     )
     knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
     trust: float = Field(
@@ -78,10 +78,11 @@ class AutoSampler(Sampler):
         if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
             return default, "default"
         prior = self._prior(space)
-        if belief is not None and (prior is not None or len(seen) >= self.options.initial):
-            return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
-        if prior is not None:
+        # Knowledge speaks of few parameters: its favourite is worth a run, but no reason to leave the rest unexplored.
+        if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
             return self._liked(space, seen, prior, rng), "prior"
+        if belief is not None and (self.prior is not None or len(seen) >= self.options.initial):
+            return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
         # Nothing has worked yet, or it is early: a plan, which goes on as long as everything fails.
         size = max(self.options.initial, len(seen) + 1)
         return complete("latin_hypercube", space, seen, rng, size=size, n=1), "plan"
