@@ -53,7 +53,9 @@ class Case:
     file: Path
 
 
-def experiment_of(case: Case, *, sampler: str, budget: int, pairs: int | None, seed: int) -> Experiment:
+def experiment_of(
+    case: Case, narrow: dict[str, Any], *, sampler: str, budget: int, pairs: int | None, seed: int
+) -> Experiment:
     return Experiment.model_validate(
         {
             "name": case.name,
@@ -65,6 +67,7 @@ def experiment_of(case: Case, *, sampler: str, budget: int, pairs: int | None, s
             "budget": budget,
             "confirmation": {"pairs": pairs},
             "hooks": {"delete": [str(case.file)]},
+            "parameters": narrow,
             "seed": seed,
         }
     )
@@ -102,13 +105,13 @@ def interleaved(
     return values
 
 
-def study(case: Case, folder: Path, repeats: int, seed: int) -> dict[str, Any]:
+def study(case: Case, narrow: dict[str, Any], folder: Path, repeats: int, seed: int) -> dict[str, Any]:
     store_url = f"sqlite:///{folder}/benchmark.db"
-    tuned_experiment = experiment_of(case, sampler="auto", budget=40, pairs=None, seed=seed)
+    tuned_experiment = experiment_of(case, narrow, sampler="auto", budget=40, pairs=None, seed=seed)
     tuned, _ = carry_out(tuned_experiment, store_url, folder)
     distinct = tuned["space"]["distinct"]
     swept, trials = carry_out(
-        experiment_of(case, sampler="exhaustive", budget=distinct + 2, pairs=0, seed=seed), store_url, folder
+        experiment_of(case, narrow, sampler="exhaustive", budget=distinct + 2, pairs=0, seed=seed), store_url, folder
     )
     workload = Workload.model_validate(swept["workload"])
     space = bind_space(tuned_experiment, workload, tuned["environment"].get("io")).space
@@ -195,6 +198,7 @@ def main() -> int:
     parser.add_argument("--mpicc", default=str(Path(sys.executable).parent / "mpicc"))
     parser.add_argument("--mpifort", default="mpifort")
     parser.add_argument("--kernel", help="stripewise-kernel built with this MPI")
+    parser.add_argument("--narrow", default="{}", help="[parameters] as JSON, where the sweep would take too long")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--mebibytes", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=15)
@@ -202,11 +206,16 @@ def main() -> int:
     parser.add_argument("--folder", default="/dev/shm", help="where the files are written")
     parser.add_argument("--out", type=Path, default=HERE / "results.json", help="results are added to this file")
     options = parser.parse_args()
+    narrow = json.loads(options.narrow)
     folder = Path(tempfile.mkdtemp(prefix="stripewise-romio-", dir=options.folder))
     results = json.loads(options.out.read_text()) if options.out.exists() else []
     try:
         for case in cases(options, folder):
-            row = {**study(case, folder, options.repeats, options.seed), "machine": machine(), "folder": options.folder}
+            row = {
+                **study(case, narrow, folder, options.repeats, options.seed),
+                "machine": machine(),
+                "folder": options.folder,
+            }
             results = [old for old in results if old["case"] != row["case"]] + [row]
             options.out.write_text(json.dumps(results, indent=1) + "\n")
             interval = row["speedup_ci95"] or [math.nan, math.nan]
