@@ -91,8 +91,9 @@ def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
     rate, peer = min(best_off)
     mine_rate = sum(ours_off) / len(ours_off)
     return [
-        f"Median regret after {', '.join(map(str, MOMENTS))} runs below every other method's (or zero for both): {lower} of "
-        f"{moments} (aim: 80%). More than 1.2 times the best other method's: {worst} of {moments} (aim: none).",
+        f"Median regret after {', '.join(map(str, MOMENTS))} runs below every other method's (or zero for both): "
+        f"{lower} of {moments} (aim: 80%). More than 1.2 times the best other method's: {worst} of {moments} "
+        "(aim: none).",
         f"Runs to within 5% over those of the best other method on that table: {median(ratios):.2f} in the median over "
         f"tables (aim: 0.5 or less).",
         f"Final choice more than 5% off: {mine_rate:.0%} of the searches; best other method over all tables ({peer}): "
@@ -113,8 +114,9 @@ def write(results: list[dict], folder: Path) -> None:
     lines = [
         "# Search race",
         "",
-        f"Searches of {budget} runs on measured tables with at least 200 points, answered by recorded runs (so with the "
-        f"recorded noise), {'-'.join(str(n) for n in sorted({min(seeds), max(seeds)}))} seeds each; no method has a prior. "
+        f"Searches of {budget} runs on measured tables with at least 200 points, answered by recorded "
+        f"runs (so with the recorded noise), {'-'.join(str(n) for n in sorted({min(seeds), max(seeds)}))} seeds each; "
+        "no method has a prior. "
         "Regret is the share of the gap between the table's median and its optimum that the true value of the present "
         "choice leaves open. The optimum is picked on odd repeats and scored on even ones. Made by "
         "`benchmarks/search/run.py`; sources and licences of the tables are in `benchmarks/data/tables`.",

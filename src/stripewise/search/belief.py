@@ -147,13 +147,7 @@ def thin(cost: Floats, most: int) -> NDArray[np.int64]:
 def _fit(geometry: Geometry, data: Data, censored: NDArray[np.bool_], trust: float) -> Process:
     """Fit, then correct what a normal error cannot express: values known only to lie above a bound, and stragglers."""
     few = thin(data.cost, _MOST_FITTED)
-    part = replace(
-        data,
-        knots=data.knots[few],
-        cost=data.cost[few],
-        variance=data.variance[few],
-        prior=data.prior[few],
-    )
+    part = replace(data, knots=data.knots[few], cost=data.cost[few], variance=data.variance[few], prior=data.prior[few])
     theta = fit(geometry, part, trust=trust).theta
     process = Process(geometry, data, theta, trust)
     for _ in range(_ROUNDS):
