@@ -70,7 +70,7 @@ def test_recommends_by_belief_and_not_by_luck():
     trials = []
     for number, (a, b) in enumerate((a, b) for b in (0, 9) for a in range(8)):
         lucky = (a, b) == (3, 9)
-        values = [0.6] if lucky else np.exp(0.35 * (b == 9) + 0.2 * rng.standard_normal(2))
+        values = [0.7] if lucky else np.exp(0.35 * (b == 9) + 0.2 * rng.standard_normal(2))
         runs = tuple(Run(2 * number + k, number, Phase.SEARCH, State.FINISHED, float(v)) for k, v in enumerate(values))
         trials.append(Trial(number, GRID.configuration(np.array([a, b, 0])), runs=runs))
     best = AutoSampler().recommend(GRID, History(ELAPSED, tuple(trials)))

@@ -96,10 +96,21 @@ def test_prediction_matches_the_textbook():
     silent = Data(both, np.zeros(20), np.zeros(20), np.zeros(20))
     # The prior covariance of all points, from a process that knows only that its amplitude and level are the same.
     whole = Process(GEOMETRY, silent, process.theta, 0.0)._cross(both, np.zeros(20)) + float(np.var(known.cost))
-    k, c, o = whole[:15, :15] + np.diag(process.noise**2 * known.variance), whole[15:, :15], np.diag(whole)[15:]
+    own = process._residue
+    k = whole[:15, :15] + np.diag(own + process.noise**2 * known.variance)
+    c, o = whole[15:, :15], np.diag(whole)[15:] + own
     mean, sd = process.predict(more, np.zeros(5))
     np.testing.assert_allclose(mean, c @ np.linalg.solve(k, known.cost), atol=1e-5)
     np.testing.assert_allclose(sd**2, o - np.einsum("ij,ij->i", c, np.linalg.solve(k, c.T).T), atol=1e-5)
+
+
+def test_residue_is_kept_and_noise_is_not():
+    _, _, known = data(15)
+    process = fit(GEOMETRY, known)
+    assert np.std(process.seen()) < np.std(known.cost)
+    # Repeats that agree leave nothing to noise: then what was seen is the truth, however odd.
+    exact = Data(known.knots, known.cost, known.variance, known.prior, squares=0.0, freedom=50)
+    np.testing.assert_allclose(fit(GEOMETRY, exact).seen(), known.cost, atol=0.02)
 
 
 def test_left_out_prediction_is_that_without_the_observation():

@@ -99,7 +99,7 @@ class AutoSampler(Sampler):
         trials = [trial for trial in history.trials if trial.values]
         if belief is None or not trials:
             return rank(history)
-        mean, _ = belief.predict(space.levels([trial.configuration for trial in trials]))
+        mean = belief.seen(space.levels([trial.configuration for trial in trials]))
         return [trials[int(index)] for index in np.argsort(mean, kind="stable")]
 
     def expected_improvement(self, space: Space, history: History) -> float | None:

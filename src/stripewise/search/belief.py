@@ -75,8 +75,14 @@ class Belief:
 
     def leaders(self, count: int) -> Levels:
         """The configurations that were run and are believed best, shape ``(m, d)``."""
-        mean, _ = self.predict(self.run)
-        return self.run[np.argsort(mean, kind="stable")[:count]]
+        return self.run[np.argsort(self.process.seen()[: len(self.run)], kind="stable")[:count]]
+
+    def seen(self, levels: Levels) -> Floats:
+        """Mean of the true cost of configurations that may have been run, shape ``(n,)``."""
+        mean, _ = self.predict(levels)
+        known = {row.tobytes(): cost for row, cost in zip(self.run, self.process.seen(), strict=False)}
+        inner = [known.get(row.tobytes(), np.nan) + self.centre for row in levels]
+        return np.where(np.isnan(inner), mean, inner)
 
     def imagine(self, levels: Levels) -> Belief:
         """Give the belief as if runs still to end had cost what is expected: it looks elsewhere meanwhile."""
@@ -122,7 +128,7 @@ def believe(space: Space, history: History, prior: PriorMean | None, *, trust: f
     squares, freedom = _repeats(history)
     data = Data(knots, cost - centre, 1.0 / costs.runs[kept], prior_cost - offset, squares, freedom)
     process = _fit(geometry, data, np.isnan(costs.cost[kept]), trust)
-    mean, _ = process.predict(knots, data.prior)
+    mean = process.seen()
     ended = ~np.isnan(costs.cost[kept])
     best = float(np.min(mean[ended] if ended.any() else mean)) + centre
     feasibility = _feasibility(geometry, levels, costs, most)

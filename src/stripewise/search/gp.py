@@ -27,11 +27,13 @@ _MOST_COMBINATIONS = 1500
 class Hyperprior:
     """Normal priors of the hyperparameters, in logarithms: mean and standard deviation.
 
-    Costs are logarithms, so amplitudes are natural: 0.7 is a factor of two.
+    Costs are logarithms, so amplitudes are natural: 0.7 is a factor of two. Without repeats, noise and residue look the
+    same; the priors take little scatter for noise and scatter beyond that of real machines for residue.
     """
 
     amplitude: tuple[float, float] = (float(np.log(0.7)), 0.5)
     noise: tuple[float, float] = (float(np.log(0.05)), 1.0)
+    residue: tuple[float, float] = (float(np.log(0.02)), 1.5)
     relevance: tuple[float, float] = (-1.0, 1.0)
     length: tuple[float, float] = (float(np.log(0.4)), 0.4)
 
@@ -63,15 +65,16 @@ class Data:
 class Likelihood:
     """Negative log posterior of the hyperparameters, and its gradient.
 
-    The hyperparameters are, in order: logarithms of amplitude and noise; for each axis the logit of its relevance (the
-    share of the variance that goes with it: 0 for a parameter that does nothing); for each ordered axis the logarithm
-    of its length. With small relevances and a large amplitude the product of axes comes close to a sum of main effects.
+    The hyperparameters are, in order: logarithms of amplitude, noise, and residue (what is a configuration's own:
+    part of its true cost, but shared with no neighbour); for each axis the logit of its relevance (the share of the
+    variance that goes with it: 0 for a parameter that does nothing); for each ordered axis the logarithm of its
+    length. With small relevances and a large amplitude the product of axes comes close to a sum of main effects.
     """
 
     def __init__(self, geometry: Geometry, data: Data, hyper: Hyperprior, trust: float) -> None:
         self.geometry, self.data = geometry, data
         a, o = len(geometry.axes), len(geometry.ordered)
-        parts = [[hyper.amplitude], [hyper.noise], [hyper.relevance] * a, [hyper.length] * o]
+        parts = [[hyper.amplitude], [hyper.noise], [hyper.residue], [hyper.relevance] * a, [hyper.length] * o]
         flat = np.array([pair for part in parts for pair in part])
         self.mean, self.sd = flat[:, 0], flat[:, 1]
         self.fixed = mean_covariance(data.prior, data.prior, trust, float(np.var(data.cost)))
@@ -84,10 +87,10 @@ class Likelihood:
         """Give value and gradient."""
         data = self.data
         n, a = len(data.cost), len(self.geometry.axes)
-        amplitude, noise = np.exp(2 * theta[0]), np.exp(2 * theta[1])
-        rho = expit(theta[2 : 2 + a])
+        amplitude, noise, residue = np.exp(2 * theta[:3])
+        rho = expit(theta[3 : 3 + a])
         lengths = np.full(a, np.nan)
-        lengths[self.geometry.ordered] = np.exp(theta[2 + a :])
+        lengths[self.geometry.ordered] = np.exp(theta[3 + a :])
         signal = np.full((n, n), amplitude)
         by_rho, by_length = [], {}
         for i, axis in enumerate(self.geometry.axes):
@@ -99,7 +102,7 @@ class Likelihood:
             if axis.ordered:
                 by_length[i] = (rho[i] * with_inactive(slope) / table).ravel()
         total = signal + self.fixed
-        total[np.diag_indices(n)] += noise * data.variance + _JITTER
+        total[np.diag_indices(n)] += residue + noise * data.variance + _JITTER
         factor, info = dpotrf(total, lower=1, clean=1)
         if info:
             return 1e10, np.zeros_like(theta)
@@ -112,12 +115,13 @@ class Likelihood:
         weight = 0.5 * (inverse - np.outer(alpha, alpha))
         grad = np.empty_like(theta)
         grad[1] = 2 * noise * np.sum(np.diag(weight) * data.variance) - data.squares / noise + data.freedom
+        grad[2] = 2 * residue * np.trace(weight)
         weight *= signal
         grad[0] = 2 * np.sum(weight)
         for i in range(a):
-            grad[2 + i] = np.sum(weight * by_rho[i][self.pairs[i]])
+            grad[3 + i] = np.sum(weight * by_rho[i][self.pairs[i]])
         for j, i in enumerate(self.geometry.ordered):
-            grad[2 + a + j] = np.sum(weight * by_length[int(i)][self.pairs[i]])
+            grad[3 + a + j] = np.sum(weight * by_length[int(i)][self.pairs[i]])
         z = (theta - self.mean) / self.sd
         return float(value + 0.5 * z @ z), grad + z / self.sd
 
@@ -143,11 +147,12 @@ class Process:
     def __init__(self, geometry: Geometry, data: Data, theta: Floats, trust: float) -> None:
         self.geometry, self.data, self.theta, self.trust = geometry, data, theta, trust
         axes = len(geometry.axes)
-        relevance = expit(theta[2 : 2 + axes])
+        relevance = expit(theta[3 : 3 + axes])
         lengths = np.ones(axes)
-        lengths[geometry.ordered] = np.exp(theta[2 + axes :])
+        lengths[geometry.ordered] = np.exp(theta[3 + axes :])
         self.noise = float(np.exp(theta[1]))
         self._amplitude = float(np.exp(2 * theta[0]))
+        self._residue = float(np.exp(2 * theta[2]))
         self._spread = float(np.var(data.cost))
         tables = [
             1 - share + share * with_inactive(decay(axis.distance, length)[0])
@@ -155,7 +160,7 @@ class Process:
         ]
         self._groups = _merge([table[:, data.knots[:, i]] for i, table in enumerate(tables)])
         covariance = self._cross(data.knots, data.prior)
-        covariance[np.diag_indices(len(covariance))] += self.noise**2 * data.variance + _JITTER
+        covariance[np.diag_indices(len(covariance))] += self._residue + self.noise**2 * data.variance + _JITTER
         factor, _ = dpotrf(covariance, lower=1, clean=1)
         self._alpha = cho_solve((factor, True), data.cost - data.prior)
         self._whiten = np.asfortranarray(solve_triangular(factor, np.eye(len(factor)), lower=True))
@@ -178,7 +183,7 @@ class Process:
         prior : ndarray, shape (m,)
         """
         mean, sd = np.empty(len(knots)), np.empty(len(knots))
-        own = self._amplitude + 1.0 + self._spread + self.trust**2 * prior**2
+        own = self._residue + self._amplitude + 1.0 + self._spread + self.trust**2 * prior**2
         for start in range(0, len(knots), _BLOCK):
             part = slice(start, start + _BLOCK)
             cross = self._cross(knots[part], prior[part])
@@ -188,6 +193,11 @@ class Process:
             explained = np.einsum("ij,ij->j", white, white)
             sd[part] = np.sqrt(np.maximum(own[part] - explained, _LEAST))
         return mean, sd
+
+    def seen(self) -> Floats:
+        """Mean of the true cost of each observation, its own residue included, shape ``(n,)``."""
+        noise: Floats = self.noise**2 * self.data.variance * self._alpha
+        return self.data.cost - noise
 
     def left_out(self) -> tuple[Floats, Floats]:
         """Predict each observation, its noise included, from all others; mean and standard deviation, ``(n,)`` each."""
