@@ -76,7 +76,7 @@ def by_dummy(seed: int, gain: float, options: argparse.Namespace) -> dict[str, A
         stack = Path(folder, "honesty.toml")
         stack.write_text(STACK)
         command = [options.kernel, "--api", "dummy", "--write", "--dummy-virtual", "--dummy-bandwidth", "1000"]
-        command += ["--dummy-noise", str(options.noise), "--seed", f"{seed}{{run}}", "--size", "1m"]
+        command += ["--dummy-noise", str(options.noise), "--seed", f"{1000 + seed}{{run}}", "--size", "1m"]
         if gain != 1:
             command += ["--dummy-effect", f"mode=merged:{gain}"]
         experiment = Experiment.model_validate(
