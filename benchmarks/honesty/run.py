@@ -2,8 +2,10 @@
 
 Two kinds of experiments, many seeds each: spaces in which every configuration is equal, and spaces in which one setting
 (or, harder to find, one point) is truly 10% better; runs have 10% log-normal noise. Counted: experiments that claim
-a gain. Two ways of running them: `function` (a noisy value for each run, in this process) and `dummy` (the kernel's
-dummy backend, launched as a real program, with its own seeded noise).
+a gain. Three ways of running them: `function` (a noisy value for each run, in this process), `replay` (values drawn
+from the recorded runs of a measured table, each divided by the median of its configuration and their spread scaled to
+the noise asked for: the shape of real noise, with a known truth) and `dummy` (the kernel's dummy backend, launched as
+a real program, with its own seeded noise).
 
     python benchmarks/honesty/run.py --experiments 200 --way function
 """
@@ -18,18 +20,24 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import stripewise as sw
+from stripewise.model.landscape import Landscape, landscapes
+from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table, read_table
 from stripewise.runner.registry import make_runner
+from stripewise.runner.replay import ReplayRunner
 from stripewise.search.registry import sampler_rng
 from stripewise.spec.experiment import Experiment
 from stripewise.store.opening import open_store
 from stripewise.tuning.session import Session
 
+TABLE = Path(__file__).parents[1] / "data" / "tables" / "ior_vast_scaling.csv"
 VALUES = {"buffer": [1, 2, 4, 8], "mode": ["plain", "merged", "split"], "depth": [1, 2]}
 BETTER = {"setting": {"mode": "merged"}, "single": {"buffer": 4, "mode": "merged", "depth": 2}}
 STACK = """
@@ -95,19 +103,62 @@ def by_dummy(seed: int, gain: float, options: argparse.Namespace) -> dict[str, A
         return outline(Session(store, identifier, runner, "benchmark").run())
 
 
+@lru_cache
+def recorded_landscape(table: Path, gain: float, kind: str, noise: float) -> Landscape:
+    """Every configuration with the same recorded noise; the better ones are faster by the gain, and by nothing else."""
+    residuals = []
+    for land in landscapes(read_table(table)):
+        for point in range(len(land.space.points)):
+            runs = land.runs(point)
+            residuals.extend(np.log(runs / np.median(runs)))
+    # A throughput's bad luck is below the median; a time's is above it.
+    disturbed = -np.array(residuals) * noise / np.std(residuals)
+    schema = Schema(
+        name="honesty",
+        objective=ObjectiveColumn(column="elapsed", direction="minimize", unit="s"),
+        parameter=[
+            Column(name=name, kind="ordinal" if isinstance(values[0], int) else "categorical", values=values)
+            for name, values in VALUES.items()
+        ],
+    )
+    rows = []
+    for values in product(*VALUES.values()):
+        configuration = dict(zip(VALUES, values, strict=True))
+        true = 10.0 / (gain if BETTER[kind].items() <= configuration.items() else 1.0)
+        for repeat, drawn in enumerate(disturbed):
+            rows.append({**configuration, "repeat": repeat, "elapsed": true * math.exp(drawn)})
+    return landscapes(make_table(schema, rows))[0]
+
+
+def by_replay(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
+    land = recorded_landscape(options.table, gain, options.kind, options.noise)
+    with tempfile.TemporaryDirectory(prefix="stripewise-honesty-") as folder:
+        experiment = Experiment.model_validate(
+            {
+                "runner": f"replay:{options.table}",
+                "budget": options.budget,
+                "confirmation": {"pairs": options.pairs},
+                "seed": seed,
+            }
+        )
+        store = open_store(f"sqlite:///{folder}/store.db")
+        identifier = store.create(experiment)
+        return outline(Session(store, identifier, ReplayRunner(land, 1000 + seed), "benchmark").run())
+
+
 def outline(result: dict[str, Any]) -> dict[str, Any]:
     return {"confirmed": result["confirmed"], "speedup": result["speedup"], "runs": result["runs"]}
 
 
 def one(arguments: tuple[str, int, float, argparse.Namespace]) -> dict[str, Any]:
     way, seed, gain, options = arguments
-    return {"function": by_function, "dummy": by_dummy}[way](seed, gain, options)
+    return {"function": by_function, "replay": by_replay, "dummy": by_dummy}[way](seed, gain, options)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--experiments", type=int, default=200)
-    parser.add_argument("--way", choices=["function", "dummy"], default="function")
+    parser.add_argument("--way", choices=["function", "replay", "dummy"], default="function")
     parser.add_argument(
         "--kind", choices=list(BETTER), default="setting", help="one value of one setting is better, or one point of 24"
     )
@@ -116,7 +167,8 @@ def main() -> int:
     parser.add_argument("--skewed", action="store_true", help="stragglers as on production file systems")
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--kernel", default="stripewise-kernel")
+    parser.add_argument("--kernel", default="stripewise-kernel", help="for the dummy way")
+    parser.add_argument("--table", type=Path, default=TABLE, help="whose noise is replayed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rows = {}
@@ -129,7 +181,8 @@ def main() -> int:
             rows[name] = {"experiments": len(results), "claims": claims, "median_runs": runs}
             print(f"{name}: {claims} of {len(results)} experiments claim a gain, {runs:g} launches in the median")
     if options.out:
-        options.out.write_text(json.dumps({"options": {**vars(options), "out": None}, "rows": rows}, indent=1) + "\n")
+        asked = {**vars(options), "out": None, "table": options.table.name}
+        options.out.write_text(json.dumps({"options": asked, "rows": rows}, indent=1) + "\n")
     return 0
 
 
