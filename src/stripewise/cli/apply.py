@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, notes, print_json
-from stripewise.cli.tune import JsonOption, StoreOption
 from stripewise.errors import UserError
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.foreground import prepare

@@ -11,8 +11,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, print_json
-from stripewise.cli.tune import JsonOption, StoreOption
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.checkup import Finding, checkup
 from stripewise.store.opening import open_store

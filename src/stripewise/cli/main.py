@@ -8,16 +8,48 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import typer
 
 from stripewise import __version__
-from stripewise.cli import apply, doctor, manage, native, race, tune
+from stripewise.cli import hints
+from stripewise.cli.lazy import LazyGroup
 from stripewise.cli.output import UsageProblem, errors
 from stripewise.errors import StripewiseError
 
+
+class _Commands(LazyGroup):
+    modules: ClassVar[dict[str, tuple[str, str]]] = {
+        "tune": (
+            "stripewise.cli.tune",
+            "Find better settings for a program, prove the gain, and say how to apply them.",
+        ),
+        "resume": ("stripewise.cli.tune", "Go on with an interrupted experiment, as if it had never stopped."),
+        "list": ("stripewise.cli.manage", "List experiments."),
+        "show": ("stripewise.cli.manage", "Show what an experiment has found."),
+        "stop": ("stripewise.cli.manage", "Ask a running experiment to stop; it can be resumed."),
+        "delete": ("stripewise.cli.manage", "Delete an experiment with all its runs."),
+        "run": (
+            "stripewise.cli.apply",
+            "Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.",
+        ),
+        "export": (
+            "stripewise.cli.apply",
+            "Write the settings found for another tool, with their undo and what it cannot express.",
+        ),
+        "race": ("stripewise.cli.race", "Race samplers over measured tables: how few runs each of them needs."),
+        "doctor": (
+            "stripewise.cli.doctor",
+            "Look at what this machine has for tuning, what is missing, and how to get it.",
+        ),
+        "native": ("stripewise.cli.native", "The native parts: the preloaded runtime and the benchmark program."),
+    }
+
+
 app = typer.Typer(
     name="stripewise",
+    cls=_Commands,
     help="Find, prove and apply better settings for the parallel I/O of MPI programs.",
     no_args_is_help=True,
     add_completion=False,
@@ -39,10 +71,6 @@ def _root(
     """Find, prove and apply better settings for the parallel I/O of MPI programs."""
 
 
-for _module in (tune, manage, apply, race, doctor, native):
-    _module.register(app)
-
-
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate our own arguments from the user's command, which follows the first ``--``."""
     words = list(arguments)
@@ -58,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Names may have letters that the terminal's encoding does not: shown as escapes they end no command.
             stream.reconfigure(errors="backslashreplace")
+    hints.forget()
     own, command = split_command(sys.argv[1:] if arguments is None else arguments)
     try:
         outcome = typer.main.get_command(app).main(

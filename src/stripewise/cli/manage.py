@@ -10,11 +10,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from stripewise.cli.hints import completed
+from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, number, print_json
 from stripewise.cli.result import print_result
-from stripewise.cli.tune import JsonOption, StoreOption
 from stripewise.errors import UserError
-from stripewise.report.html import write_report
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
 from stripewise.store.opening import open_store
@@ -81,6 +81,8 @@ def show(
             raise UserError(
                 f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}"
             )
+        from stripewise.report.html import write_report  # noqa: PLC0415  Plotly takes its time
+
         write_report(record, trials, report)
     if json_output:
         print_json({**_line(record), "result": record.result, "trials": [_trial(trial) for trial in trials]})
@@ -105,7 +107,8 @@ def stop(identifier: IdArgument, store: StoreOption = None, json_output: JsonOpt
     if json_output:
         print_json({"id": record.id, "stopping": True})
     else:
-        console.print(f"experiment {record.id} will stop within a few seconds; stripewise resume {record.id} goes on")
+        goes_on = completed(f"stripewise resume {record.id} goes on")
+        console.print(f"experiment {record.id} will stop within a few seconds; {escape(goes_on)}")
 
 
 def delete(
@@ -188,7 +191,7 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
     console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {len(trials)} configurations")
     if record.state in ("stopped", "created", "failed"):
-        console.print(f"go on      stripewise resume {record.id}")
+        console.print(escape(completed(f"go on      stripewise resume {record.id}")))
 
 
 def _print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, notes, print_json
-from stripewise.cli.tune import JsonOption
 from stripewise.runner.build import KERNEL, RUNTIME, BuildFailed, build
 from stripewise.runner.compiler import ask_compiler, find_compiler
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stripewise.cli.hints import completed
 from stripewise.errors import StripewiseError
 
 _PIPE_WIDTH = 200
@@ -36,6 +37,7 @@ UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 
 class _Errors:
     def print_line(self, text: str) -> None:
+        text = completed(text)
         notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
 
     def print_error(self, error: StripewiseError) -> None:

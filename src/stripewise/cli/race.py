@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, notes, number, print_json
-from stripewise.cli.tune import JsonOption
 from stripewise.errors import UserError
 from stripewise.evaluation.race import Episode, contestant, race
 from stripewise.model.table import read_table

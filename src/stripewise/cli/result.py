@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.markup import escape
 
+from stripewise.cli.hints import completed
 from stripewise.cli.output import console, duration, interval, number, print_json
-from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
 from stripewise.store.base import Store
 
@@ -17,6 +17,8 @@ def deliver(store: Store, identifier: str, result: dict[str, Any], report: Path 
     """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
     try:
         if report is not None:
+            from stripewise.report.html import write_report  # noqa: PLC0415  Plotly takes its time
+
             write_report(store.record(identifier), store.trials(identifier), report)
     finally:
         if json_output:
@@ -92,9 +94,13 @@ def print_result(result: dict[str, Any], report: Path | None = None) -> None:
     if result["confirmed"] and result["best"]["is"] == "reference":
         console.print("the program is best without the component" + escape(_switched_off(result["reference"]["off"])))
     if result["confirmed"] and _carried_by_plan(result):
-        console.print(f"apply it:   stripewise run {identifier} -- COMMAND")
-        console.print(f"export it:  stripewise export {identifier} --to hints|shell|sbatch|openmpi|...")
-    console.print(f"look again: stripewise show {identifier}" + (f"; report: {escape(str(report))}" if report else ""))
+        _say(f"apply it:   stripewise run {identifier} -- COMMAND")
+        _say(f"export it:  stripewise export {identifier} --to hints|shell|sbatch|openmpi|...")
+    _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
+
+
+def _say(line: str) -> None:
+    console.print(escape(completed(line)))
 
 
 def _switched_off(off: dict[str, Any]) -> str:

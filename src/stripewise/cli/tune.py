@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
+from stripewise.cli.hints import completed
+from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, notes
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
@@ -25,14 +28,6 @@ from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import runs_folder, working_folder
 from stripewise.tuning.session import Session
-
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store", envvar="STRIPEWISE_STORE", help="sqlite:///FILE, postgresql://... or journal:FOLDER.", metavar="URL"
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -182,7 +177,7 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
                 result = session.run()
         except KeyboardInterrupt:
             progress.__exit__()
-            notes.print(f"stopped; nothing is lost: stripewise resume {identifier} goes on")
+            notes.print(escape(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on")))
             raise typer.Exit(130) from None
     deliver(store, identifier, result, report, json_output)
 

@@ -1,0 +1,80 @@
+"""The command line itself: what it loads, and the commands that its messages name."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from stripewise.cli import hints, main
+from stripewise.cli.main import app
+from stripewise.spec.experiment import Experiment
+from stripewise.store.opening import open_store
+
+SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.tuning", "stripewise.spec")
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("STRIPEWISE_STORE", raising=False)
+
+
+@pytest.mark.parametrize("statement", ["import stripewise", "from stripewise.cli import main; main(['--help'])"])
+def test_nothing_slow_is_loaded_before_it_is_needed(statement):
+    code = f"import sys; {statement}; print(*[name for name in {SLOW} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == []
+
+
+def test_the_summary_of_each_command_is_the_first_sentence_of_its_help():
+    group = typer.main.get_command(app)
+    assert list(group.commands) == list(group.modules)
+    for name, command in group.commands.items():
+        assert command.name == name
+        assert " ".join(command.help.split("\n\n")[0].split()) == group.modules[name][1]
+
+
+def test_a_mistyped_command_is_told_with_the_nearest(capfd):
+    assert main(["resme"]) == 2
+    assert "Did you mean 'resume'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "message, complete",
+    [
+        ("stripewise resume 0123abcd goes on", "stripewise resume 0123abcd --store S goes on"),
+        ("go on with: stripewise resume", "go on with: stripewise resume --store S"),
+        ("see: stripewise list", "see: stripewise list --store S"),
+        ("stripewise run 0123abcd -- COMMAND", "stripewise run 0123abcd --store S -- COMMAND"),
+        ("stripewise export ID --to plan", "stripewise export ID --store S --to plan"),
+        ("stop it with: stripewise stop 0123abcd; or", "stop it with: stripewise stop 0123abcd --store S; or"),
+        ("stripewise run stripewise.plan -- COMMAND", "stripewise run stripewise.plan -- COMMAND"),
+        ("build it with stripewise native build", "build it with stripewise native build"),
+    ],
+)
+def test_commands_in_messages_repeat_the_store(message, complete, monkeypatch):
+    assert hints.completed(message) == message
+    monkeypatch.setattr(hints, "_given", ["S"])
+    assert hints.completed(message) == complete
+
+
+def test_a_store_is_repeated_quoted_and_without_its_password(monkeypatch):
+    monkeypatch.setattr(hints, "_given", ["sqlite:////data/my runs.db"])
+    assert hints.completed("stripewise list") == "stripewise list --store 'sqlite:////data/my runs.db'"
+    monkeypatch.setattr(hints, "_given", ["postgresql://ada:se@cret@host/runs"])
+    assert hints.completed("stripewise list") == "stripewise list --store 'postgresql://ada:***@host/runs'"
+
+
+def test_errors_and_results_repeat_the_store_given_on_the_command_line_only(tmp_path, capfd, monkeypatch):
+    url = f"sqlite:///{tmp_path}/own.db"
+    with open_store(url) as store:
+        identifier = store.create(Experiment(name="mine", command=["true"]))
+    assert main(["show", identifier, "--store", url]) == 0
+    assert f"stripewise resume {identifier} --store {url}" in capfd.readouterr().out
+    assert main(["show", "zzzz", "--store", url]) == 2
+    assert f"stripewise list --store {url}" in capfd.readouterr().err
+    monkeypatch.setenv("STRIPEWISE_STORE", url)
+    assert main(["show", identifier]) == 0
+    assert "--store" not in capfd.readouterr().out
