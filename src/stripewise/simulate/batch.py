@@ -1,0 +1,375 @@
+"""What is simulated together: one row a workload with its configuration, one array a property.
+
+An array has shape ``(n,)``, or ``(1,)`` where all rows share the value: a property that does not vary costs nothing.
+Sizes are in bytes. 0 stands for "not set" in every setting: the site's or ROMIO's default then acts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from stripewise.errors import UserError
+from stripewise.spec.site import Share, Size
+from stripewise.spec.space import Levels, Space
+from stripewise.spec.workload import Workload
+
+LAYOUTS = ("segmented", "strided", "random", "tile")
+APIS = ("posix", "mpiio", "hdf5", "pnetcdf")
+SWITCHES = ("automatic", "enable", "disable")
+DIRECTIONS = ("read", "write")
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+
+
+class Access(BaseModel):
+    """What a simulation needs to know of an access beyond the workload: the ``[access]`` table.
+
+    Attributes
+    ----------
+    hole_size : int or None
+        Bytes between two pieces of one process; where not given, what the layout leaves for the other processes.
+    overlap : float
+        Part of the bytes that neighbours access as well (ghost zones of tiles).
+    fsync : bool
+        Whether writes end only when the bytes are on the servers.
+    metadata_operations : int
+        Small operations on the file's metadata by one process a file (HDF5 headers, attributes), beyond open and close.
+    client_cached, server_cached : float
+        Parts of a read that the client's own memory, or the servers' memory, holds already.
+    misaligned : bool
+        Whether pieces start off the boundaries of stripes and requests, as after a header.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hole_size: Size | None = None
+    overlap: Share = 0.0
+    fsync: bool = True
+    metadata_operations: int = Field(default=0, ge=0)
+    client_cached: Share = 0.0
+    server_cached: Share = 0.0
+    misaligned: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Workloads and configurations, one a row.
+
+    Attributes
+    ----------
+    write : ndarray of bool
+        Direction; a workload that does both is two batches (:meth:`of` makes one direction).
+    nodes, processes_per_node : ndarray
+    file_size, transfer_size, piece_size : ndarray
+        Bytes of a file, of one call of a process, of one contiguous piece within it.
+    hole_size : ndarray
+        Bytes between two pieces of one process; negative: what the layout leaves for the other processes.
+    overlap : ndarray
+        Part of the bytes that neighbours access as well.
+    layout, api : ndarray of int8
+        Index into :data:`LAYOUTS` and :data:`APIS`.
+    collective, file_per_process, fsync, misaligned : ndarray of bool
+    metadata_operations : ndarray
+    client_cached, server_cached : ndarray
+        Parts of a read.
+    stripe_count, stripe_size, overstripe_count : ndarray
+        As ``lfs setstripe`` was told: 0 for the site's default, a count of -1 for all OSTs.
+    striping_factor, striping_unit : ndarray
+        The hints, which not every driver obeys; 0 for none.
+    collective_buffering, data_sieving : ndarray of int8
+        Index into :data:`SWITCHES`; of the row's direction.
+    aggregators, aggregators_per_node : ndarray
+        ``cb_nodes`` and the number that ``cb_config_list`` allows on a node.
+    collective_buffer_size, sieving_buffer_size : ndarray
+        ``cb_buffer_size``; ``ind_rd_buffer_size`` or ``ind_wr_buffer_size``.
+    co_ratio, coll_threshold, ds_in_coll, no_indep_rw, min_fdomain_size : ndarray
+        The other hints of ROMIO that act. ``ds_in_coll`` and ``no_indep_rw`` are of bool.
+    ompio_aggregators, ompio_bytes_per_agg, ompio_individual, ompio_cycle_size, ompio_sieving : ndarray
+        OMPIO's parameters; ``ompio_aggregators`` 0 for its own choice.
+    hdf5_alignment, hdf5_meta_block_size, hdf5_collective_metadata : ndarray
+    """
+
+    write: Flags
+    nodes: Numbers
+    processes_per_node: Numbers
+    file_size: Numbers
+    transfer_size: Numbers
+    piece_size: Numbers
+    hole_size: Numbers
+    overlap: Numbers
+    layout: Codes
+    api: Codes
+    collective: Flags
+    file_per_process: Flags
+    fsync: Flags
+    misaligned: Flags
+    metadata_operations: Numbers
+    client_cached: Numbers
+    server_cached: Numbers
+    stripe_count: Numbers
+    stripe_size: Numbers
+    overstripe_count: Numbers
+    striping_factor: Numbers
+    striping_unit: Numbers
+    collective_buffering: Codes
+    data_sieving: Codes
+    aggregators: Numbers
+    aggregators_per_node: Numbers
+    collective_buffer_size: Numbers
+    sieving_buffer_size: Numbers
+    co_ratio: Numbers
+    coll_threshold: Numbers
+    ds_in_coll: Flags
+    no_indep_rw: Flags
+    min_fdomain_size: Numbers
+    ompio_aggregators: Numbers
+    ompio_bytes_per_agg: Numbers
+    ompio_individual: Flags
+    ompio_cycle_size: Numbers
+    ompio_sieving: Flags
+    hdf5_alignment: Numbers
+    hdf5_meta_block_size: Numbers
+    hdf5_collective_metadata: Flags
+
+    def __len__(self) -> int:
+        return max(len(getattr(self, field.name)) for field in fields(self))
+
+    def __getitem__(self, rows: slice) -> Batch:
+        """Take a range of rows."""
+        n = len(self)
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        taken = {name: column if len(column) == 1 < n else column[rows] for name, column in columns.items()}
+        return Batch(**taken)
+
+    @property
+    def processes(self) -> Numbers:
+        """All ranks."""
+        return self.nodes * self.processes_per_node
+
+    @property
+    def files(self) -> Numbers:
+        """Files of a run."""
+        return np.where(self.file_per_process, self.processes, 1.0)
+
+    @property
+    def bytes(self) -> Numbers:
+        """Bytes that the processes move together."""
+        return self.files * self.file_size
+
+    @classmethod
+    def make(
+        cls,
+        workload: Workload,
+        direction: str,
+        settings: Mapping[str, Any] | None = None,
+        access: Access | None = None,
+        columns: Mapping[str, Any] | None = None,
+    ) -> Batch:
+        """Build a batch from a workload and settings by the names that the stacks give them.
+
+        Parameters
+        ----------
+        workload : Workload
+            What is unknown of it takes the plainest value: one process, segmented, whole calls, independent.
+        direction : str
+            ``read`` or ``write``.
+        settings : mapping, optional
+            Parameter name to a value or an array of values; names that no driver reads have no effect.
+        access : Access, optional
+        columns : mapping, optional
+            Fields of the batch by name, as values or arrays: they win over the workload.
+
+        Raises
+        ------
+        UserError
+            If arrays differ in length, or a value is none of its parameter's.
+        """
+        raw = _of_workload(workload, direction) | _of_access(access or Access())
+        raw |= _of_settings(settings or {}, direction, workload)
+        raw |= dict(columns or {})
+        return cls(**_arrays(raw))
+
+    @classmethod
+    def of(
+        cls, workload: Workload, direction: str, space: Space, levels: Levels, access: Access | None = None
+    ) -> Batch:
+        """Build a batch from rows of a space; settings at their defaults are left to the site, as in a real run."""
+        settings: dict[str, Any] = {}
+        values = space.columns(space.fold(levels))
+        for parameter in space.parameters:
+            column = np.asarray(values[parameter.name])
+            settings[parameter.name] = _left_out(column, column == parameter.default)
+        return cls.make(workload, direction, settings, access)
+
+    def with_columns(self, **columns: Any) -> Batch:
+        """Give a copy with other values."""
+        return replace(self, **{name: _array(name, value) for name, value in columns.items()})
+
+
+def directions(workload: Workload) -> tuple[str, ...]:
+    """The directions that a workload moves bytes in, in order."""
+    return {"read": ("read",), "write": ("write",)}.get(workload.operation or "both", ("write", "read"))
+
+
+_KINDS: dict[str, type] = {
+    "Numbers": np.float64,
+    "Flags": np.bool_,
+    "Codes": np.int8,
+}
+_TYPES = {field.name: _KINDS[str(field.type)] for field in fields(Batch)}
+
+
+def _array(name: str, value: Any) -> NDArray[Any]:
+    return np.atleast_1d(np.asarray(value, dtype=_TYPES[name]))
+
+
+def _arrays(raw: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = raw.keys() - _TYPES.keys()
+    if unknown:
+        raise UserError(f"a batch has no column {sorted(unknown)[0]}", f"columns: {', '.join(_TYPES)}")
+    arrays = {name: _array(name, value) for name, value in raw.items()}
+    lengths = {len(array) for array in arrays.values()} - {1}
+    if len(lengths) > 1:
+        raise UserError(f"columns of {sorted(lengths)} rows cannot be simulated together")
+    return arrays
+
+
+def _of_workload(workload: Workload, direction: str) -> dict[str, Any]:
+    if direction not in DIRECTIONS:
+        raise UserError(f"no direction is called '{direction}'", "use read or write")
+    processes = workload.processes or 1
+    shared = not workload.file_per_process
+    size = workload.file_size or (1 << 30)
+    part = max(1, size // processes if shared else size)
+    transfer = workload.transfer_size or min(part, 4 << 20)
+    piece = min(workload.piece_size or transfer, transfer)
+    return {
+        "write": direction == "write",
+        "nodes": workload.nodes or 1,
+        "processes_per_node": workload.processes_per_node or 1,
+        "file_size": size,
+        "transfer_size": transfer,
+        "piece_size": piece,
+        "layout": LAYOUTS.index(workload.layout or "segmented"),
+        "api": APIS.index(workload.api or "mpiio"),
+        "collective": bool(workload.collective),
+        "file_per_process": bool(workload.file_per_process),
+    }
+
+
+def _of_access(access: Access) -> dict[str, Any]:
+    return {
+        "hole_size": -1 if access.hole_size is None else access.hole_size,
+        "overlap": access.overlap,
+        "fsync": access.fsync,
+        "misaligned": access.misaligned,
+        "metadata_operations": access.metadata_operations,
+        "client_cached": access.client_cached,
+        "server_cached": access.server_cached,
+    }
+
+
+# Parameter of a stack: (column, default). Those that depend on the direction, or need reading, are in _of_settings.
+_PLAIN: dict[str, tuple[str, Any]] = {
+    "stripe_count": ("stripe_count", 0),
+    "stripe_size": ("stripe_size", 0),
+    "overstripe_count": ("overstripe_count", 0),
+    "striping_factor": ("striping_factor", 0),
+    "striping_unit": ("striping_unit", 0),
+    "cb_buffer_size": ("collective_buffer_size", 0),
+    "romio_lustre_co_ratio": ("co_ratio", 1),
+    "romio_lustre_coll_threshold": ("coll_threshold", 0),
+    "romio_min_fdomain_size": ("min_fdomain_size", 0),
+    "io_ompio_num_aggregators": ("ompio_aggregators", 0),
+    "io_ompio_bytes_per_agg": ("ompio_bytes_per_agg", 0),
+    "io_ompio_cycle_buffer_size": ("ompio_cycle_size", 0),
+    "hdf5_alignment": ("hdf5_alignment", 1),
+    "hdf5_meta_block_size": ("hdf5_meta_block_size", 2048),
+}
+_FLAGS: dict[str, tuple[str, bool]] = {
+    "romio_no_indep_rw": ("no_indep_rw", False),
+    "hdf5_coll_metadata_write": ("hdf5_collective_metadata", False),
+}
+
+
+def _unset(column: NDArray[Any]) -> Flags:
+    unset: Flags = np.asarray(column == None, dtype=bool)  # noqa: E711  elementwise
+    return unset
+
+
+def _left_out(column: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
+    kept = column.astype(object)
+    kept[rows] = None
+    return kept
+
+
+def _number(value: Any, default: float) -> Any:
+    """Values as floats, with what is not set replaced by the default."""
+    if value is None:
+        return default
+    if np.ndim(value) == 0:
+        return float(value)
+    column = np.asarray(value)
+    return np.where(_unset(column), default, column).astype(float) if column.dtype == object else column
+
+
+def _codes(value: Any, words: tuple[str, ...], name: str, default: str) -> Any:
+    column = np.atleast_1d(np.asarray(default if value is None else value, dtype=object))
+    column = np.where(_unset(column), default, column)
+    codes = np.full(column.shape, -1, dtype=np.int8)
+    for code, word in enumerate(words):
+        codes[column == word] = code
+    if np.any(codes < 0):
+        wrong = column[codes < 0][0]
+        raise UserError(f"{name} does not know '{wrong}'", f"choose from {', '.join(words)}")
+    return codes
+
+
+def _switch(value: Any, name: str, default: bool) -> Any:
+    column = np.atleast_1d(np.asarray(default if value is None else value, dtype=object))
+    spelt = {True: 1, False: 0, "true": 1, "false": 0, None: int(default)}
+    try:
+        return np.array([spelt[word] for word in column], dtype=bool)
+    except KeyError as error:
+        raise UserError(f"{name} does not know {error}", "choose from true, false") from error
+
+
+def _of_settings(settings: Mapping[str, Any], direction: str, workload: Workload) -> dict[str, Any]:
+    get = settings.get
+    raw = {column: _number(get(name), default) for name, (column, default) in _PLAIN.items()}
+    raw |= {column: _switch(get(name), name, default) for name, (column, default) in _FLAGS.items()}
+    way = "write" if direction == "write" else "read"
+    for column, name in (("collective_buffering", f"romio_cb_{way}"), ("data_sieving", f"romio_ds_{way}")):
+        raw[column] = _codes(get(name), SWITCHES, name, "automatic")
+    raw["sieving_buffer_size"] = _number(get("ind_wr_buffer_size" if way == "write" else "ind_rd_buffer_size"), 0)
+    raw["ds_in_coll"] = _codes(get("romio_lustre_ds_in_coll"), SWITCHES, "romio_lustre_ds_in_coll", "enable") != 2
+    raw["aggregators"] = _number(get("cb_nodes"), 0)
+    raw["aggregators_per_node"] = _per_node(get("cb_config_list"), raw["aggregators"], workload.nodes or 1)
+    raw["ompio_aggregators"] = np.maximum(raw["ompio_aggregators"], 0)
+    fcoll = ("automatic", "vulcan", "dynamic_gen2", "individual")
+    raw["ompio_individual"] = _codes(get("fcoll"), fcoll, "fcoll", "automatic") == 3
+    raw["ompio_sieving"] = _switch(get(f"fbtl_posix_{way}_datasieving"), f"fbtl_posix_{way}_datasieving", True)
+    return raw
+
+
+def _per_node(config_list: Any, aggregators: Any, nodes: float) -> Any:
+    """Aggregators that may share a node; without a list, what the romio stack derives from ``cb_nodes``."""
+    derived = np.maximum(1.0, np.ceil(np.asarray(aggregators) / nodes))
+    if config_list is None:
+        return derived
+    found = []
+    for text in np.atleast_1d(np.asarray(config_list, dtype=object)):
+        match = re.fullmatch(r"\*:([0-9]+|\*)", str("*:1" if text is None else text).strip())
+        if match is None:
+            raise UserError(f"cb_config_list '{text}' is not understood", "write '*:N', N processes of every node")
+        found.append(float("inf") if match[1] == "*" else max(1.0, float(match[1])))
+    return np.array(found)

@@ -1,0 +1,312 @@
+"""Sites: (real or simulated) clusters with their storage, read from TOML.
+
+Every constant has a default, shared by all sites, with its source in the field's description; a site's file gives what
+was measured or is known of that system alone. See ``docs/reference/sites.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from stripewise.errors import UserError
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.stack import explain_validation
+
+_MAX_BYTES = 1 << 20
+_TIMES = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
+_UNITS = {"B": 1.0} | {
+    f"{prefix}{mark}B": float(base**power)
+    for power, prefix in enumerate("KMGT", start=1)
+    for mark, base in (("i", 1024), ("", 1000))
+}
+
+
+def parse_rate(value: Any) -> float:
+    """Read bytes a second: a number, or text as ``1.6 GiB/s`` or ``850 MB/s``.
+
+    Raises
+    ------
+    ValueError
+        If it is no rate, or not above zero.
+    """
+    number: float | None = None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    elif isinstance(value, str) and value.strip().endswith("/s"):
+        match = _NUMBER.match(value.strip().removesuffix("/s"))
+        factor = _UNITS.get(match[2]) if match else None
+        number = float(match[1]) * factor if match and factor else None
+    if number is None or not 0 < number < float("inf"):
+        raise ValueError("is no rate above zero: write bytes a second, or a text as '1.6 GiB/s'")
+    return number
+
+
+def parse_seconds(value: Any) -> float:
+    """Read a time: seconds, or text as ``0.4 ms`` or ``2 h``.
+
+    Raises
+    ------
+    ValueError
+        If it is no time, or below zero.
+    """
+    number: float | None = None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    elif isinstance(value, str):
+        match = _NUMBER.match(value)
+        factor = _TIMES.get(match[2]) if match else None
+        number = float(match[1]) * factor if match and factor else None
+    if number is None or not 0 <= number < float("inf"):
+        raise ValueError("is no time: write seconds, or a text as '0.4 ms'")
+    return number
+
+
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+"""Bytes a second."""
+Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+"""Seconds."""
+Size = Annotated[int, BeforeValidator(parse_size)]
+"""Bytes."""
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A part of one."""
+Count = Annotated[int, Field(ge=1)]
+"""A whole number above zero."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Network(_Part):
+    """The ``[network]`` table: between nodes, and from nodes to servers."""
+
+    latency: Seconds = Field(default=1e-3, description="RTT of an RPC through the Lustre stack, unloaded; guess")
+    node_write_bandwidth: Rate = Field(description="bytes a second that one node can write; fitted")
+    node_read_bandwidth: Rate = Field(description="bytes a second that one node can read; fitted")
+    sync_seconds: Seconds = Field(default=18e-6, description="t_sync: one step of a tree over all processes; guess")
+    message_seconds: Seconds = Field(default=2e-6, description="o: overhead of one message; guess")
+
+
+class Client(_Part):
+    """The ``[client]`` table: the Lustre client of a node and its memory."""
+
+    process_bandwidth: Rate = Field(default=0.95e9, description="B_proc: one process alone, 0.8 to 0.95 GB/s measured")
+    rpcs_in_flight: Count = Field(default=8, description="max_rpcs_in_flight, a client and OST; Lustre source")
+    rpc_size: Size = Field(default=4 << 20, description="largest RPC; Lustre source")
+    memory: Size = Field(default=64 << 30, description="RAM of a node")
+    memory_bandwidth: Rate = Field(default=5e9, description="B_mem: copying into or out of the page cache; guess")
+    max_dirty: Size | None = Field(
+        default=None, description="dirty bytes an OSC; min(2000 MiB, RAM / 8) where not given; Lustre source"
+    )
+    read_ahead: bool = Field(default=True, description="whether read-ahead is effective")
+    read_ahead_mount: Size = Field(default=1 << 30, description="read-ahead of a mount; Lustre source")
+    read_ahead_file: Size = Field(default=256 << 20, description="read-ahead of a file; Lustre source")
+
+    @property
+    def dirty_limit(self) -> int:
+        """Bytes an OSC that may be dirty."""
+        return min(2000 << 20, self.memory // 8) if self.max_dirty is None else self.max_dirty
+
+
+class Oss(_Part):
+    """The ``[oss]`` table: object storage servers."""
+
+    count: Count = Field(description="object storage servers")
+    bandwidth: Rate = Field(description="bytes a second of one server, whatever its OSTs could do")
+    cache: Size = Field(default=0, description="memory of one server that caches reads; 0: none")
+
+
+class Ost(_Part):
+    """The ``[ost]`` table: object storage targets."""
+
+    count: Count = Field(description="object storage targets")
+    write_bandwidth: Rate = Field(description="B_ost: one OST, large sequential writes; fitted")
+    read_bandwidth: Rate = Field(description="B_ost: one OST, large sequential reads; fitted")
+    request_seconds: Seconds = Field(default=0.2e-3, description="t_req: fixed cost of a request; guess, 0.1 to 0.4 ms")
+    flash: bool = Field(default=False, description="no heads to move: streams do not disturb one another")
+    streams: float = Field(default=16, gt=0, description="m0: streams an OST serves undisturbed; guess")
+    interference: float = Field(default=0.12, ge=0, description="beta: loss a doubling of streams above m0; guess")
+    speeds: list[Annotated[float, Field(gt=0)]] = Field(
+        default_factory=list, description="c_o: speed of the first OSTs relative to the others; slow ones below 1"
+    )
+
+
+class Mds(_Part):
+    """The ``[mds]`` table: metadata."""
+
+    open_seconds: Seconds = Field(default=2e-3, description="t_open: one open; guess")
+    rate: float = Field(default=20e3, gt=0, description="opens and creations a second; guess")
+    object_seconds: Seconds = Field(default=0.3e-3, description="t_obj: creating one object of a striped file; guess")
+
+
+class Locks(_Part):
+    """The ``[locks]`` table: extent locks (LDLM)."""
+
+    seconds: Seconds = Field(default=1.2e-3, description="t_lock: one lock passing to another client; guess")
+    growth_writers: Count = Field(default=32, description="conflicting locks above which growth is capped; source")
+    growth_bytes: Size = Field(default=32 << 20, description="growth of a lock when capped; Lustre source")
+
+
+class Mpi(_Part):
+    """The ``[mpi]`` table: the MPI-IO implementation."""
+
+    driver: Literal["romio_lustre", "romio_ufs", "ompio"] = Field(default="romio_lustre", description="MPI-IO driver")
+    aggregator_bandwidth: Rate = Field(
+        default=0.87 * 2**30, description="B_agg: one aggregator; 0.73 to 0.87 GiB/s measured on Edison"
+    )
+    ompio_obeys_striping: bool = Field(default=False, description="whether OMPIO follows striping hints (ompi#10132)")
+
+
+class Defaults(_Part):
+    """The ``[defaults]`` table: what the file system gives a new file."""
+
+    stripe_count: int = Field(default=1, ge=-1, description="OSTs of a new file; -1: all")
+    stripe_size: Size = Field(default=1 << 20, description="bytes on one OST before the next takes over")
+
+
+class Slowdown(_Part):
+    """``[noise.write]`` and ``[noise.read]``: ln(slowdown) = Normal(mean, sigma) + Bernoulli(p) * Exponential(tau)."""
+
+    mean: float = -0.01
+    sigma: float = Field(default=0.11, ge=0)
+    probability: Share = 0.15
+    tau: float = Field(default=0.75, ge=0)
+
+
+class Noise(_Part):
+    """The ``[noise]`` table; fitted to 12,701 production runs of NERSC Cori and Edison (NERSC/tokio-abcutils)."""
+
+    enabled: bool = True
+    write: Slowdown = Slowdown()
+    read: Slowdown = Slowdown(sigma=0.14, probability=0.19, tau=0.50)
+
+
+class Drift(_Part):
+    """The ``[drift]`` table: what is common to the runs of a day."""
+
+    enabled: bool = False
+    correlation: float = Field(default=0.2, ge=0, lt=1, description="AR(1) from day to day; 0 to 0.4 measured")
+    sigma: float = Field(default=0.08, ge=0, description="of ln(slowdown) over days")
+    step_days: float = Field(default=0.0, ge=0, description="mean days between changes of regime; 0: none")
+    step_sigma: float = Field(default=0.3, ge=0, description="of ln(slowdown) over regimes")
+
+
+class Background(_Part):
+    """The ``[background]`` table: load by other users."""
+
+    load: float = Field(default=0.0, ge=0, lt=1, description="mean part of servers and OSTs that others use")
+    spread: float = Field(default=0.0, ge=0, description="relative spread of that part from run to run")
+
+
+class Queue(_Part):
+    """The ``[queue]`` table: how long jobs wait, in simulated time."""
+
+    wait: Seconds = Field(default=0.0, description="mean waiting time")
+    walltime: Seconds | None = Field(default=None, description="jobs are killed after it; none: never")
+
+
+class Failures(_Part):
+    """The ``[failures]`` table: what may go wrong, only when asked for."""
+
+    node_lost: Share = Field(default=0.0, description="probability that a node is lost in a run")
+    ost_slow: Share = Field(default=0.0, description="probability that an OST is slow in a run")
+    ost_slow_factor: float = Field(default=0.25, gt=0, le=1, description="speed of a slow OST")
+
+
+class Site(_Part):
+    """A cluster.
+
+    The tables are attributes of the same names. Only the bandwidths of node, server and OST describe the hardware's
+    speed; whatever else is not in the site's file is the shared default.
+    """
+
+    name: str
+    description: str = ""
+    source: list[str] = Field(default_factory=list, description="where the figures are from, one text each")
+    nodes: Count = Field(description="compute nodes")
+    cores: Count = Field(description="cores of a node: most processes on it")
+    network: Network
+    client: Client = Client()
+    oss: Oss
+    ost: Ost
+    mds: Mds = Mds()
+    locks: Locks = Locks()
+    mpi: Mpi = Mpi()
+    defaults: Defaults = Defaults()
+    noise: Noise = Noise()
+    drift: Drift = Drift()
+    background: Background = Background()
+    queue: Queue = Queue()
+    failures: Failures = Failures()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Site:
+        if self.defaults.stripe_size % 65536 or self.defaults.stripe_size == 0:
+            raise ValueError("defaults.stripe_size must be a multiple of 64 KiB")
+        if self.oss.count > self.ost.count:
+            raise ValueError(f"{self.oss.count} servers for {self.ost.count} OSTs")
+        if len(self.ost.speeds) > self.ost.count:
+            raise ValueError(f"ost.speeds has {len(self.ost.speeds)} entries for {self.ost.count} OSTs")
+        return self
+
+
+def parse_site(text: str, origin: str) -> Site:
+    """Read a site from TOML text.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    try:
+        return Site.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+
+
+def site_names() -> list[str]:
+    """List the simulated sites that come with Stripewise."""
+    folder = resources.files("stripewise") / "simulate" / "sites"
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+@cache
+def _bundled(name: str) -> Site:
+    text = (resources.files("stripewise") / "simulate" / "sites" / f"{name}.toml").read_text("utf-8")
+    return parse_site(text, f"site {name}")
+
+
+def load_site(name: str) -> Site:
+    """Load a site by name, or from a file if ``name`` is a path ending in ``.toml``.
+
+    Raises
+    ------
+    UserError
+        If there is none, or it cannot be read.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        try:
+            if path.stat().st_size > _MAX_BYTES:
+                raise UserError(f"site file {path} is larger than 1 MiB", "is it the right file?")
+            return parse_site(path.read_text("utf-8"), str(path))
+        except OSError as error:
+            raise UserError(f"cannot read the site file {path}: {error.strerror}", "check the path") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"site file {path} is not UTF-8 text", "is it the right file?") from error
+    if name not in site_names():
+        raise UserError(
+            f"unknown site '{name}'",
+            f"choose from {', '.join(site_names())}, or give the path of a .toml file",
+        )
+    return _bundled(name)
