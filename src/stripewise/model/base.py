@@ -1,0 +1,280 @@
+"""What every performance model is: it learns from a table and says what a workload and configuration will achieve."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.data import Data
+from stripewise.model.domain import Domain, Floats, Frame
+from stripewise.model.features import Encoder, Matrix, make_encoder
+from stripewise.model.files import Stored, read_model_file, write_model_file
+from stripewise.model.table import Table
+from stripewise.spec.options import Options
+
+_LEAST_ROWS = 2
+_CHUNK = 200_000
+
+
+class ModelOptions(Options):
+    """Options of a model; see :class:`stripewise.spec.options.Options`."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model expects of points.
+
+    Attributes
+    ----------
+    value : ndarray, shape (n,)
+        Typical value of the objective (the median of many runs), in its unit; always positive.
+    deviation : ndarray, shape (n,)
+        How far the typical value may be from ``value``: one standard deviation of its natural logarithm. The noise of a
+        single run is not in it; that is :attr:`PerformanceModel.noise`.
+    maximize : bool
+        Whether larger values are better.
+    """
+
+    value: Floats
+    deviation: Floats
+    maximize: bool
+
+    @property
+    def mean(self) -> Floats:
+        """Natural logarithm of performance: ``ln value``, with the sign turned where smaller is better."""
+        logarithm: Floats = np.log(self.value)
+        return logarithm if self.maximize else -logarithm
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a model says about itself.
+
+    Attributes
+    ----------
+    importance : dict
+        Column of the table to its share in what the model predicts, largest first; they add up to 1 (or are all 0).
+    rules : tuple of str
+        The model as rules or equations, where it is small enough to be read.
+    notes : tuple of str
+        Sentences for the reader.
+    """
+
+    importance: dict[str, float] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class PerformanceModel(ABC):
+    """A model of performance.
+
+    A subclass has a :attr:`name`, its :attr:`Options`, and four methods: :meth:`_fit`, :meth:`_predict`,
+    :meth:`_state`, :meth:`_restore`. Everything it learns is a function of the data it is given and of the seed.
+
+    Parameters
+    ----------
+    options : ModelOptions, optional
+
+    Attributes
+    ----------
+    domain : Domain
+        Columns, roles, units, ranges; after :meth:`fit`.
+    encoder : Encoder
+        Points to features; after :meth:`fit`.
+    noise : float
+        Standard deviation of ln(value) of single runs about their typical value; 0 where nothing was repeated.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[ModelOptions]] = ModelOptions
+    ratios: ClassVar[bool] = True
+    """Whether the ratios by role are among the features."""
+
+    def __init__(self, options: ModelOptions | None = None) -> None:
+        self.options = self.Options() if options is None else options
+        self.noise = 0.0
+        self._domain: Domain | None = None
+        self._encoder: Encoder | None = None
+
+    @property
+    def domain(self) -> Domain:
+        """The domain.
+
+        Raises
+        ------
+        UserError
+            Before the model has learned anything.
+        """
+        if self._domain is None:
+            raise UserError(f"the model {self.name} has not learned anything yet", "fit it, or load one")
+        return self._domain
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder; see :attr:`domain`."""
+        if self._encoder is None:
+            raise UserError(f"the model {self.name} has not learned anything yet", "fit it, or load one")
+        return self._encoder
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def fit(self, table: Table, seed: int = 0) -> Self:
+        """Learn from all rows of a table.
+
+        Parameters
+        ----------
+        table : Table
+            At least two rows, all values positive.
+        seed : int
+            The same table and seed always give the same model.
+
+        Raises
+        ------
+        UserError
+            Too few rows, or values that are not positive.
+        """
+        if len(table) < _LEAST_ROWS:
+            raise UserError(
+                f"table {table.name} has {len(table)} rows to learn from", f"at least {_LEAST_ROWS} are needed"
+            )
+        if np.any(table.values <= 0):
+            row = int(np.argmax(table.values <= 0))
+            raise UserError(
+                f"table {table.name}: value {table.values[row]:g} is not positive",
+                "models predict logarithms: leave failed runs out",
+            )
+        self._domain = Domain.of(table)
+        data = Data.of(self._domain, table)
+        self._encoder = self._make_encoder(self._domain, data.points)
+        self.noise = data.noise
+        self._fit(data, np.random.default_rng(seed))
+        return self
+
+    def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
+        return make_encoder(domain, points, ratios=self.ratios)
+
+    @abstractmethod
+    def _fit(self, data: Data, rng: np.random.Generator) -> None:
+        """Learn ``data.target`` (natural logarithms) from ``self.encoder.encode(data.points)``."""
+
+    # -- predicting ----------------------------------------------------------------------------------------
+
+    def predict(self, frame: Frame) -> Prediction:
+        """Predict rows given as columns by name.
+
+        Parameters
+        ----------
+        frame : mapping of str to sequence
+            A value a row of every context and parameter; others are passed over. Values of ordered columns may lie
+            between and beyond those of the training (:meth:`Domain.outside` says which do).
+
+        Raises
+        ------
+        UserError
+            A missing column, columns of different lengths, an unknown category, a number that is not finite.
+        """
+        return self.predict_points(self.domain.points(frame))
+
+    def predict_table(self, table: Table) -> Prediction:
+        """Predict the rows of a table (its values are not looked at)."""
+        return self.predict_points(self.domain.table_points(table))
+
+    def predict_points(self, points: Floats) -> Prediction:
+        """Predict points, see :class:`Domain`; shape ``(n, c)``."""
+        value, deviation = np.empty(len(points)), np.empty(len(points))
+        for start in range(0, len(points), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            folded = self.domain.folded(points[part])
+            mean, sd = self._predict(folded, self.encoder.encode(folded))
+            value[part], deviation[part] = np.exp(mean), sd
+        return Prediction(value, deviation, self.domain.objective.maximize)
+
+    @abstractmethod
+    def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of ln(value).
+
+        Parameters
+        ----------
+        points : ndarray, shape (n, c)
+            Folded.
+        x : ndarray of float32, shape (n, f)
+            Their features.
+        """
+
+    # -- explaining ----------------------------------------------------------------------------------------
+
+    def explain(self) -> Explanation:
+        """Say what the model has learned."""
+        return Explanation(self._by_column(self._importance()), tuple(self._rules()))
+
+    def _importance(self) -> Floats | None:
+        """Importance of each feature, or None where the model has no notion of it."""
+        return None
+
+    def _rules(self) -> list[str]:
+        return []
+
+    def _by_column(self, importance: Floats | None) -> dict[str, float]:
+        """Hand the importance of features to their columns; that of a ratio in equal parts to each of them."""
+        if importance is None:
+            return {}
+        shares = dict.fromkeys(self.domain.names, 0.0)
+        for feature, weight in zip(self.encoder.features, importance, strict=True):
+            columns = [*feature.plus, *feature.minus]
+            for column in columns:
+                shares[self.domain.names[column]] += float(weight) / len(columns)
+        whole = sum(shares.values()) or 1.0
+        return {name: share / whole for name, share in sorted(shares.items(), key=lambda item: -item[1])}
+
+    # -- keeping -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file that :func:`stripewise.model.registry.load_model` reads.
+
+        The file is written whole or not at all. It holds numbers and texts, no code.
+
+        Raises
+        ------
+        UserError
+            If it cannot be written.
+        """
+        document, arrays = self._state()
+        head = {
+            "model": self.name,
+            "options": self.options.model_dump(mode="json"),
+            "domain": self.domain.as_json(),
+            "encoder": self.encoder.as_json(),
+            "noise": self.noise,
+            "state": document,
+        }
+        write_model_file(path, Stored(head, arrays))
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """What was learned, as JSON's types and arrays of numbers."""
+
+    @abstractmethod
+    def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Take back what :meth:`_state` gave; :attr:`domain` and :attr:`encoder` are there already."""
+
+    @classmethod
+    def restored(cls, stored: Stored) -> Self:
+        """Make a model from what :meth:`save` wrote."""
+        model = cls(cls.Options.model_validate(stored.head["options"]))
+        model._domain = Domain.from_json(stored.head["domain"])
+        model._encoder = Encoder.from_json(stored.head["encoder"])
+        model.noise = float(stored.head["noise"])
+        model._restore(stored.head["state"], stored.arrays)
+        return model
+
+
+__all__ = ["Explanation", "ModelOptions", "PerformanceModel", "Prediction", "read_model_file"]

@@ -1,0 +1,70 @@
+"""What a model learns from: points, logarithms, and which rows are repeats or share a workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.model.domain import Domain, Floats
+from stripewise.model.table import Table
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Training rows.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, c)
+        Folded.
+    target : ndarray, shape (n,)
+        Natural logarithm of the objective.
+    cells : ndarray of int, shape (n,)
+        Rows with the same number are repeats: the same point once folded.
+    workloads : ndarray of int, shape (n,)
+        Rows with the same number share all contexts.
+    """
+
+    points: Floats
+    target: Floats
+    cells: Ints
+    workloads: Ints
+
+    @classmethod
+    def of(cls, domain: Domain, table: Table) -> Data:
+        """Take the rows of a table, all of which have positive values."""
+        points = domain.folded(domain.table_points(table))
+        cells = _groups(points)
+        contexts = points[:, : domain.contexts]
+        workloads = _groups(contexts) if domain.contexts else np.zeros(len(points), dtype=np.int64)
+        return cls(points, np.log(table.values), cells, workloads)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def take(self, rows: NDArray[Any]) -> Data:
+        """Give some rows (a mask, or indices); cells and workloads keep their numbers."""
+        return Data(self.points[rows], self.target[rows], self.cells[rows], self.workloads[rows])
+
+    @cached_property
+    def noise(self) -> float:
+        """Standard deviation of repeats about their mean, pooled over all cells; 0 without repeats."""
+        _, cell = np.unique(self.cells, return_inverse=True)
+        count = np.bincount(cell)
+        freedom = int(np.sum(count - 1))
+        if freedom < 1:
+            return 0.0
+        mean = np.bincount(cell, self.target) / count
+        return float(np.sqrt(np.sum((self.target - mean[cell]) ** 2) / freedom))
+
+
+def _groups(rows: Floats) -> Ints:
+    if rows.shape[1] == 0:
+        return np.zeros(len(rows), dtype=np.int64)
+    return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)

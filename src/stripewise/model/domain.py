@@ -1,0 +1,292 @@
+"""What a model was trained on: its columns with their roles, what folds together, and the ranges it has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError
+from stripewise.model.table import Column, Schema, Table
+from stripewise.spec.configuration import Value
+from stripewise.spec.expression import Expression
+from stripewise.spec.objective import Objective
+
+Floats = NDArray[np.float64]
+Frame = Mapping[str, Sequence[Value] | NDArray[Any]]
+"""Columns by name, all equally long; columns that a model does not know are passed over."""
+
+_COLLECTIVE_ONLY_ROLES = ("aggregators", "collective_buffer_size")
+_COLLECTIVE_ONLY_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The inputs of a model.
+
+    A *point* is one row of numbers, the contexts first and then the parameters, in the schema's order: the value of an
+    ordered column in its own unit, the place in ``values`` of a category.
+
+    Attributes
+    ----------
+    schema : Schema
+        Of the training table.
+    low, high : tuple of float
+        Smallest and largest number of each column in training.
+    seen : tuple of tuple of int
+        Places in ``values`` that occur in training, of each column.
+    rows : int
+        Measurements trained on.
+    """
+
+    schema: Schema
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    seen: tuple[tuple[int, ...], ...]
+    rows: int
+
+    @classmethod
+    def of(cls, table: Table) -> Domain:
+        """Take the domain of a table.
+
+        Raises
+        ------
+        UserError
+            If a column has the name of another, or an ordered column holds a value that is no number.
+        """
+        schema = table.schema
+        levels = np.concatenate([table.context_levels, table.levels], axis=1)
+        points = points_of(schema, levels)
+        seen = tuple(tuple(int(level) for level in np.unique(column)) for column in levels.T)
+        return cls(schema, tuple(points.min(axis=0)), tuple(points.max(axis=0)), seen, len(table))
+
+    @property
+    def objective(self) -> Objective:
+        """The quantity predicted, its direction and unit."""
+        column = self.schema.objective
+        return Objective(column.column, column.direction, column.unit)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Contexts, then parameters."""
+        return tuple(self.schema.columns)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def contexts(self) -> int:
+        """Number of context columns: they come first."""
+        return len(self.schema.context)
+
+    def points(self, frame: Frame) -> Floats:
+        """Turn columns by name into points, shape ``(n, c)``.
+
+        Raises
+        ------
+        UserError
+            A missing column, columns of different lengths, a category that the schema does not know or that training
+            never showed, a number that is not finite.
+        """
+        missing = [name for name in self.names if name not in frame]
+        if missing:
+            what = "a context" if self.names.index(missing[0]) < self.contexts else "a parameter"
+            raise UserError(
+                f"the model needs the column {missing[0]} ({what} of table {self.schema.name})",
+                f"give it a value; all columns: {', '.join(self.names)}",
+            )
+        columns = [self._column(index, frame[column.name]) for index, column in enumerate(self.columns)]
+        lengths = {column.name: len(c) for column, c in zip(self.columns, columns, strict=True)}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise UserError(f"the columns differ in length: {shown}", "give every column one value a row")
+        return np.stack(columns, axis=1) if columns else np.empty((0, 0))
+
+    def cross(self, workloads: Frame, configurations: Frame) -> Floats:
+        """Give the points of every workload with every configuration, shape ``(workloads * configurations, c)``.
+
+        Configurations vary fastest. Only the columns on their own side are read from either frame.
+
+        Raises
+        ------
+        UserError
+            As :meth:`points`.
+        """
+        split = self.contexts
+        first = [self._column(i, self._given(workloads, i)) for i in range(split)]
+        second = [self._column(i, self._given(configurations, i)) for i in range(split, len(self.columns))]
+        n = len(first[0]) if first else 1
+        m = len(second[0])
+        return np.stack([*(np.repeat(c, m) for c in first), *(np.tile(c, n) for c in second)], axis=1)
+
+    def _given(self, frame: Frame, index: int) -> Sequence[Value] | NDArray[Any]:
+        name = self.names[index]
+        if name not in frame:
+            raise UserError(f"the model needs the column {name}", f"all columns: {', '.join(self.names)}")
+        return frame[name]
+
+    def _column(self, index: int, given: Sequence[Value] | NDArray[Any]) -> Floats:
+        column = self.columns[index]
+        if column.kind == "ordinal":
+            return self._numbers(column, given)
+        lookup = {_key(value): place for place, value in enumerate(column.values)}
+        values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+        try:
+            codes = np.fromiter((lookup[_key(value)] for value in values), dtype=np.float64, count=len(values))
+        except KeyError as error:
+            known = ", ".join(str(column.values[place]) for place in self.seen[index])
+            wrong = next(value for value in values if _key(value) not in lookup)
+            raise UserError(f"{column.name} = {wrong!r} is unknown to the model", f"it knows {known}") from error
+        unseen = np.setdiff1d(codes, np.asarray(self.seen[index], dtype=np.float64))
+        if len(unseen):
+            known = ", ".join(str(column.values[place]) for place in self.seen[index])
+            raise UserError(
+                f"{column.name} = {column.values[int(unseen[0])]!r} was never measured: no model can guess it",
+                f"it knows {known}",
+            )
+        return codes
+
+    @staticmethod
+    def _numbers(column: Column, given: Sequence[Value] | NDArray[Any]) -> Floats:
+        try:
+            numbers = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{column.name} has a value that is no number", "it is an ordered column") from error
+        if numbers.ndim != 1:
+            raise UserError(f"{column.name} is no list of values", "give one value a row")
+        if not np.all(np.isfinite(numbers)):
+            raise UserError(f"{column.name} has a value that is not finite", "leave such rows out")
+        return numbers
+
+    def table_points(self, table: Table) -> Floats:
+        """Give the points of a table with the same columns (its values may be others), shape ``(n, c)``.
+
+        Raises
+        ------
+        UserError
+            As :meth:`points`.
+        """
+        if table.schema is self.schema:
+            return points_of(self.schema, np.concatenate([table.context_levels, table.levels], axis=1))
+        return self.points(table_frame(table))
+
+    @cached_property
+    def folds(self) -> tuple[tuple[int, float, Expression], ...]:
+        """Where a value means nothing: column, the number it folds to, and the condition under which it is active.
+
+        Declared by ``active_if``; of MPI-IO hints it is known that without collective buffering its aggregators and
+        buffers mean nothing.
+        """
+        switches = [c for c in self.schema.parameter if c.role == "collective_buffering" and "disable" in c.values]
+        known = Expression.parse(" or ".join(f"{c.name} != 'disable'" for c in switches)) if switches else None
+        found = []
+        for index, column in enumerate(self.columns):
+            collective = column.role in _COLLECTIVE_ONLY_ROLES or column.name in _COLLECTIVE_ONLY_NAMES
+            condition = Expression.parse(column.active_if) if column.active_if else (known if collective else None)
+            if condition is None or index < self.contexts or not condition.names <= set(self.names):
+                continue
+            default = column.values[self.seen[index][0]] if column.default is None else column.default
+            number = float(column.values.index(default)) if column.kind == "categorical" else float(default)
+            found.append((index, number, condition))
+        return tuple(found)
+
+    def folded(self, points: Floats) -> Floats:
+        """Give points in which values that mean nothing are replaced by one and the same, shape ``(n, c)``."""
+        if not self.folds or len(points) == 0:
+            return points
+        result = points.copy()
+        values: dict[str, Any] = {}
+        for _, _, condition in self.folds:
+            for name in condition.names - values.keys():
+                values[name] = self.values(self.names.index(name), points[:, self.names.index(name)])
+        for index, number, condition in self.folds:
+            active = np.broadcast_to(np.asarray(condition(values), dtype=bool), len(points))
+            result[:, index] = np.where(active, points[:, index], number)
+        return result
+
+    def values(self, index: int, numbers: Floats) -> NDArray[Any]:
+        """Translate a column's numbers back to its values: categories by name, numbers as they are."""
+        column = self.columns[index]
+        if column.kind == "ordinal":
+            return numbers
+        return np.asarray(column.values)[numbers.astype(np.int64)]
+
+    def outside(self, frame: Frame) -> list[str]:
+        """Say in which columns rows leave the range of the training, one sentence each."""
+        return self.outside_points(self.points(frame))
+
+    def outside_points(self, points: Floats) -> list[str]:
+        """As :meth:`outside`, of points."""
+        found = []
+        for index, column in enumerate(self.columns):
+            if column.kind != "ordinal" or len(points) == 0:
+                continue
+            low, high = float(points[:, index].min()), float(points[:, index].max())
+            for number, beyond in ((low, low < self.low[index]), (high, high > self.high[index])):
+                if beyond:
+                    unit = f" {column.unit}" if column.unit else ""
+                    found.append(
+                        f"{column.name} = {number:g}{unit} lies outside the training range "
+                        f"{self.low[index]:g} to {self.high[index]:g}{unit}"
+                    )
+                    break
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Give everything as JSON's types; :meth:`from_json` reads it."""
+        return {
+            "schema": self.schema.model_dump(exclude_none=True),
+            "low": list(self.low),
+            "high": list(self.high),
+            "seen": [list(places) for places in self.seen],
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Domain:
+        """Read what :meth:`as_json` gave."""
+        return cls(
+            Schema.model_validate(document["schema"]),
+            tuple(float(v) for v in document["low"]),
+            tuple(float(v) for v in document["high"]),
+            tuple(tuple(int(v) for v in places) for places in document["seen"]),
+            int(document["rows"]),
+        )
+
+
+def _key(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
+
+
+def points_of(schema: Schema, levels: NDArray[np.int64]) -> Floats:
+    """Turn levels (contexts, then parameters) into points, shape ``(n, c)``.
+
+    Raises
+    ------
+    UserError
+        If an ordered column holds a value that is no number.
+    """
+    columns = []
+    for column, level in zip(schema.columns, levels.T, strict=True):
+        if column.kind == "categorical":
+            columns.append(level.astype(np.float64))
+            continue
+        if any(isinstance(value, str) for value in column.values):
+            raise UserError(f"table {schema.name}: {column.name} is ordinal but has a value that is no number")
+        columns.append(np.asarray(column.values, dtype=np.float64)[level])
+    return np.stack(columns, axis=1)
+
+
+def table_frame(table: Table) -> dict[str, list[Value]]:
+    """Give a table's contexts and parameters as columns by name."""
+    levels = np.concatenate([table.context_levels, table.levels], axis=1)
+    return {
+        column.name: [column.values[int(level)] for level in levels[:, index]]
+        for index, column in enumerate(table.schema.columns)
+    }

@@ -1,0 +1,104 @@
+"""Model files: a ZIP of one JSON document and plain arrays. Reading one never runs code from it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from stripewise.errors import UserError
+
+FORMAT = "stripewise-model"
+VERSION = 1
+_HEAD = "model.json"
+_ARRAYS = "arrays/"
+_LARGEST = 1 << 30
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The content of a model file.
+
+    Attributes
+    ----------
+    head : mapping
+        ``model`` (its name), ``options``, ``domain``, ``encoder``, ``noise``, ``state``.
+    arrays : mapping
+        Arrays of numbers by name.
+    """
+
+    head: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray[Any, Any]]
+
+
+def write_model_file(path: str | Path, stored: Stored) -> None:
+    """Write a model file, whole or not at all; the same model gives the same bytes.
+
+    Raises
+    ------
+    UserError
+        If it cannot be written.
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            head = json.dumps({"format": FORMAT, "version": VERSION, **stored.head}, indent=1, allow_nan=False)
+            archive.writestr(_member(_HEAD), head)
+            for name, array in stored.arrays.items():
+                stream = io.BytesIO()
+                np.save(stream, array, allow_pickle=False)
+                archive.writestr(_member(f"{_ARRAYS}{name}.npy"), stream.getvalue())
+        part.replace(target)
+    except OSError as error:
+        raise UserError(f"cannot write the model {target}: {error.strerror}", "check the folder") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, _EPOCH)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    return member
+
+
+def read_model_file(path: str | Path) -> Stored:
+    """Read a model file; only numbers and texts are taken from it.
+
+    Raises
+    ------
+    UserError
+        No such file, no model, damaged, too large, or of a later version.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+                raise UserError(f"model {path} unpacks to more than {_LARGEST >> 20} MiB", "it is no model of ours")
+            head = json.loads(archive.read(_HEAD).decode("utf-8"))
+            if not isinstance(head, dict) or head.get("format") != FORMAT:
+                raise UserError(f"{path} is no performance model", "make one with stripewise train")
+            if head.get("version") != VERSION:
+                raise UserError(
+                    f"model {path} has format version {head.get('version')}, this program reads {VERSION}",
+                    "train it again, or use the version of stripewise that made it",
+                )
+            arrays = {
+                name.removeprefix(_ARRAYS).removesuffix(".npy"): np.load(
+                    io.BytesIO(archive.read(name)), allow_pickle=False
+                )
+                for name in archive.namelist()
+                if name.startswith(_ARRAYS)
+            }
+    except OSError as error:
+        raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError) as error:
+        raise UserError(f"{path} is no performance model, or is damaged: {error}", "train it again") from error
+    return Stored(head, arrays)

@@ -1,0 +1,92 @@
+"""Models by name: built in, and those that other packages bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.model.base import PerformanceModel
+from stripewise.model.files import read_model_file
+from stripewise.spec.options import parse_options
+
+ENTRY_POINTS = "stripewise.models"
+
+_BUILT_IN = {
+    "forest": "stripewise.model.forest:ForestModel",
+}
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def model_names() -> list[str]:
+    """List all names that :func:`make_model` knows."""
+    return [*_BUILT_IN, *sorted(_entry_points().keys() - _BUILT_IN.keys())]
+
+
+def model_class(name: str) -> type[PerformanceModel]:
+    """Find the class behind a name; its ``Options`` describe what can be set.
+
+    Raises
+    ------
+    UserError
+        Unknown name, or a plug-in that cannot be loaded.
+    """
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        found: Any = getattr(import_module(module), attribute)
+    elif entry := _entry_points().get(name):
+        try:
+            found = entry.load()
+        except Exception as error:  # whatever a foreign package raises while it is imported
+            raise UserError(
+                f"model '{name}' ({entry.value}) cannot be loaded: {error}", "mend or uninstall the package"
+            ) from error
+        if not (isinstance(found, type) and issubclass(found, PerformanceModel)):
+            raise UserError(f"model '{name}' ({entry.value}) is no stripewise.model.base.PerformanceModel")
+    else:
+        raise UserError(f"unknown model '{name}'", f"choose from {', '.join(model_names())}")
+    cls: type[PerformanceModel] = found
+    return cls
+
+
+def make_model(name: str, options: Mapping[str, Any] | None = None) -> PerformanceModel:
+    """Make a model from its name and options.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`model_names`.
+    options : mapping, optional
+        By option name; texts are converted, so that ``NAME=VALUE`` of a command line can be handed on.
+
+    Raises
+    ------
+    UserError
+        Unknown name or option, or a value out of bounds.
+    """
+    cls = model_class(name)
+    return cls(parse_options(cls.Options, options or {}, f"model {name}"))
+
+
+def load_model(path: str | Path) -> PerformanceModel:
+    """Read a model that :meth:`PerformanceModel.save` wrote.
+
+    Reading runs no code from the file; a model of another package's kind is made by that package, which must be
+    installed.
+
+    Raises
+    ------
+    UserError
+        No such file, no model, damaged, or of an unknown kind.
+    """
+    stored = read_model_file(path)
+    try:
+        return model_class(str(stored.head["model"])).restored(stored)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise UserError(f"the model {path} is damaged: {error}", "train it again") from error

@@ -1,0 +1,240 @@
+"""Ensembles of regression trees as plain arrays: stored, explained, exported, and evaluated by LightGBM's predictor.
+
+Whatever grew the trees (scikit-learn, LightGBM), they end up here. Thresholds are float32 and features are float32, so
+that every evaluator takes the same turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError
+from stripewise.model.domain import Floats
+from stripewise.model.features import Matrix
+
+_KEYS = ("roots", "feature", "threshold", "left", "right", "value", "gain", "count")
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """A sum of trees.
+
+    A point starts at each root and goes left where its feature is at most the threshold, until a leaf (feature -1)
+    gives its value. The prediction is ``bias`` plus the values of all trees.
+
+    Attributes
+    ----------
+    roots : ndarray of int32, shape (t,)
+    feature : ndarray of int32, shape (m,)
+        Of each node; -1 at leaves.
+    threshold : ndarray of float32, shape (m,)
+    left, right : ndarray of int32, shape (m,)
+        Absolute numbers of the children; -1 at leaves.
+    value : ndarray of float32, shape (m,)
+        What a leaf adds; inner nodes hold the mean of their rows, in the same unit, where known.
+    gain : ndarray of float32, shape (m,)
+        How much a split reduced the loss.
+    count : ndarray of int32, shape (m,)
+        Training rows.
+    bias : float
+    """
+
+    roots: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: NDArray[np.float32]
+    gain: NDArray[np.float32]
+    count: NDArray[np.int32]
+    bias: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of all trees."""
+        return len(self.feature)
+
+    @classmethod
+    def from_sklearn(cls, members: Sequence[Any], factor: float = 1.0) -> Trees:
+        """Take fitted scikit-learn trees; each leaf's value is multiplied by ``factor`` (1/t for their mean)."""
+        parts: dict[str, list[NDArray[Any]]] = {key: [] for key in _KEYS[1:]}
+        roots, start = [], 0
+        for member in members:
+            tree = member.tree_
+            inner = tree.children_left >= 0
+            roots.append(start)
+            parts["feature"].append(np.where(inner, tree.feature, -1))
+            parts["threshold"].append(_down(np.where(inner, tree.threshold, 0.0)))
+            parts["left"].append(np.where(inner, tree.children_left + start, -1))
+            parts["right"].append(np.where(inner, tree.children_right + start, -1))
+            parts["value"].append(tree.value[:, 0, 0] * factor)
+            weight, impurity = tree.weighted_n_node_samples, tree.impurity
+            children = (
+                weight[tree.children_left] * impurity[tree.children_left]
+                + weight[tree.children_right] * impurity[tree.children_right]
+            )
+            parts["gain"].append(np.where(inner, weight * impurity - children, 0.0))
+            parts["count"].append(tree.n_node_samples)
+            start += tree.node_count
+        return cls.of(roots, {key: np.concatenate(arrays) for key, arrays in parts.items()})
+
+    @classmethod
+    def from_lightgbm(cls, booster: Any, factor: float = 1.0) -> Trees:
+        """Take a LightGBM booster without categorical splits and without missing values."""
+        rows: dict[str, list[float]] = {key: [] for key in _KEYS[1:]}
+        roots = []
+
+        def add(node: Mapping[str, Any]) -> int:
+            place = len(rows["feature"])
+            leaf = "leaf_value" in node
+            rows["feature"].append(-1 if leaf else node["split_feature"])
+            rows["threshold"].append(0.0 if leaf else node["threshold"])
+            rows["value"].append(factor * node["leaf_value" if leaf else "internal_value"])
+            rows["gain"].append(0.0 if leaf else node["split_gain"])
+            rows["count"].append(node.get("leaf_count" if leaf else "internal_count", 0))
+            rows["left"].append(-1)
+            rows["right"].append(-1)
+            if not leaf:
+                rows["left"][place] = add(node["left_child"])
+                rows["right"][place] = add(node["right_child"])
+            return place
+
+        for tree in booster.dump_model()["tree_info"]:
+            roots.append(add(tree["tree_structure"]))
+        arrays = {key: np.asarray(values, dtype=np.float64) for key, values in rows.items()}
+        arrays["threshold"] = _down(arrays["threshold"])
+        return cls.of(roots, arrays)
+
+    @classmethod
+    def of(cls, roots: Sequence[int], arrays: Mapping[str, NDArray[Any]], bias: float = 0.0) -> Trees:
+        """Make trees of arrays of any numeric type."""
+        return cls(
+            np.asarray(roots, dtype=np.int32),
+            np.asarray(arrays["feature"], dtype=np.int32),
+            np.asarray(arrays["threshold"], dtype=np.float32),
+            np.asarray(arrays["left"], dtype=np.int32),
+            np.asarray(arrays["right"], dtype=np.int32),
+            np.asarray(arrays["value"], dtype=np.float32),
+            np.asarray(arrays["gain"], dtype=np.float32),
+            np.asarray(arrays["count"], dtype=np.int32),
+            bias,
+        )
+
+    def arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Give the arrays by name, for a model file."""
+        return {prefix + key: getattr(self, key) for key in _KEYS}
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]], bias: float = 0.0, prefix: str = "") -> Trees:
+        """Take back what :meth:`arrays` gave, and check that every walk ends.
+
+        Raises
+        ------
+        UserError
+            If the arrays are no trees.
+        """
+        try:
+            trees = cls.of(arrays[prefix + "roots"].tolist(), {key: arrays[prefix + key] for key in _KEYS[1:]}, bias)
+        except KeyError as error:
+            raise UserError(f"the model file has no array {error}", "it is damaged: train the model again") from error
+        sizes = {len(getattr(trees, key)) for key in _KEYS[1:]}
+        inner = trees.feature >= 0
+        own = np.flatnonzero(inner)
+        # Children come after their parent, so no walk can go round in a circle.
+        sound = (
+            len(sizes) == 1
+            and np.all((trees.roots >= 0) & (trees.roots < trees.nodes))
+            and np.all((trees.left[inner] > own) & (trees.left[inner] < trees.nodes))
+            and np.all((trees.right[inner] > own) & (trees.right[inner] < trees.nodes))
+        )
+        if not sound:
+            raise UserError("the model file holds no proper trees", "it is damaged: train the model again")
+        return trees
+
+    def scaled(self, factor: float) -> Trees:
+        """Give the trees with every value, and the bias, multiplied."""
+        return Trees(
+            self.roots, self.feature, self.threshold, self.left, self.right,
+            (self.value * np.float32(factor)).astype(np.float32), self.gain, self.count, self.bias * factor,
+        )  # fmt: skip
+
+    @staticmethod
+    def joined(parts: Sequence[Trees]) -> Trees:
+        """Give the sum of several ensembles over the same features."""
+        offsets = np.cumsum([0, *(part.nodes for part in parts)])
+        arrays: dict[str, NDArray[Any]] = {}
+        for key in _KEYS[1:]:
+            pieces = []
+            for part, offset in zip(parts, offsets[:-1], strict=True):
+                array = getattr(part, key)
+                pieces.append(np.where(array >= 0, array + offset, -1) if key in ("left", "right") else array)
+            arrays[key] = np.concatenate(pieces)
+        roots = np.concatenate([part.roots + offset for part, offset in zip(parts, offsets[:-1], strict=True)])
+        return Trees.of(roots.tolist(), arrays, float(sum(part.bias for part in parts)))
+
+    def predict(self, x: Matrix) -> Floats:
+        """Sum of all trees, shape ``(n,)``."""
+        if len(x) == 0 or len(self) == 0:
+            return np.full(len(x), self.bias)
+        values: Floats = self._booster.predict(_padded(x), num_threads=_threads())
+        return values + self.bias
+
+    def members(self, x: Matrix) -> Floats:
+        """Value of each tree, shape ``(n, t)``, without the bias."""
+        if len(x) == 0 or len(self) == 0:
+            return np.zeros((len(x), len(self)))
+        leaves = self._booster.predict(_padded(x), pred_leaf=True, num_threads=_threads()).reshape(len(x), -1)
+        offsets, flat = self._leaves
+        values: Floats = flat[offsets[None, :] + leaves.astype(np.int64)]
+        return values
+
+    @cached_property
+    def _leaves(self) -> tuple[NDArray[np.int64], Floats]:
+        """Where each tree's leaves begin among all leaves, and the values of all leaves in LightGBM's order."""
+        from stripewise.model.lightgbm_text import leaf_order  # noqa: PLC0415  only needed here
+
+        orders = [leaf_order(self, int(root)) for root in self.roots]
+        starts = np.cumsum([0, *(len(order) for order in orders)])[:-1]
+        return starts.astype(np.int64), self.value[np.concatenate(orders)].astype(np.float64)
+
+    @cached_property
+    def _booster(self) -> Any:
+        import lightgbm  # noqa: PLC0415  slow import
+
+        from stripewise.model.lightgbm_text import as_lightgbm  # noqa: PLC0415
+
+        return lightgbm.Booster(model_str=as_lightgbm(self))
+
+    def importance(self, features: int) -> Floats:
+        """Total gain of each feature, shape ``(features,)``."""
+        inner = self.feature >= 0
+        return np.bincount(self.feature[inner], self.gain[inner].astype(np.float64), minlength=features)
+
+
+def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
+    """Largest float32 that is no larger: float32 features then take the same turn as at the double."""
+    exact = np.asarray(threshold, dtype=np.float64)
+    rounded = exact.astype(np.float32)
+    lower: NDArray[np.float32] = np.nextafter(rounded, np.float32(-np.inf), dtype=np.float32)
+    return np.where(rounded.astype(np.float64) > exact, lower, rounded)
+
+
+def _padded(x: Matrix) -> NDArray[np.float32]:
+    # LightGBM wants at least one column, which a model of a table without any variation does not have.
+    return x if x.shape[1] else np.zeros((len(x), 1), dtype=np.float32)
+
+
+def _threads() -> int:
+    """As many as this process may use."""
+    import os  # noqa: PLC0415
+
+    return len(os.sched_getaffinity(0))
