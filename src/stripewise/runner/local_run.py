@@ -146,13 +146,13 @@ class LocalRun:
             raise RunFailed(str(self._target))
         around = self._all.experiment.hooks
         hooks.delete([substitute(pattern, self._values) for pattern in around.delete], self._all.cwd)
-        for number, line in enumerate(around.before, start=1):
+        for number, line in enumerate((*around.before, *self.launch.before), start=1):
             self._hook("before", number, line)
         caches = hooks.empty_caches(around.drop_caches, self._all.known_files())
         ended = self._program(self._assembled)
         report, missing = self._place.read_report()
         failure = ""
-        for number, line in enumerate(around.after, start=1):
+        for number, line in enumerate((*self.launch.after, *around.after), start=1):
             try:
                 self._hook("after", number, line)
             except RunFailed as failed:

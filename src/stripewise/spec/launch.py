@@ -38,6 +38,9 @@ class Launch:
         Another command line for this run (a reference may need one), instead of the experiment's.
     unset : tuple of str
         Environment variables to take away.
+    before, after : tuple of str
+        Shell lines of this run alone, outside its time: after the experiment's own lines before it, and before those
+        after it.
     """
 
     experiment: str
@@ -51,6 +54,8 @@ class Launch:
     attempt: int = 0
     command: str | None = None
     unset: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
