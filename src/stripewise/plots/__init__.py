@@ -4,6 +4,7 @@ Functions from plain data to :class:`plotly.graph_objects.Figure`. What a colour
 for colour-blind readers and for print.
 """
 
+from stripewise.plots.bounds import BoundedRun, bounds
 from stripewise.plots.parameters import Axis, Line, importance, parallel_coordinates
 from stripewise.plots.proof import ChartPoint, Limits, PairPoint, confirmation, control_chart, cost
 from stripewise.plots.style import PALETTE, template
@@ -12,11 +13,13 @@ from stripewise.plots.trajectory import RunPoint, trajectory
 __all__ = [
     "PALETTE",
     "Axis",
+    "BoundedRun",
     "ChartPoint",
     "Limits",
     "Line",
     "PairPoint",
     "RunPoint",
+    "bounds",
     "confirmation",
     "control_chart",
     "cost",

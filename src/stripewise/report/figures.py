@@ -43,6 +43,9 @@ def figures(reading: Reading) -> dict[str, go.Figure]:
             confidence=proof.get("confidence", 0.95),
             minimum_effect=proof.get("minimum_effect", 1.0),
         )
+    bounded = reading.bounded()
+    if bounded:
+        drawn["bounds"] = plots.bounds(bounded)
     runs, moments, chart = reading.machine
     if len(runs) > 1:
         limits = None

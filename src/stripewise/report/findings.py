@@ -275,4 +275,14 @@ def parameters(reading: Reading, drawn: set[str]) -> Html:
                 "Each line is a configuration, coloured from worst to best; the thick line is the one chosen.",
             )
         )
+    if "bounds" in drawn:
+        shown = count(len(reading.bounded()), "configuration")
+        parts.append(
+            figure(
+                "bounds",
+                f"Stacked bars of the simulated time of {shown}: what each bound adds to the next slower one.",
+                "Simulated. The top layer of each bar is the bound that acted: lifting it alone would save as much. "
+                "Best first, after the default.",
+            )
+        )
     return section("parameters", "Which parameters matter", *(parts or [paragraph("Too few runs to tell.")]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from stripewise.plots import Axis, Line, PairPoint, RunPoint
+from stripewise.plots import Axis, BoundedRun, Line, PairPoint, RunPoint
 from stripewise.report.machine import Control, control
 from stripewise.report.markup import changes, value_text
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -102,6 +102,32 @@ class Reading:
 
     def _label(self, run: Run, trial: Trial) -> str:
         return "\n".join(part for part in (self.describe(trial), run.reason) if part)
+
+    def bounded(self) -> list[BoundedRun]:
+        """What held each configuration back, where runs were simulated: the default first, then by the objective."""
+        sign = -1 if self.maximize else 1
+        ranked = sorted(
+            (trial for trial in self.trials if trial.values),
+            key=lambda trial: (trial.role is not Role.DEFAULT, sign * (trial.value or 0.0)),
+        )
+        found = []
+        for trial in ranked:
+            # The first run that was not a warm-up stands for the trial: its noise stretches all bounds alike.
+            run = next((run for run in trial.runs if run.phase is not Phase.WARMUP and run.facts.get("bounds")), None)
+            if run is None:
+                continue
+            bounds: dict[str, float] = {}
+            data = metadata = 0.0
+            for way, seconds in run.facts["bounds"].items():
+                for name, value in seconds.items():
+                    bounds[name] = bounds.get(name, 0.0) + float(value)
+                times = run.facts["phases"][way]
+                data += times["data"]
+                metadata += times["open"] + times["close"]
+            bounds.pop("metadata", None)
+            name = "default" if trial.role is Role.DEFAULT else str(trial.number)
+            found.append(BoundedRun(name, bounds, data, metadata, self.describe(trial)))
+        return found
 
     def incumbent(self) -> list[tuple[int, float]]:
         """The search's best median after each run where it changed."""
