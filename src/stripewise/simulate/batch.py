@@ -43,8 +43,8 @@ class Access(BaseModel):
         Whether writes end only when the bytes are on the servers.
     metadata_operations : int
         Small operations on the file's metadata by one process a file (HDF5 headers, attributes), beyond open and close.
-    client_cached, server_cached : float
-        Parts of a read that the client's own memory, or the servers' memory, holds already.
+    client_cached, server_cached : float or None
+        Parts of a read that the client's own memory, or the servers' memory, holds already; the site's if not given.
     misaligned : bool
         Whether pieces start off the boundaries of stripes and requests, as after a header.
     """
@@ -55,8 +55,8 @@ class Access(BaseModel):
     overlap: Share = 0.0
     fsync: bool = True
     metadata_operations: int = Field(default=0, ge=0)
-    client_cached: Share = 0.0
-    server_cached: Share = 0.0
+    client_cached: Share | None = None
+    server_cached: Share | None = None
     misaligned: bool = False
 
 
@@ -80,7 +80,7 @@ class Batch:
     collective, file_per_process, fsync, misaligned : ndarray of bool
     metadata_operations : ndarray
     client_cached, server_cached : ndarray
-        Parts of a read.
+        Parts of a read; negative for the site's.
     stripe_count, stripe_size, overstripe_count : ndarray
         As ``lfs setstripe`` was told: 0 for the site's default, a count of -1 for all OSTs.
     striping_factor, striping_unit : ndarray
@@ -273,8 +273,8 @@ def _of_access(access: Access) -> dict[str, Any]:
         "fsync": access.fsync,
         "misaligned": access.misaligned,
         "metadata_operations": access.metadata_operations,
-        "client_cached": access.client_cached,
-        "server_cached": access.server_cached,
+        "client_cached": -1 if access.client_cached is None else access.client_cached,
+        "server_cached": -1 if access.server_cached is None else access.server_cached,
     }
 
 
@@ -363,13 +363,16 @@ def _of_settings(settings: Mapping[str, Any], direction: str, workload: Workload
 
 def _per_node(config_list: Any, aggregators: Any, nodes: float) -> Any:
     """Aggregators that may share a node; without a list, what the romio stack derives from ``cb_nodes``."""
-    derived = np.maximum(1.0, np.ceil(np.asarray(aggregators) / nodes))
     if config_list is None:
-        return derived
+        return np.ceil(np.asarray(aggregators) / nodes)
     found = []
     for text in np.atleast_1d(np.asarray(config_list, dtype=object)):
-        match = re.fullmatch(r"\*:([0-9]+|\*)", str("*:1" if text is None else text).strip())
+        if text is None:
+            found.append(0.0)
+            continue
+        match = re.fullmatch(r"\*:([0-9]+|\*)", str(text).strip())
         if match is None:
             raise UserError(f"cb_config_list '{text}' is not understood", "write '*:N', N processes of every node")
+        # A list that was given allows at least one; 0 would stand for the library's own default.
         found.append(float("inf") if match[1] == "*" else max(1.0, float(match[1])))
     return np.array(found)

@@ -1,20 +1,27 @@
-"""The engine: from a site and a batch to seconds, by the bottleneck of each row."""
+"""The engine: from a site and a batch to seconds, by the bottleneck of each row.
+
+T = max of the bounds, plus the serial terms of metadata (project notes on the simulated cluster). The mechanisms are in
+:mod:`~stripewise.simulate.layout`, :mod:`~stripewise.simulate.romio` and :mod:`~stripewise.simulate.lustre`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.simulate.batch import Batch, Numbers
+from stripewise.simulate import layout, lustre, romio
+from stripewise.simulate.batch import Batch, Flags, Numbers
 from stripewise.spec.site import Site
 
 BOUNDS = ("client", "rpc", "oss", "ost", "locks", "rounds", "cache")
-"""Bounds of the data phase: the slowest of them is the time. Metadata is the open and close phases."""
+"""Bounds of the data phase: the slowest of them is the time. ``metadata`` is the open and close phases."""
 
 MIB = float(1 << 20)
+_CHUNK = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +35,14 @@ class Outcome:
         Bytes that the program moved.
     bounds : mapping of str to ndarray, shape (n,)
         Seconds that the data phase would take if this bound alone acted; ``metadata`` is open and close together.
+    aggregated : ndarray of bool, shape (n,)
+        Whether calls went through aggregators.
+    aggregators, rounds : ndarray, shape (n,)
+        Processes that did the I/O of collective calls, and rounds of exchange; 0 where not aggregated.
+    stripe_count, stripe_size : ndarray, shape (n,)
+        The striping that acted.
+    sieved : ndarray of bool, shape (n,)
+        Whether a process' own calls were sieved.
     """
 
     open_seconds: Numbers
@@ -35,6 +50,15 @@ class Outcome:
     close_seconds: Numbers
     bytes: Numbers
     bounds: Mapping[str, Numbers]
+    aggregated: Flags
+    aggregators: Numbers
+    rounds: Numbers
+    stripe_count: Numbers
+    stripe_size: Numbers
+    sieved: Flags
+
+    def __len__(self) -> int:
+        return len(self.bytes)
 
     @property
     def seconds(self) -> Numbers:
@@ -54,6 +78,13 @@ class Outcome:
         binding: NDArray[np.str_] = names[np.argmax(np.stack(list(self.bounds.values())), axis=0)]
         return binding
 
+    @property
+    def margin(self) -> Numbers:
+        """The largest bound over the next: how much everything else could slow down unnoticed, shape ``(n,)``."""
+        ordered = np.sort(np.stack(list(self.bounds.values())), axis=0)
+        result: Numbers = ordered[-1] / np.maximum(ordered[-2], np.finfo(float).tiny)
+        return result
+
 
 def simulate(site: Site, batch: Batch, ost_speeds: Numbers | None = None) -> Outcome:
     """Simulate every row of a batch, without noise.
@@ -63,25 +94,70 @@ def simulate(site: Site, batch: Batch, ost_speeds: Numbers | None = None) -> Out
     site : Site
     batch : Batch
     ost_speeds : ndarray, shape (n_ost,), optional
-        c_o, the speed of each OST in these runs relative to the site's; the site's own where not given.
+        c_o, the speed of each OST in these runs relative to the site's; the site's own where not given. Files begin at
+        the first OST.
 
     Returns
     -------
     Outcome
     """
     n = len(batch)
-    write = batch.write
-    node = np.where(write, site.network.node_write_bandwidth, site.network.node_read_bandwidth)
-    disk = np.where(write, site.ost.write_bandwidth, site.ost.read_bandwidth)
-    total = np.broadcast_to(batch.bytes, (n,))
-    stripes = np.where(batch.stripe_count == 0, site.defaults.stripe_count, batch.stripe_count)
-    stripes = np.where(stripes < 0, site.ost.count, np.minimum(stripes, site.ost.count))
+    if ost_speeds is None and site.ost.speeds:
+        ost_speeds = np.ones(site.ost.count)
+        ost_speeds[: len(site.ost.speeds)] = site.ost.speeds
+    if n <= _CHUNK:
+        return _simulate(site, batch, ost_speeds, n)
+    # In pieces that stay in the processor's cache, and so that memory does not grow with every intermediate array.
+    parts = [batch[start : start + _CHUNK] for start in range(0, n, _CHUNK)]
+    done = [_simulate(site, part, ost_speeds, len(part)) for part in parts]
+    return _joined(done)
+
+
+def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> Outcome:
+    stripes = layout.striping(site, batch)
+    parts = layout.pieces(batch)
+    way = romio.way(site, batch, stripes, parts)
+    row = lustre.traffic(site, batch, stripes, parts, way)
+    kept = lustre.behind(row)
+    stored = 1.0 - kept
     bounds = {
-        "client": total / (batch.nodes * node),
-        "oss": total / (site.oss.count * site.oss.bandwidth),
-        "ost": total / (np.minimum(stripes * batch.files, site.ost.count) * disk),
+        "client": lustre.client_seconds(row) * stored,
+        "rpc": np.maximum(lustre.window_seconds(row), lustre.latency_seconds(row)) * stored,
+        "oss": lustre.server_seconds(row) * stored,
+        "ost": lustre.target_seconds(row, ost_speeds) * stored,
+        "locks": lustre.lock_seconds(row),
+        "rounds": lustre.round_seconds(row),
+        "cache": lustre.memory_seconds(row, kept),
     }
-    data = np.maximum.reduce(list(bounds.values()))
-    opening = np.broadcast_to(site.mds.open_seconds + batch.processes / site.mds.rate, (n,))
-    closing = np.zeros(n)
-    return Outcome(opening, data, closing, total, {**bounds, "metadata": opening + closing})
+    data = bounds["client"]
+    for seconds in bounds.values():
+        data = np.maximum(data, seconds)
+    opening, closing = lustre.open_seconds(row), lustre.close_seconds(row)
+    bounds["metadata"] = opening + closing
+
+    def full(array: NDArray[Any]) -> Any:
+        return np.broadcast_to(array, (n,))
+
+    return Outcome(
+        full(opening),
+        full(data),
+        full(closing),
+        full(parts.moved),
+        {name: full(seconds) for name, seconds in bounds.items()},
+        full(way.aggregated),
+        full(np.where(way.aggregated, way.aggregators, 0.0)),
+        full(np.where(way.aggregated, way.rounds, 0.0)),
+        full(stripes.count),
+        full(stripes.size),
+        full(way.sieved),
+    )
+
+
+def _joined(parts: list[Outcome]) -> Outcome:
+    fields = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in parts[0].__dataclass_fields__
+        if name != "bounds"
+    }
+    bounds = {name: np.concatenate([part.bounds[name] for part in parts]) for name in parts[0].bounds}
+    return Outcome(**fields, bounds=bounds)

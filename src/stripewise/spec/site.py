@@ -98,7 +98,14 @@ class Network(_Part):
 class Client(_Part):
     """The ``[client]`` table: the Lustre client of a node and its memory."""
 
+    core_speed: float = Field(
+        default=1.0,
+        gt=0,
+        description="speed of one core relative to a server core of its time: clock times issue width",
+    )
     process_bandwidth: Rate = Field(default=0.95e9, description="B_proc: one process alone, 0.8 to 0.95 GB/s measured")
+    call_seconds: Seconds = Field(default=5e-6, description="t_call: one system call through the client; guess")
+    piece_seconds: Seconds = Field(default=0.1e-6, description="copying one small piece in memory; guess")
     rpcs_in_flight: Count = Field(default=8, description="max_rpcs_in_flight, a client and OST; Lustre source")
     rpc_size: Size = Field(default=4 << 20, description="largest RPC; Lustre source")
     memory: Size = Field(default=64 << 30, description="RAM of a node")
@@ -107,6 +114,7 @@ class Client(_Part):
         default=None, description="dirty bytes an OSC; min(2000 MiB, RAM / 8) where not given; Lustre source"
     )
     read_ahead: bool = Field(default=True, description="whether read-ahead is effective")
+    cached: Share = Field(default=0.0, description="part of reads that the client's own memory holds")
     read_ahead_mount: Size = Field(default=1 << 30, description="read-ahead of a mount; Lustre source")
     read_ahead_file: Size = Field(default=256 << 20, description="read-ahead of a file; Lustre source")
 
@@ -121,7 +129,7 @@ class Oss(_Part):
 
     count: Count = Field(description="object storage servers")
     bandwidth: Rate = Field(description="bytes a second of one server, whatever its OSTs could do")
-    cache: Size = Field(default=0, description="memory of one server that caches reads; 0: none")
+    cached: Share = Field(default=0.0, description="part of reads that the servers' memory holds")
 
 
 class Ost(_Part):
@@ -130,8 +138,13 @@ class Ost(_Part):
     count: Count = Field(description="object storage targets")
     write_bandwidth: Rate = Field(description="B_ost: one OST, large sequential writes; fitted")
     read_bandwidth: Rate = Field(description="B_ost: one OST, large sequential reads; fitted")
-    request_seconds: Seconds = Field(default=0.2e-3, description="t_req: fixed cost of a request; guess, 0.1 to 0.4 ms")
-    flash: bool = Field(default=False, description="no heads to move: streams do not disturb one another")
+    request_seconds: Seconds = Field(
+        default=0.6e-3, description="t_req: fixed cost of a request; fitted, 0.1 to 0.4 ms guessed"
+    )
+    access_seconds: Seconds = Field(
+        default=2.3e-3, description="t_access: mean wait of a read that nothing announced, on disks; fitted"
+    )
+    flash: bool = Field(default=False, description="no heads to move: no such wait, streams do not disturb one another")
     streams: float = Field(default=16, gt=0, description="m0: streams an OST serves undisturbed; guess")
     interference: float = Field(default=0.12, ge=0, description="beta: loss a doubling of streams above m0; guess")
     speeds: list[Annotated[float, Field(gt=0)]] = Field(
@@ -150,7 +163,9 @@ class Mds(_Part):
 class Locks(_Part):
     """The ``[locks]`` table: extent locks (LDLM)."""
 
-    seconds: Seconds = Field(default=1.2e-3, description="t_lock: one lock passing to another client; guess")
+    seconds: Seconds = Field(
+        default=1.8e-3, description="t_lock: one lock passing to another client; fitted, 1.2 ms guessed"
+    )
     growth_writers: Count = Field(default=32, description="conflicting locks above which growth is capped; source")
     growth_bytes: Size = Field(default=32 << 20, description="growth of a lock when capped; Lustre source")
 
@@ -159,6 +174,9 @@ class Mpi(_Part):
     """The ``[mpi]`` table: the MPI-IO implementation."""
 
     driver: Literal["romio_lustre", "romio_ufs", "ompio"] = Field(default="romio_lustre", description="MPI-IO driver")
+    vendor: Literal["mpich", "cray"] = Field(
+        default="mpich", description="cray: as many aggregators as stripes, reads on whole stripes (intro_mpi)"
+    )
     aggregator_bandwidth: Rate = Field(
         default=0.87 * 2**30, description="B_agg: one aggregator; 0.73 to 0.87 GiB/s measured on Edison"
     )
