@@ -109,7 +109,9 @@ class Client(_Part):
     rpcs_in_flight: Count = Field(default=8, description="max_rpcs_in_flight, a client and OST; Lustre source")
     rpc_size: Size = Field(default=4 << 20, description="largest RPC; Lustre source")
     memory: Size = Field(default=64 << 30, description="RAM of a node")
-    memory_bandwidth: Rate = Field(default=5e9, description="B_mem: copying into or out of the page cache; guess")
+    memory_bandwidth: Rate = Field(
+        default=8e9, description="B_mem: a node copying to or from its page cache; guess, as ARCHER2 without fsync"
+    )
     max_dirty: Size | None = Field(
         default=None, description="dirty bytes an OSC; min(2000 MiB, RAM / 8) where not given; Lustre source"
     )
