@@ -27,6 +27,9 @@
  * half a plan is never applied.
  *
  * THE REPORT (the runtime writes at MPI_Finalize, Python reads): what was seen. One JSON object; see below.
+ *
+ * THE ARTIFACT (Python writes, the runtime reads): a performance model with its encoder, the settings it may
+ * choose from and the rules between them. Binary; see the end.
  */
 /* clang-format on */
 #ifndef STRIPEWISE_FORMAT_H
@@ -152,5 +155,139 @@
 
 /* A path longer than this is not followed: calls on the file pass through uncounted. */
 #define SW_MAX_PATH 4096
+
+/* clang-format off */
+/* ---- the artifact ----
+ *
+ * Little-endian; one header, then thirteen sections in the order of enum sw_section, each an array of the counted
+ * entries, starting at a multiple of 8 bytes, with zeros between. A reader refuses a file that breaks any rule
+ * below, so that evaluation needs no further checks.
+ *
+ *  0  8  magic      SW_ARTIFACT_MAGIC
+ *  8  4  version    SW_ARTIFACT_VERSION
+ * 12  4  flags      SW_ARTIFACT_* bits
+ * 16  8  size       of the file in bytes, a multiple of 8, at most SW_MAX_ARTIFACT_BYTES
+ * 24  8  checksum   over the 8-byte words w[0], w[1] ... from byte 32 to the end: sum of (2 i + 1) w[i] modulo 2^64
+ * 32 52  counts     13 numbers of 4 bytes: the entries of each section
+ * 84  4  name, 88 4 identifier, 92 4 objective, 96 4 unit       TEXTs
+ * 100 4  result     PROGRAM from the blended members (OUTPUT) to the predicted objective
+ * 104 8  margin     a gain is taken for one if its natural logarithm exceeds this; at least 0
+ *
+ * TEXT       offset of a NUL-terminated UTF-8 string in the section strings. Equal strings have equal offsets, and the
+ *            value of a text in all arithmetic is its offset; a text that the artifact lacks has the value -1.
+ * PROGRAM    index into programs, or SW_ARTIFACT_NONE where that is allowed
+ *
+ * strings    bytes; the last one is NUL
+ * constants  8-byte IEEE 754 numbers, finite
+ * code       4 bytes an instruction: enum sw_opcode in the highest byte, its operand in the lower three
+ * programs   {first, length}: instructions of a machine with a stack of SW_ARTIFACT_STACK numbers (doubles). It starts
+ *            empty and ends with exactly one number. There are no jumps.
+ * inputs     {kind, name, role, unit, categorical, first value, values, default, apply, layer, key, free, active, same,
+ *            constraint order, 0; factor, cost}, fifteen of 4 bytes, 4 zeros, two of 8. kind: enum sw_input_kind.
+ *            name, role, unit, layer, key are TEXTs; factor is what turns the unit into bytes (1 where it is no size).
+ *            values and default: entries of the section values, those of a tunable are what may be chosen. apply:
+ *            SW_APPLY_*. free: PROGRAM that says whether a tunable may be chosen for this workload, else it keeps its
+ *            current value; active: PROGRAM that says whether it means anything; same: whether it acts as its default.
+ *            Tunables are listed so that active and same use earlier ones only (same may use its own).
+ * values     {number 8 bytes, spelling TEXT, 4 zeros}: the number is the text's offset where the input is categorical
+ * constraints PROGRAMs; all must give other than 0
+ * derived    {apply, layer, key, template, value PROGRAM, active PROGRAM, needs (a bit mask over tunables), 0}: a setting
+ *            that follows from others; in template "{value}" stands for the number
+ * members    {kind, gate PROGRAM or none, post PROGRAM, first feature, features, first block, blocks, flags; weight,
+ *            base, scale}, eight of 4 bytes, three of 8. The members' values are added, each times its weight (and
+ *            times what gate gives: which member answers for which operation), after post (raw value = OUTPUT).
+ *            trees: raw = base + scale * sum of the trees; network: base + scale * its one output.
+ * features   PROGRAMs over inputs: the encoder of a member; what is no number counts as infinite in a tree
+ * blocks     {first, count, inputs, outputs}: of trees first and count of nodes; of a network a layer with its weights
+ *            (outputs rows of inputs, then the biases) starting at the first; count 1 means that negative outputs become
+ *            zero (ReLU)
+ * nodes      {value, feature, right}, a 4-byte number and two of 4 bytes: a tree in preorder. Inner nodes: the left child
+ *            follows directly and is taken where feature <= value; right is the place of the right child, counted from
+ *            the tree's first node. Leaves have feature SW_ARTIFACT_NONE and right 0. No path has more nodes than
+ *            SW_ARTIFACT_DEPTH.
+ * weights    4-byte IEEE 754 numbers, finite; all sums are made of doubles
+ *
+ * Programs and features up to the member's inputs are the same bits in C and Python: additions, subtractions,
+ * multiplications and divisions of IEEE doubles, never contracted, and a logarithm made of them
+ * (stripewise/model/arithmetic.py, model_program.c). EXP is the library's.
+ */
+/* clang-format on */
+#define SW_ARTIFACT_MAGIC "SWMODEL\n"
+#define SW_ARTIFACT_VERSION 1
+#define SW_ARTIFACT_MAXIMIZE 1u  /* larger values of the objective are better */
+#define SW_ARTIFACT_SIMULATED 2u /* learned from simulated runs */
+#define SW_ARTIFACT_FLOAT32                                                                                  \
+    1u /* flag of a member: features are rounded to 4 bytes before they are compared */
+#define SW_ARTIFACT_NONE 0xffffffffu
+#define SW_ARTIFACT_STACK 32
+#define SW_ARTIFACT_DEPTH 256
+#define SW_ARTIFACT_HEADER 112
+#define SW_MAX_ARTIFACT_BYTES 33554432
+#define SW_MAX_INPUTS 64
+#define SW_MAX_TUNABLES 32
+#define SW_MAX_FEATURES 512
+#define SW_MAX_LAYER 4096
+#define SW_MAX_COMBINATIONS 1048576
+
+enum sw_section {
+    SW_STRINGS,
+    SW_CONSTANTS,
+    SW_CODE,
+    SW_PROGRAMS,
+    SW_INPUTS,
+    SW_VALUES,
+    SW_CONSTRAINTS,
+    SW_DERIVED,
+    SW_MEMBERS,
+    SW_FEATURES,
+    SW_BLOCKS,
+    SW_NODES,
+    SW_WEIGHTS,
+    SW_SECTIONS
+};
+
+/* A context describes the workload and was trained on; a word is used by rules alone; a tunable is chosen. */
+enum sw_input_kind { SW_INPUT_CONTEXT, SW_INPUT_WORD, SW_INPUT_TUNABLE, SW_INPUT_KINDS };
+enum sw_member_kind { SW_MEMBER_TREES, SW_MEMBER_NETWORK, SW_MEMBER_KINDS };
+
+/* How a tunable is set: the layers of a plan in the order of their lines above, or by the program's author
+ * alone. */
+#define SW_APPLY_HINT 0u
+#define SW_APPLY_LAYOUT 1u
+#define SW_APPLY_HDF5 2u
+#define SW_APPLY_ENV 3u
+#define SW_APPLY_MCA 4u
+#define SW_APPLY_ARGUMENT 5u
+#define SW_APPLY_ADVICE 6u
+
+/* b is the top of the stack, a below it, t below that. Truth is 1 and 0; anything but 0 counts as true. */
+enum sw_opcode {
+    SW_OP_INPUT,    /* push the input of this number */
+    SW_OP_CONSTANT, /* push the constant of this number */
+    SW_OP_OUTPUT,   /* push the model's output; only in post and result */
+    SW_OP_LOG2,
+    SW_OP_EXP, /* only in post and result */
+    SW_OP_ABS,
+    SW_OP_NEGATE,
+    SW_OP_NOT,
+    SW_OP_ADD,
+    SW_OP_SUBTRACT,
+    SW_OP_MULTIPLY,
+    SW_OP_DIVIDE,
+    SW_OP_FLOOR_DIVIDE, /* towards minus infinity, as Python does it */
+    SW_OP_MODULO,       /* with the sign of b */
+    SW_OP_MINIMUM,      /* a if a < b or a is no number, else b */
+    SW_OP_MAXIMUM,      /* a if a > b or a is no number, else b */
+    SW_OP_EQUAL,
+    SW_OP_NOT_EQUAL,
+    SW_OP_LESS,
+    SW_OP_LESS_EQUAL,
+    SW_OP_GREATER,
+    SW_OP_GREATER_EQUAL,
+    SW_OP_AND,
+    SW_OP_OR,
+    SW_OP_SELECT, /* a if t, else b */
+    SW_OPCODES
+};
 
 #endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const size_t entry_sizes[SW_SECTIONS] = {
+    [SW_STRINGS] = 1,
+    [SW_CONSTANTS] = sizeof(double),
+    [SW_CODE] = sizeof(uint32_t),
+    [SW_PROGRAMS] = sizeof(struct sw_model_program),
+    [SW_INPUTS] = sizeof(struct sw_model_input),
+    [SW_VALUES] = sizeof(struct sw_model_value),
+    [SW_CONSTRAINTS] = sizeof(uint32_t),
+    [SW_DERIVED] = sizeof(struct sw_model_derived),
+    [SW_MEMBERS] = sizeof(struct sw_model_member),
+    [SW_FEATURES] = sizeof(uint32_t),
+    [SW_BLOCKS] = sizeof(struct sw_model_block),
+    [SW_NODES] = sizeof(struct sw_model_node),
+    [SW_WEIGHTS] = sizeof(float),
+};
+
+_Static_assert(sizeof(struct sw_model_input) == 80, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_value) == 16, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_member) == 56, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_node) == 12, "laid out as in the file");
+
+struct header {
+    char magic[8];
+    uint32_t version, flags;
+    uint64_t size, checksum;
+    uint32_t counts[SW_SECTIONS];
+    uint32_t name, identifier, objective, unit, result;
+    double margin;
+};
+_Static_assert(sizeof(struct header) == SW_ARTIFACT_HEADER, "laid out as in the file");
+
+/* How a program changes the stack: what it needs there, and what it leaves in its place. */
+static const struct {
+    uint8_t takes, gives;
+} effects[SW_OPCODES] = {
+    [SW_OP_INPUT] = {0, 1},         [SW_OP_CONSTANT] = {0, 1},   [SW_OP_OUTPUT] = {0, 1},
+    [SW_OP_LOG2] = {1, 1},          [SW_OP_EXP] = {1, 1},        [SW_OP_ABS] = {1, 1},
+    [SW_OP_NEGATE] = {1, 1},        [SW_OP_NOT] = {1, 1},        [SW_OP_ADD] = {2, 1},
+    [SW_OP_SUBTRACT] = {2, 1},      [SW_OP_MULTIPLY] = {2, 1},   [SW_OP_DIVIDE] = {2, 1},
+    [SW_OP_FLOOR_DIVIDE] = {2, 1},  [SW_OP_MODULO] = {2, 1},     [SW_OP_MINIMUM] = {2, 1},
+    [SW_OP_MAXIMUM] = {2, 1},       [SW_OP_EQUAL] = {2, 1},      [SW_OP_NOT_EQUAL] = {2, 1},
+    [SW_OP_LESS] = {2, 1},          [SW_OP_LESS_EQUAL] = {2, 1}, [SW_OP_GREATER] = {2, 1},
+    [SW_OP_GREATER_EQUAL] = {2, 1}, [SW_OP_AND] = {2, 1},        [SW_OP_OR] = {2, 1},
+    [SW_OP_SELECT] = {3, 1},
+};
+
+static bool is_text(const struct sw_model *model, uint32_t offset) {
+    return offset < model->counts[SW_STRINGS];
+}
+
+static bool is_span(uint32_t first, uint32_t count, uint32_t limit) {
+    return first <= limit && count <= limit - first;
+}
+
+enum use { IN_RULE, IN_RESULT };
+
+/* May the program stand here, reading no tunable from this input on (of the inputs, not of the tunables)? */
+static bool is_program(const struct sw_model *model, uint32_t program, enum use use,
+                       uint32_t tunables_below) {
+    if (program >= model->counts[SW_PROGRAMS])
+        return false;
+    struct sw_model_program at = model->programs[program];
+    size_t depth = 0;
+    for (uint32_t i = at.first; i < at.first + at.length; i++) {
+        uint32_t op = model->code[i] >> 24, operand = model->code[i] & 0xffffffu;
+        if (op >= SW_OPCODES || depth < effects[op].takes)
+            return false;
+        if (op == SW_OP_INPUT &&
+            (operand >= model->counts[SW_INPUTS] ||
+             (operand >= tunables_below && model->inputs[operand].kind == SW_INPUT_TUNABLE)))
+            return false;
+        if (op == SW_OP_CONSTANT && operand >= model->counts[SW_CONSTANTS])
+            return false;
+        if ((op == SW_OP_OUTPUT || op == SW_OP_EXP) && use != IN_RESULT)
+            return false;
+        depth = depth - effects[op].takes + effects[op].gives;
+        if (depth > SW_ARTIFACT_STACK)
+            return false;
+    }
+    return depth == 1;
+}
+
+static const char *check_inputs(const struct sw_model *model) {
+    uint32_t tunables = 0, count = model->counts[SW_INPUTS];
+    if (count > SW_MAX_INPUTS)
+        return "too many inputs";
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sw_model_input *input = &model->inputs[i];
+        bool tunable = input->kind == SW_INPUT_TUNABLE;
+        tunables += tunable;
+        if (input->kind >= SW_INPUT_KINDS || !is_text(model, input->name) || !is_text(model, input->role) ||
+            !is_text(model, input->unit) || !is_text(model, input->layer) || !is_text(model, input->key))
+            return "an input is damaged";
+        if (!is_span(input->first_value, input->values, model->counts[SW_VALUES]) ||
+            (tunable && !input->values) || (input->values ? input->initial >= input->values : input->initial))
+            return "values of an input are damaged";
+        if (input->apply > SW_APPLY_ADVICE || !isfinite(input->factor) || !isfinite(input->cost))
+            return "an input is damaged";
+        bool rules = (input->free == SW_ARTIFACT_NONE || is_program(model, input->free, IN_RULE, 0)) &&
+                     (input->active == SW_ARTIFACT_NONE || is_program(model, input->active, IN_RULE, i)) &&
+                     (input->same == SW_ARTIFACT_NONE || is_program(model, input->same, IN_RULE, i + 1));
+        if (!rules)
+            return "a rule of an input is damaged";
+    }
+    if (tunables > SW_MAX_TUNABLES)
+        return "too many tunables";
+    for (uint32_t i = 0; i < model->counts[SW_VALUES]; i++)
+        if (!isfinite(model->values[i].number) || !is_text(model, model->values[i].spelling))
+            return "a value is damaged";
+    return NULL;
+}
+
+static const char *check_rules(const struct sw_model *model) {
+    for (uint32_t i = 0; i < model->counts[SW_CONSTRAINTS]; i++)
+        if (!is_program(model, model->constraints[i], IN_RULE, UINT32_MAX))
+            return "a constraint is damaged";
+    for (uint32_t i = 0; i < model->counts[SW_DERIVED]; i++) {
+        const struct sw_model_derived *derived = &model->derived[i];
+        if (derived->apply > SW_APPLY_ADVICE || !is_text(model, derived->layer) ||
+            !is_text(model, derived->key) || !is_text(model, derived->template) ||
+            !is_program(model, derived->value, IN_RULE, UINT32_MAX) ||
+            (derived->active != SW_ARTIFACT_NONE && !is_program(model, derived->active, IN_RULE, UINT32_MAX)))
+            return "a derived setting is damaged";
+    }
+    return NULL;
+}
+
+/* A preorder walk with the end of every open left subtree on a stack. */
+static const char *check_tree(const struct sw_model_node *nodes, uint32_t count, uint32_t features) {
+    uint32_t ends[SW_ARTIFACT_DEPTH];
+    size_t depth = 1;
+    ends[0] = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sw_model_node *node = &nodes[i];
+        if (!depth || !isfinite(node->value))
+            return "a tree is damaged";
+        uint32_t end = ends[depth - 1];
+        if (node->feature == SW_ARTIFACT_NONE) {
+            if (end != i + 1 || node->right)
+                return "a tree is damaged";
+            depth--;
+        } else {
+            if (node->feature >= features || node->right <= i + 1 || node->right >= end)
+                return "a tree is damaged";
+            if (depth == SW_ARTIFACT_DEPTH)
+                return "a tree is too deep";
+            ends[depth++] = node->right;
+        }
+    }
+    return depth ? "a tree is damaged" : NULL;
+}
+
+static const char *check_network(const struct sw_model *model, const struct sw_model_member *member) {
+    uint32_t width = member->features;
+    for (uint32_t i = 0; i < member->blocks; i++) {
+        const struct sw_model_block *layer = &model->blocks[member->first_block + i];
+        if (layer->inputs != width || !layer->outputs || layer->outputs > SW_MAX_LAYER || layer->count > 1)
+            return "a layer is damaged";
+        /* at most 4096 * 4097 weights: no overflow */
+        if (!is_span(layer->first, layer->outputs * (layer->inputs + 1), model->counts[SW_WEIGHTS]))
+            return "a layer is damaged";
+        width = layer->outputs;
+    }
+    return member->blocks && width == 1 ? NULL : "a network is damaged";
+}
+
+static const char *check_members(const struct sw_model *model) {
+    if (!model->counts[SW_MEMBERS])
+        return "there is no model in it";
+    for (uint32_t i = 0; i < model->counts[SW_MEMBERS]; i++) {
+        const struct sw_model_member *member = &model->members[i];
+        if (member->kind >= SW_MEMBER_KINDS || !isfinite(member->weight) || !isfinite(member->base) ||
+            !isfinite(member->scale) || member->features > SW_MAX_FEATURES ||
+            !is_span(member->first_feature, member->features, model->counts[SW_FEATURES]) ||
+            !is_span(member->first_block, member->blocks, model->counts[SW_BLOCKS]) ||
+            !is_program(model, member->post, IN_RESULT, UINT32_MAX) ||
+            (member->gate != SW_ARTIFACT_NONE && !is_program(model, member->gate, IN_RULE, UINT32_MAX)))
+            return "a member is damaged";
+        for (uint32_t f = 0; f < member->features; f++)
+            if (!is_program(model, model->features[member->first_feature + f], IN_RULE, UINT32_MAX))
+                return "a feature is damaged";
+        const char *problem = member->kind == SW_MEMBER_NETWORK ? check_network(model, member) : NULL;
+        for (uint32_t b = 0; !problem && member->kind == SW_MEMBER_TREES && b < member->blocks; b++) {
+            struct sw_model_block tree = model->blocks[member->first_block + b];
+            if (!tree.count || !is_span(tree.first, tree.count, model->counts[SW_NODES]))
+                return "a tree is damaged";
+            problem = check_tree(model->nodes + tree.first, tree.count, member->features);
+        }
+        if (problem)
+            return problem;
+    }
+    for (uint32_t i = 0; i < model->counts[SW_WEIGHTS]; i++)
+        if (!isfinite(model->weights[i]))
+            return "a weight is no number";
+    return NULL;
+}
+
+static const char *check_all(const struct sw_model *model) {
+    if (!model->counts[SW_STRINGS] || model->strings[model->counts[SW_STRINGS] - 1] != '\0')
+        return "its strings are damaged";
+    for (uint32_t i = 0; i < model->counts[SW_CONSTANTS]; i++)
+        if (!isfinite(model->constants[i]))
+            return "a constant is no number";
+    for (uint32_t i = 0; i < model->counts[SW_PROGRAMS]; i++)
+        if (!is_span(model->programs[i].first, model->programs[i].length, model->counts[SW_CODE]))
+            return "a program is damaged";
+    if (!is_text(model, model->name) || !is_text(model, model->identifier) ||
+        !is_text(model, model->objective) || !is_text(model, model->unit) || !isfinite(model->margin) ||
+        model->margin < 0)
+        return "its header is damaged";
+    const char *problem = check_inputs(model);
+    if (!problem)
+        problem = check_rules(model);
+    if (!problem && !is_program(model, model->result, IN_RESULT, UINT32_MAX))
+        problem = "its result is damaged";
+    return problem ? problem : check_members(model);
+}
+
+static uint64_t checksum(const void *memory, size_t size) {
+    const uint64_t *words = memory;
+    uint64_t sum = 0;
+    for (size_t i = 4; i < size / 8; i++)
+        sum += (2 * (uint64_t)(i - 4) + 1) * words[i];
+    return sum;
+}
+
+/* Finds the sections; the file must end exactly after the last. */
+static bool lay_out(struct sw_model *model) {
+    const char *places[SW_SECTIONS];
+    size_t at = sizeof(struct header);
+    for (int section = 0; section < SW_SECTIONS; section++) {
+        size_t room = model->size - at, count = model->counts[section];
+        if (count > room / entry_sizes[section])
+            return false;
+        places[section] = (const char *)model->memory + at;
+        at += (count * entry_sizes[section] + 7) & ~(size_t)7;
+        if (at > model->size)
+            return false;
+    }
+    model->strings = places[SW_STRINGS];
+    model->constants = (const void *)places[SW_CONSTANTS];
+    model->code = (const void *)places[SW_CODE];
+    model->programs = (const void *)places[SW_PROGRAMS];
+    model->inputs = (const void *)places[SW_INPUTS];
+    model->values = (const void *)places[SW_VALUES];
+    model->constraints = (const void *)places[SW_CONSTRAINTS];
+    model->derived = (const void *)places[SW_DERIVED];
+    model->members = (const void *)places[SW_MEMBERS];
+    model->features = (const void *)places[SW_FEATURES];
+    model->blocks = (const void *)places[SW_BLOCKS];
+    model->nodes = (const void *)places[SW_NODES];
+    model->weights = (const void *)places[SW_WEIGHTS];
+    return at == model->size;
+}
+
+bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *error, size_t error_size) {
+    *model = (struct sw_model){.memory = memory, .size = size};
+    const struct header *header = memory;
+    const char *problem = NULL;
+    const uint16_t one = 1;
+    if (size < sizeof *header || memcmp(header->magic, SW_ARTIFACT_MAGIC, sizeof header->magic) != 0) {
+        problem = "it is no model artifact";
+    } else if (*(const unsigned char *)&one != 1) {
+        problem = "this machine is big-endian";
+    } else if (header->version != SW_ARTIFACT_VERSION) {
+        snprintf(error, error_size, "it has version %u, this runtime reads %d", (unsigned)header->version,
+                 SW_ARTIFACT_VERSION);
+        sw_model_free(model);
+        return false;
+    } else if (header->size != size || size % 8) {
+        problem = "it is cut off";
+    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED)) {
+        problem = "its header is damaged";
+    } else if (size > SW_MAX_ARTIFACT_BYTES) {
+        problem = "it is too large";
+    } else if (header->checksum != checksum(memory, size)) {
+        problem = "its checksum is wrong";
+    } else {
+        memcpy(model->counts, header->counts, sizeof model->counts);
+        model->flags = header->flags;
+        model->name = header->name;
+        model->identifier = header->identifier;
+        model->objective = header->objective;
+        model->unit = header->unit;
+        model->result = header->result;
+        model->margin = header->margin;
+        problem = lay_out(model) ? check_all(model) : "its sections are damaged";
+    }
+    if (!problem)
+        return true;
+    snprintf(error, error_size, "%s", problem);
+    sw_model_free(model);
+    return false;
+}
+
+bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char *error, size_t error_size) {
+    *model = (struct sw_model){.memory = NULL};
+    void *memory = size <= SW_MAX_ARTIFACT_BYTES ? malloc(size ? size : 1) : NULL;
+    if (!memory) {
+        snprintf(error, error_size, "%s", size > SW_MAX_ARTIFACT_BYTES ? "it is too large" : "out of memory");
+        return false;
+    }
+    if (size)
+        memcpy(memory, data, size);
+    return sw_model_adopt(memory, size, model, error, error_size);
+}
+
+bool sw_model_read(const char *path, struct sw_model *model, char *error, size_t error_size) {
+    *model = (struct sw_model){.memory = NULL};
+    /* O_NONBLOCK: a path that is a pipe without a writer must not hang the program. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        snprintf(error, error_size, "%s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    const char *reason = NULL;
+    char *memory = NULL;
+    size_t size = 0;
+    if (!S_ISREG(status.st_mode)) {
+        reason = "not a regular file";
+    } else if (status.st_size > SW_MAX_ARTIFACT_BYTES) {
+        reason = "it is too large";
+    } else {
+        memory = malloc((size_t)status.st_size + 1);
+        if (!memory)
+            reason = "out of memory";
+    }
+    while (!reason && size < (size_t)status.st_size) {
+        ssize_t got = read(fd, memory + size, (size_t)status.st_size - size);
+        if (got == 0)
+            break;
+        if (got > 0)
+            size += (size_t)got;
+        else if (errno != EINTR)
+            reason = strerror(errno);
+    }
+    close(fd);
+    if (!reason)
+        return sw_model_adopt(memory, size, model, error, error_size);
+    snprintf(error, error_size, "%s", reason);
+    free(memory);
+    return false;
+}
+
+void sw_model_free(struct sw_model *model) {
+    free(model->memory);
+    *model = (struct sw_model){.memory = NULL};
+}
+
+const char *sw_model_text(const struct sw_model *model, uint32_t offset) {
+    return model->strings + offset;
+}
+
+uint32_t sw_model_find(const struct sw_model *model, const char *role, const char *name) {
+    for (uint32_t i = 0; i < model->counts[SW_INPUTS]; i++)
+        if (role ? strcmp(sw_model_text(model, model->inputs[i].role), role) == 0
+                 : strcmp(sw_model_text(model, model->inputs[i].name), name) == 0)
+            return i;
+    return SW_ARTIFACT_NONE;
+}
+
+double sw_model_code(const struct sw_model *model, const char *text) {
+    for (uint32_t at = 0; at < model->counts[SW_STRINGS]; at += (uint32_t)strlen(model->strings + at) + 1)
+        if (strcmp(model->strings + at, text) == 0)
+            return at;
+    return -1;
+}

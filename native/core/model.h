@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The artifact of stripewise_format.h: a performance model that is read, checked once, and then evaluated for
+ * one or many configurations. Nothing here knows MPI. */
+#ifndef STRIPEWISE_MODEL_H
+#define STRIPEWISE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stripewise_format.h"
+
+struct sw_model_program {
+    uint32_t first, length;
+};
+
+struct sw_model_input {
+    uint32_t kind, name, role, unit, categorical, first_value, values, initial;
+    uint32_t apply, layer, key, free, active, same, order, zero;
+    double factor, cost;
+};
+
+struct sw_model_value {
+    double number;
+    uint32_t spelling, zero;
+};
+
+struct sw_model_derived {
+    uint32_t apply, layer, key, template, value, active, needs, zero;
+};
+
+struct sw_model_member {
+    uint32_t kind, gate, post, first_feature, features, first_block, blocks, flags;
+    double weight, base, scale;
+};
+
+struct sw_model_block {
+    uint32_t first, count, inputs, outputs;
+};
+
+struct sw_model_node {
+    float value;
+    uint32_t feature, right;
+};
+
+struct sw_model {
+    void *memory; /* all arrays below point into it */
+    size_t size;
+    uint32_t flags, name, identifier, objective, unit, result;
+    double margin;
+    uint32_t counts[SW_SECTIONS];
+    const char *strings;
+    const double *constants;
+    const uint32_t *code;
+    const struct sw_model_program *programs;
+    const struct sw_model_input *inputs;
+    const struct sw_model_value *values;
+    const uint32_t *constraints;
+    const struct sw_model_derived *derived;
+    const struct sw_model_member *members;
+    const uint32_t *features;
+    const struct sw_model_block *blocks;
+    const struct sw_model_node *nodes;
+    const float *weights;
+};
+
+/* Many numbers of one quantity, or one that holds for all. */
+struct sw_column {
+    const double *data;
+    bool uniform;
+};
+
+/* Checks an artifact and fills model, which takes over the memory (from malloc, aligned to 8 bytes). On
+ * failure memory is freed, model is empty, and error says what is wrong. */
+bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *error, size_t error_size);
+
+/* The same for a copy of any bytes, and for the file at path. */
+bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char *error, size_t error_size);
+bool sw_model_read(const char *path, struct sw_model *model, char *error, size_t error_size);
+void sw_model_free(struct sw_model *model);
+
+/* The string at an offset of the section strings. */
+const char *sw_model_text(const struct sw_model *model, uint32_t offset);
+
+/* Number of the first input with this role (or, if role is NULL, of this name); SW_ARTIFACT_NONE if there is
+ * none. */
+uint32_t sw_model_find(const struct sw_model *model, const char *role, const char *name);
+
+/* The number that stands for a text in all arithmetic; -1 if the artifact does not have it. */
+double sw_model_code(const struct sw_model *model, const char *text);
+
+/* Runs a program for n rows into out, which has room for n. inputs: one column an input; output: what OUTPUT
+ * pushes, or NULL. Returns whether the result is uniform (then out[0] alone is set). scratch: room for
+ * SW_ARTIFACT_STACK * n numbers. */
+bool sw_model_run(const struct sw_model *model, uint32_t program, size_t n, const struct sw_column *inputs,
+                  const double *output, double *out, double *scratch);
+
+/* log2 in steps that Python repeats to the bit. */
+double sw_model_log2(double x);
+
+/* The features of a member for n rows: features[i] of encoded, each of n numbers at data + i * n. */
+void sw_model_encode(const struct sw_model *model, uint32_t member, size_t n, const struct sw_column *inputs,
+                     double *data, struct sw_column *encoded, double *scratch);
+
+/* Adds a member's raw output for n rows to sums (n numbers, zeroed before). Return false if memory is out. */
+bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *member, size_t n,
+                    const struct sw_column *encoded, double *sums);
+bool sw_model_network(const struct sw_model *model, const struct sw_model_member *member, size_t n,
+                      const struct sw_column *encoded, double *outputs);
+
+/* Predicts the objective for n rows. Returns false if memory is out. */
+bool sw_model_predict(const struct sw_model *model, size_t n, const struct sw_column *inputs, double *values);
+
+/* What is best for a workload. */
+struct sw_choice {
+    size_t combinations;          /* distinct, allowed, evaluated */
+    double current, best;         /* predicted objective */
+    bool changed;                 /* whether best is better than current by more than the margin */
+    double values[SW_MAX_INPUTS]; /* of every input; tunables as chosen (as they were if not changed) */
+};
+
+/* Evaluates every combination of the free tunables. inputs: one number an input, of tunables the current one.
+ * Returns false with a reason. */
+bool sw_model_choose(const struct sw_model *model, const double *inputs, struct sw_choice *choice,
+                     char *error, size_t error_size);
+
+#endif
