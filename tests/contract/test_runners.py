@@ -166,3 +166,39 @@ def test_runners_are_made_by_name(tmp_path: Path) -> None:
     assert isinstance(make_runner(Experiment(command=[sys.executable]), tmp_path), LocalRunner)
     assert isinstance(make_runner(Experiment(runner="replay:x"), tmp_path), ReplayRunner)
     assert list(tmp_path.iterdir()) == []
+
+
+class TestSimulated(RunnerContract):
+    """Simulated time passes in no time, so limits and bounds are those of the simulated clock."""
+
+    lasting = True
+    folder: Path
+
+    @pytest.fixture(autouse=True)
+    def _in(self, tmp_path: Path) -> Iterator[None]:
+        self.folder = tmp_path
+        (tmp_path / "site.toml").write_text(
+            'name = "small"\nnodes = 4\ncores = 8\n'
+            '[network]\nnode_write_bandwidth = "1 GB/s"\nnode_read_bandwidth = "1 GB/s"\n'
+            '[oss]\ncount = 1\nbandwidth = "1 GB/s"\n'
+            '[ost]\ncount = 2\nwrite_bandwidth = "200 MB/s"\nread_bandwidth = "200 MB/s"\n'
+        )
+        yield
+
+    def of(self, size: str, changes: str = "") -> Runner:
+        experiment = Experiment.model_validate(
+            {
+                "runner": f"sim:{self.folder / 'site.toml'}{changes}",
+                "workload": {"operation": "both", "nodes": 2, "processes_per_node": 4, "file_size": size},
+            }
+        )
+        return make_runner(experiment, self.folder / "runs")
+
+    def make(self) -> Runner:
+        return self.of("1 GiB")
+
+    def slow(self) -> Runner:
+        return self.of("1 TiB")
+
+    def failing(self) -> Runner:
+        return self.of("1 GiB", "@failures.node_lost=1")

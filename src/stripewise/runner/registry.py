@@ -8,9 +8,11 @@ from stripewise.errors import UserError
 from stripewise.runner.base import Runner
 from stripewise.runner.local import LocalRunner
 from stripewise.runner.replay import ReplayRunner
+from stripewise.runner.simulated import SimulatedRunner
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.site import site_names
 
-RUNNERS = ("local", "replay:TABLE")
+RUNNERS = ("local", "replay:TABLE", "sim:NAME-or-FILE")
 """Names of runners, as ``--runner`` takes them."""
 
 
@@ -39,6 +41,10 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")
         return ReplayRunner(rest, experiment.seed)
+    if kind == "sim":
+        if not rest:
+            raise UserError("runner 'sim' names no site", f"write --runner sim:NAME, one of {', '.join(site_names())}")
+        return SimulatedRunner(rest, experiment)
     if kind == "function":
         raise UserError(
             "the experiment calls a Python function, which no command can",

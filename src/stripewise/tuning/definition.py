@@ -54,6 +54,9 @@ def with_options(
             fields[name] = value
     if command:
         fields["command"] = list(command)
+    elif fields["runner"].startswith("sim:") and fields["command"]:
+        # A file written for a real program tries out unchanged: its [workload] is what is simulated.
+        fields["command"] = []
     for word in sampler_option:
         name, separator, value = word.partition("=")
         if not separator or not name:
@@ -66,7 +69,7 @@ def with_options(
     merged = merged.model_copy(
         update={
             "stacks": [_absolute(stack) for stack in merged.stacks],
-            "runner": _absolute_table(merged.runner),
+            "runner": _absolute_path(merged.runner),
             "scratch": str(Path(merged.scratch).absolute()) if merged.scratch else None,
         }
     )
@@ -111,9 +114,11 @@ def _absolute(stack: str) -> str:
     return str(Path(stack).absolute()) if stack.endswith(".toml") else stack
 
 
-def _absolute_table(runner: str) -> str:
+def _absolute_path(runner: str) -> str:
+    """Make the path of a replayed table or of a site's file independent of the folder, too."""
     kind, _, path = runner.partition(":")
-    return f"{kind}:{Path(path).absolute()}" if kind == "replay" and path else runner
+    is_file = kind == "replay" or (kind == "sim" and path.partition("@")[0].endswith(".toml"))
+    return f"{kind}:{Path(path).absolute()}" if is_file and path else runner
 
 
 def _name(experiment: Experiment) -> str:

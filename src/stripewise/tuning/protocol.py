@@ -77,6 +77,8 @@ def protocol_points(
         "a warm-up run was discarded, and nothing else",
         "no warm-up run was discarded: the first pair may be slower than the rest",
     )
+    if simulated:
+        missed.append("nothing was measured: the runs are simulated, and hold for the model of that site alone")
     if experiment.runner in _LAUNCHING:
         _points_of_launches(experiment, seconds, workload, simulated, point)
         missed.append("one session on one allocation: no spread over days or other nodes")

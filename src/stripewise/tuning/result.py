@@ -34,6 +34,9 @@ from stripewise.tuning.costs import cheapest, cost
 from stripewise.tuning.launching import plan_of, switched_off
 from stripewise.tuning.space import BoundSpace, describe_space
 
+_MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes"
+_SIMULATED = "simulated, not measured: confirm on the real machine before relying on it"
+
 
 def conclude(
     *,
@@ -119,7 +122,7 @@ def conclude(
             "bytes": facts.get("run_bytes"),
             "mpi": facts.get("environment", {}).get("mpi"),
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "warning": "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes",
+            "warning": _SIMULATED if simulated else _MEASURED,
         },
         "space": describe_space(bound),
         "workload": workload.model_dump(exclude_none=True),

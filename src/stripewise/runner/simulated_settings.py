@@ -1,0 +1,99 @@
+"""What a simulated run is told: the site with what was changed of it, and a plan's settings."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from stripewise.errors import UserError
+from stripewise.simulate.batch import Access
+from stripewise.spec.parameter import Apply, Kind, Parameter
+from stripewise.spec.plan import Plan, spell
+from stripewise.spec.site import Site, load_site
+from stripewise.spec.stack import explain_validation, load_stack
+
+_STACKS = ("romio", "lustre", "ompio", "hdf5")
+
+
+def open_site(name: str) -> tuple[Site, Access]:
+    """Read the site, and the access beyond the workload, that a runner's name asks for.
+
+    Parameters
+    ----------
+    name : str
+        ``NAME`` or ``FILE.toml``, followed by ``@KEY=VALUE,KEY=VALUE``: a key is one of the site's file
+        (``noise.enabled``, ``failures.node_lost``) or ``access.`` with one of the access (``access.fsync``).
+
+    Raises
+    ------
+    UserError
+        If there is no such site or key, or a value is none of the key's.
+    """
+    path, _, rest = name.partition("@")
+    site = load_site(path)
+    fields: dict[str, Any] = {**site.model_dump(), "access": {}}
+    for word in rest.split(",") if rest else []:
+        key, equals, text = word.partition("=")
+        *tables, last = key.strip().split(".")
+        place: Any = fields
+        for table in tables:
+            place = place.get(table) if isinstance(place, dict) else None
+        known = isinstance(place, dict) and (last in place or tables == ["access"])
+        if not equals or not known or isinstance(place.get(last), dict):
+            raise UserError(
+                f"sim:{name}: '{word}' changes nothing that a site has",
+                "write KEY=VALUE with a key of the site's file, as in failures.node_lost=0.05 or noise.enabled=false",
+            )
+        place[last] = _value(text.strip())
+    try:
+        access = Access.model_validate(fields.pop("access"))
+        return Site.model_validate(fields), access
+    except ValidationError as error:
+        raise explain_validation(error, f"sim:{name}") from error
+
+
+def _value(text: str) -> Any:
+    """A value as TOML reads it; anything else is text, for sizes and times are written without quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def settings_of_plan(plan: Plan) -> dict[str, Any]:
+    """Give the plan's settings by the names of the stacks' parameters, as batches take them.
+
+    MPI libraries ignore values that they do not understand without a word; so are they here.
+    """
+    known = _parameters()
+    found: dict[str, Any] = {}
+    for setting in plan.settings:
+        parameter = known.get((setting.apply, setting.layer if setting.apply is Apply.STRIPING else "", setting.key))
+        if parameter is None and setting.apply is not Apply.STRIPING:
+            found[setting.key] = setting.value
+        elif parameter is not None and _understood(parameter, setting.value):
+            found[parameter.name] = setting.value
+    return found
+
+
+@cache
+def _parameters() -> dict[tuple[Apply, str, str], Parameter]:
+    """Parameters of the stacks that the simulated cluster models, by carrier, file system and key."""
+    return {
+        (parameter.apply, parameter.layer if parameter.apply is Apply.STRIPING else "", parameter.setting): parameter
+        for stack in _STACKS
+        for parameter in load_stack(stack).parameters
+    }
+
+
+def _understood(parameter: Parameter, value: str) -> bool:
+    if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
+        return value in {spell(known) for known in parameter.values}
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
