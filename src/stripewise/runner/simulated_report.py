@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from stripewise import __version__
-from stripewise.measure.report import FORMAT, VERSION
 from stripewise.runner.simulated_calls import SystemCalls, system_calls
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome
@@ -62,8 +61,8 @@ def simulated_report(
     bandwidth = {direction: moved[direction] / _MIB / seconds[direction] for direction in phases}
     ompio = site.mpi.driver == "ompio"
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": "stripewise-report",
+        "version": 1,
         "simulated": True,
         "runtime": {
             "version": __version__,
