@@ -1,0 +1,97 @@
+"""From one job's activity to its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stripewise.diagnosis import rules as rules  # noqa: PLC0414  registers the kinds
+from stripewise.diagnosis.finding import RULES, Finding, Severity
+from stripewise.diagnosis.limits import Limits
+from stripewise.measure.activity import Activity
+from stripewise.spec.plan import Plan, Setting
+
+_FIRST = 3
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found in one job.
+
+    Attributes
+    ----------
+    activity : Activity
+    findings : tuple of Finding
+        The one that matters most first.
+    """
+
+    activity: Activity
+    findings: tuple[Finding, ...]
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """Findings that call for a change."""
+        return tuple(finding for finding in self.findings if finding.severity >= Severity.LOW)
+
+    @property
+    def first(self) -> tuple[Finding, ...]:
+        """The three that matter most."""
+        return self.problems[:_FIRST]
+
+    @property
+    def worst(self) -> Severity:
+        """The greatest severity."""
+        return max((finding.severity for finding in self.findings), default=Severity.OK)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """All settings that the problems ask for; of two values of one key the more important finding's counts."""
+        chosen: dict[tuple[str, str, str], Setting] = {}
+        for finding in self.problems:
+            for setting in finding.settings:
+                chosen.setdefault((setting.apply.value, setting.layer, setting.key), setting)
+        return tuple(chosen.values())
+
+    def plan(self) -> str:
+        """Write the settings as a plan; empty where there are none."""
+        settings = self.settings()
+        return Plan(settings, identifier="diagnosis").text() if settings else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Give all for machines."""
+        job = self.activity.job
+        return {
+            "source": self.activity.source,
+            "kind": self.activity.kind,
+            "version": self.activity.version,
+            "job": job.model_dump(),
+            "bytes": self.activity.bytes,
+            "io_seconds": self.activity.io_seconds,
+            "io_time_of_run": self.activity.io_seconds / job.elapsed if job.elapsed else None,
+            "seen": self.activity.seen,
+            "unseen": self.activity.unseen,
+            "partial": self.activity.partial,
+            "worst": self.worst.word,
+            "findings": [finding.as_json() for finding in self.findings],
+            "settings": [setting.line() for setting in self.settings()],
+        }
+
+
+def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> Diagnosis:
+    """Look for every kind of finding.
+
+    Parameters
+    ----------
+    activity : Activity
+    limits : mapping, optional
+        Thresholds to replace, by the names of :data:`stripewise.diagnosis.limits.LIMITS`.
+
+    Raises
+    ------
+    UserError
+        For a threshold that does not exist.
+    """
+    thresholds = Limits(limits)
+    found = [finding for _, look in RULES.values() for finding in look(activity, thresholds)]
+    found.sort(key=lambda finding: (-finding.severity, -finding.share, finding.code))
+    return Diagnosis(activity, tuple(found))

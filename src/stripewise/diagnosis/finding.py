@@ -1,0 +1,151 @@
+"""Findings: what is slow, why, and what mends it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stripewise.diagnosis.limits import Limits
+from stripewise.measure.activity import Activity
+from stripewise.spec.plan import Setting
+
+_FILES_SHOWN = 10
+
+
+class Severity(enum.IntEnum):
+    """How much a finding matters; ``ok`` says that something was done well."""
+
+    OK = 0
+    INFO = 1
+    LOW = 2
+    MEDIUM = 3
+    HIGH = 4
+
+    @property
+    def word(self) -> str:
+        """As printed."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of finding.
+
+    Attributes
+    ----------
+    code : str
+        Stable: machines may rely on it.
+    title : str
+    mechanism : str
+        Why it costs time, in a sentence.
+    mend : str
+        What to change.
+    drishti : tuple of str
+        Codes of Drishti's insights that say the same.
+    """
+
+    code: str
+    title: str
+    mechanism: str
+    mend: str
+    drishti: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something found.
+
+    Attributes
+    ----------
+    kind : Kind
+    severity : Severity
+    says : str
+        A sentence with the numbers.
+    evidence : mapping
+        The numbers by name; sizes are bytes, times seconds.
+    files : tuple of str
+        Those concerned, the most important first.
+    ranks : tuple of int
+        Those concerned; empty where all are, or none is known.
+    settings : tuple of Setting
+        What mends it, where Stripewise can apply it.
+    share : float
+        Part of the time in I/O calls that the calls concerned took, 0 to 1; nothing can give more.
+    mend : str
+        What to change here; the kind's where empty.
+    """
+
+    kind: Kind
+    severity: Severity
+    says: str
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    share: float = 0.0
+    mend: str = ""
+
+    @property
+    def code(self) -> str:
+        """The kind's code."""
+        return self.kind.code
+
+    @property
+    def bound(self) -> float | None:
+        """How many times shorter the I/O could become at most; None where the calls concerned are all of it."""
+        return 1 / (1 - self.share) if self.share < 0.99 else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give all for machines."""
+        return {
+            "code": self.code,
+            "severity": self.severity.word,
+            "title": self.kind.title,
+            "says": self.says,
+            "mechanism": self.kind.mechanism,
+            "mend": self.mend or self.kind.mend,
+            "evidence": dict(self.evidence),
+            "files": list(self.files),
+            "ranks": list(self.ranks),
+            "settings": [setting.line() for setting in self.settings],
+            "io_time_share": round(self.share, 4),
+            "drishti": list(self.kind.drishti),
+        }
+
+
+Rule = Callable[[Activity, Limits], Iterator[Finding]]
+RULES: dict[str, tuple[Kind, Rule]] = {}
+"""Code to kind and function; filled by the modules of :mod:`stripewise.diagnosis.rules`."""
+
+Body = Callable[[Activity, Limits, Kind], Iterator[Finding]]
+
+
+def rule(code: str, title: str, mechanism: str, mend: str, drishti: tuple[str, ...] = ()) -> Callable[[Body], Body]:
+    """Register a function that looks for one kind of finding."""
+
+    def register(body: Body) -> Body:
+        kind = Kind(code, title, mechanism, mend, drishti)
+
+        def found(activity: Activity, limits: Limits) -> Iterator[Finding]:
+            return body(activity, limits, kind)
+
+        RULES[code] = (kind, found)
+        return body
+
+    return register
+
+
+def weigh(activity: Activity, limits: Limits, share: float, most: Severity = Severity.HIGH) -> Severity:
+    """Weigh a finding by the part of the I/O time that it concerns, and the I/O by its part of the run."""
+    severity = Severity.HIGH if share >= 0.5 else Severity.MEDIUM if share >= 0.15 else Severity.LOW
+    elapsed = activity.job.elapsed
+    if elapsed > 0 and activity.io_seconds / elapsed < limits["io_matters"]:
+        severity = Severity(max(Severity.LOW, severity - 1))
+    return min(severity, most)
+
+
+def top(paths: Mapping[str, float]) -> tuple[str, ...]:
+    """Give the files with the greatest weights."""
+    return tuple(sorted(paths, key=lambda path: -paths[path])[:_FILES_SHOWN])

@@ -1,0 +1,203 @@
+"""The runtime's report as an activity."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from stripewise.measure.activity import (
+    SIZE_LIMITS,
+    Activity,
+    Asked,
+    Beneath,
+    Calls,
+    Counted,
+    FileActivity,
+    Job,
+    Layout,
+    Level,
+    Modes,
+    Totals,
+)
+from stripewise.measure.report import FileReport, Operation, Posix, Report
+
+_UNSEEN = (
+    "a runtime report has no offsets: alignment, order and repeated reads are not judged",
+    "a runtime report holds MPI-IO only: other POSIX files and streams are not judged",
+    "a runtime report has no figures of single ranks: balance is not judged",
+)
+_KNOWN_SIZES = 0.95
+
+
+def _bin(size: int) -> int:
+    return bisect_left(SIZE_LIMITS, size)
+
+
+def _from_operations(operations: list[Operation]) -> Calls:
+    count = sum(op.count for op in operations)
+    sizes: list[int] = [0] * 10
+    for op in operations:
+        # The bin is known where the smallest and the largest call share one.
+        if op.count and op.min_size is not None and op.max_size is not None:
+            if _bin(op.min_size) != _bin(op.max_size):
+                sizes = []
+                break
+            sizes[_bin(op.max_size)] += op.count
+    same = (
+        {op.max_size for op in operations if op.count}
+        if all(op.min_size == op.max_size for op in operations)
+        else set()
+    )
+    only = next(iter(same)) if len(same) == 1 else None
+    return Calls(
+        count=count,
+        bytes=sum(op.bytes for op in operations),
+        seconds=sum(op.time_sum for op in operations),
+        sizes=sizes if count else [],
+        common=[(only, count)] if only is not None and count else [],
+        largest=max((op.max_size or 0 for op in operations), default=0) or None,
+    )
+
+
+def _from_posix(made: Posix) -> Calls:
+    listed = sum(count for _, count in made.sizes)
+    sizes: list[int] = []
+    if made.count and listed >= _KNOWN_SIZES * made.count:
+        sizes = [0] * 10
+        for size, count in made.sizes:
+            sizes[_bin(size)] += count
+    elif made.count and _bin(made.min_size) == _bin(made.max_size):
+        sizes = [0] * 10
+        sizes[_bin(made.max_size)] = made.count
+    return Calls(
+        count=made.count,
+        bytes=made.bytes,
+        sizes=sizes,
+        common=[(size, count) for size, count in made.sizes],
+        largest=made.max_size or None,
+    )
+
+
+def _layout(file: FileReport) -> Layout | None:
+    known = file.layout
+    if not known or "stripe_count" not in known:
+        return None
+    size = known.get("stripe_size", known.get("stripe_unit", 0))
+    return Layout(
+        file_system=str(known.get("file_system", "")),
+        stripe_count=max(0, int(known["stripe_count"])),
+        stripe_size=max(0, int(size)),
+    )
+
+
+def _file(file: FileReport) -> FileActivity:
+    others = [
+        op for name, op in file.operations.items() if name.split("_")[0] not in ("read", "write", "iread", "iwrite")
+    ]
+    syncs = file.operations.get("sync")
+    made = file.posix
+    shares = (made.write.during_collective, made.read.during_collective)
+    size = file.size
+    write, read = _from_operations(file.moved("write")), _from_operations(file.moved("read"))
+    return FileActivity(
+        path=file.path,
+        file_system=file.file_system,
+        ranks=max(1, file.ranks),
+        nodes=file.nodes or None,
+        size=size,
+        mpiio=Level(
+            read=read,
+            write=write.model_copy(update={"extent": size}) if size and write.bytes else write,
+            opens=file.opens,
+            syncs=syncs.count if syncs else 0,
+            meta_seconds=sum(op.time_sum for op in others),
+        ),
+        posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
+        if made.read.count or made.write.count
+        else None,
+        modes=Modes(
+            collective_reads=file.calls("read", True),
+            collective_writes=file.calls("write", True),
+            independent_reads=file.calls("read", False),
+            independent_writes=file.calls("write", False),
+            nonblocking_reads=sum(op.count for name, op in file.operations.items() if name.startswith("iread")),
+            nonblocking_writes=sum(op.count for name, op in file.operations.items() if name.startswith("iwrite")),
+            views=file.operations["set_view"].count if "set_view" in file.operations else 0,
+        ),
+        beneath=Beneath(
+            collective_ranks=max(share.ranks for share in shares),
+            collective_calls=sum(share.count for share in shares),
+            collective_bytes=sum(share.bytes for share in shares),
+            collective_largest=max(share.max_size for share in shares),
+            read_while_writing=made.read.during_write.bytes,
+            reads_while_writing=made.read.during_write.count,
+        ),
+        layout=_layout(file),
+        view_contiguous=None if file.view is None else file.view.contiguous,
+        driver=file.driver,
+        info=file.info,
+        asked=[Asked(key=s.key, requested=s.requested, outcome=s.outcome, note=s.note) for s in file.settings],
+    )
+
+
+def _sum(levels: list[Level]) -> Level:
+    def calls(direction: str) -> Calls:
+        own: list[Calls] = [getattr(level, direction) for level in levels]
+        return Calls(
+            count=sum(c.count for c in own), bytes=sum(c.bytes for c in own), seconds=sum(c.seconds for c in own)
+        )
+
+    return Level(
+        read=calls("read"),
+        write=calls("write"),
+        opens=sum(level.opens for level in levels),
+        syncs=sum(level.syncs for level in levels),
+        meta_seconds=sum(level.meta_seconds for level in levels),
+    )
+
+
+def activity_of(report: Report, source: str) -> Activity:
+    """Give a report as an activity.
+
+    Parameters
+    ----------
+    report : Report
+    source : str
+        Where it came from.
+    """
+    files = sorted((_file(file) for file in report.files), key=lambda file: -file.seconds)
+    modes = [file.modes for file in files if file.modes]
+    own = [file for file in files if file.ranks == 1 and file.upper.write.bytes]
+    return Activity(
+        source=source,
+        kind="report",
+        version=str(report.version),
+        job=Job(
+            executable=report.job.executable,
+            ranks=report.job.ranks,
+            nodes=report.job.nodes,
+            elapsed=report.job.elapsed,
+            started=report.job.start or None,
+            mpi=report.mpi.library or None,
+            mpi_io=report.mpi.io,
+        ),
+        seen=["MPI-IO"],
+        unseen=[*_UNSEEN, *([] if report.job.complete else ["not all ranks reported: figures are too low"])],
+        io_seconds=report.job.io_time,
+        summed_seconds=sum(file.seconds for file in files),
+        totals=Totals(
+            mpiio=_sum([file.mpiio for file in files if file.mpiio]),
+            posix=_sum([file.posix for file in files if file.posix]),
+            modes=Modes(**{name: sum(getattr(m, name) for m in modes) for name in Modes.model_fields}),
+        ),
+        counted=Counted(
+            files=len(files),
+            shared=sum(file.ranks > 1 for file in files),
+            single=sum(file.ranks == 1 for file in files),
+            written_single=len(own),
+            # Each of these files was opened by one rank alone; who it was the report does not say, at most all ranks.
+            writers=min(len(own), report.job.ranks),
+            small=sum(file.bytes > 0 and 0 < (file.size or 0) < 1 << 20 for file in files),
+            folders=len({file.path.rpartition("/")[0] for file in files}),
+        ),
+        files=files,
+    )

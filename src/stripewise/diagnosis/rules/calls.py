@@ -1,0 +1,351 @@
+"""MPI-IO: collective and independent calls, and what they became."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
+from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.rules.settings import aggregation, hint, no_sieving, ompio
+from stripewise.measure.activity import Activity, Calls, FileActivity
+from stripewise.spec.sizes import format_size
+
+
+def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
+    """Collective and independent data calls of a direction."""
+    if file.modes is None:
+        return 0, 0
+    return getattr(file.modes, f"collective_{direction}s"), getattr(file.modes, f"independent_{direction}s")
+
+
+def _independent(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    alone = 0
+    moved = 0
+    seconds = 0.0
+    paths: dict[str, float] = {}
+    for file in activity.files:
+        if file.mpiio is None or file.ranks < 2:
+            continue
+        collective, independent = _modes(file, direction)
+        calls: Calls = getattr(file.mpiio, direction)
+        if not independent or independent / (collective + independent) < limits["independent_share"]:
+            continue
+        # Large contiguous calls need no merging, each is a good request already; pieces in a view do.
+        if calls.mean >= limits["merge_below"] and file.view_contiguous is not False:
+            continue
+        alone += independent
+        moved += calls.bytes
+        paths[file.path] = independent
+        seconds += calls.seconds
+    if alone < limits["independent_calls"]:
+        return
+    share = activity.share(seconds)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{alone:,} independent {direction} calls of {format_size(round(moved / alone))} on average go to files that "
+        "several ranks share",
+        {"independent_calls": alone, "bytes": moved},
+        top(paths),
+        share=share,
+    )
+
+
+@rule(
+    "independent-reads",
+    "Independent reads of a shared file",
+    "Each rank's small read is a request of its own; a collective call would let aggregators read large "
+    "blocks once and "
+    "pass the pieces on.",
+    "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
+    ("M02",),
+)
+def independent_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Look for independent reads that a collective call would merge."""
+    yield from _independent(activity, limits, kind, "read")
+
+
+@rule(
+    "independent-writes",
+    "Independent writes to a shared file",
+    "Each rank's small write is a request of its own with a lock of its own; a collective call would let "
+    "aggregators merge "
+    "the pieces of all ranks.",
+    "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
+    ("M03",),
+)
+def independent_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Look for independent writes that a collective call would merge."""
+    yield from _independent(activity, limits, kind, "write")
+
+
+def piecewise(file: FileActivity, direction: str, limits: Limits) -> bool:
+    """Whether the file system saw the pieces of collective calls one by one."""
+    collective, independent = _modes(file, direction)
+    if not collective or independent > collective or file.mpiio is None or file.posix is None or file.ranks < 2:
+        return False
+    called: Calls = getattr(file.mpiio, direction)
+    made: Calls = getattr(file.posix, direction)
+    return (
+        made.count >= limits["piece_calls"]
+        and made.mean < limits["piece_below"]
+        and made.mean < limits["piece_ratio"] * called.mean
+    )
+
+
+@rule(
+    "strided-without-buffering",
+    "Strided pieces without collective buffering",
+    "A collective call over scattered pieces reached the file system piece by piece, because its "
+    "aggregators are switched "
+    "off: many small requests where a few large ones would do.",
+    "Switch collective buffering on.",
+)
+def strided_without_buffering(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Look for collective calls that are carried out in pieces."""
+    for direction in ("write", "read"):
+        found = [file for file in activity.files if piecewise(file, direction, limits)]
+        if not found:
+            continue
+        pieces = sum(getattr(file.posix, direction).count for file in found)
+        calls = sum(_modes(file, direction)[0] for file in found)
+        moved = sum(getattr(file.posix, direction).bytes for file in found)
+        share = activity.share(sum(getattr(file.upper, direction).seconds for file in found))
+        yield Finding(
+            kind,
+            weigh(activity, limits, share),
+            f"{calls:,} collective {direction}s became {pieces:,} requests of "
+            f"{format_size(round(moved / pieces))} on average",
+            {"direction": direction, "collective_calls": calls, "requests": pieces, "bytes": moved},
+            top({file.path: getattr(file.posix, direction).count for file in found}),
+            settings=aggregation(found, direction),
+            share=share,
+        )
+        return
+
+
+def _aggregated(file: FileActivity) -> bool | None:
+    """Whether few ranks did the I/O of all; None where it cannot be told."""
+    if file.beneath is not None and file.beneath.collective_ranks:
+        return file.beneath.collective_ranks < file.ranks
+    if file.beneath is None and file.spread is not None and file.posix is not None:
+        return file.spread.fastest_bytes == 0 and file.posix.bytes > 0
+    return None
+
+
+@rule(
+    "collective-costs",
+    "Collective calls that save nothing",
+    "Each rank already writes or reads one large contiguous block, yet the data is first sent to "
+    "aggregators: the exchange "
+    "costs time and only a few ranks do the I/O.",
+    "Leave collective buffering to ranks whose pieces interleave: switch it off here.",
+)
+def collective_costs(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Look for aggregation of blocks that are large already."""
+    found = []
+    for file in activity.files:
+        calls = sum(_modes(file, direction)[0] for direction in ("read", "write"))
+        if not calls or file.mpiio is None or file.ranks < 2 or file.view_contiguous is False:
+            continue
+        if file.modes is not None and file.view_contiguous is None and file.modes.views:
+            continue
+        if file.mpiio.bytes / max(1, file.mpiio.count) >= limits["aggregate_above"] and _aggregated(file):
+            found.append((file, calls))
+    if not found:
+        return
+    files = [file for file, _ in found]
+    count = sum(calls for _, calls in found)
+    mean = sum(file.mpiio.bytes for file in files if file.mpiio) / max(1, sum(f.mpiio.count for f in files if f.mpiio))
+    share = activity.share(sum(file.upper.read.seconds + file.upper.write.seconds for file in files))
+    settings = []
+    if not ompio(files):
+        for direction in ("read", "write"):
+            if any(_modes(file, direction)[0] for file in files):
+                settings.append(hint(f"romio_cb_{direction}", "disable"))
+    yield Finding(
+        kind,
+        weigh(activity, limits, share, Severity.MEDIUM),
+        f"{count:,} collective calls of {format_size(round(mean))}, contiguous for each rank, went through aggregators",
+        {
+            "collective_calls": count,
+            "mean_bytes": round(mean),
+            "aggregators": max((file.beneath.collective_ranks for file in files if file.beneath), default=None),
+        },
+        top({file.path: file.bytes for file in files}),
+        settings=tuple(settings),
+        share=share,
+    )
+
+
+@rule(
+    "read-modify-write",
+    "Reading in order to write",
+    "Data sieving reads a whole block, changes the pieces in it and writes it back under a lock: more is "
+    "read than anyone "
+    "asked for, and ranks wait for each other.",
+    "Switch data sieving of writes off, or write collectively without gaps.",
+)
+def read_modify_write(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Look for reads below write calls."""
+    found: dict[str, float] = {}
+    files = []
+    written = 0
+    seconds = 0.0
+    for file in activity.files:
+        if file.mpiio is None or file.posix is None or not file.mpiio.write.bytes:
+            continue
+        if file.beneath is not None:
+            read = file.beneath.read_while_writing
+        else:
+            # Darshan cannot tell which call reads for a write: what nobody asked for was read for that.
+            read = max(0, file.posix.read.bytes - file.mpiio.read.bytes) if not file.mpiio.read.bytes else 0
+        if read >= limits["rewrite_share"] * file.mpiio.write.bytes:
+            found[file.path] = read
+            files.append(file)
+            written += file.mpiio.write.bytes
+            seconds += file.mpiio.write.seconds
+    if not found:
+        return
+    share = activity.share(seconds)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{format_size(sum(found.values()))} were read in order to write {format_size(written)}",
+        {"read_bytes": int(sum(found.values())), "written_bytes": written},
+        top(found),
+        settings=no_sieving(files),
+        share=share,
+    )
+
+
+@rule(
+    "shared-without-mpiio",
+    "Shared files without MPI-IO",
+    "Ranks that write one file through POSIX know nothing of each other: no aggregation, no striping "
+    "hints, and each waits "
+    "for the others' locks.",
+    "Open shared files through MPI-IO, or a library on it (HDF5, PnetCDF, ADIOS2); then settings can help as well.",
+    ("M01",),
+)
+def shared_without_mpiio(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Look for shared files without MPI-IO."""
+    if activity.kind != "darshan" or activity.job.ranks < 2:
+        return
+    shared = {
+        file.path: float(file.bytes) for file in activity.files if file.ranks > 1 and not file.mpiio and file.posix
+    }
+    moved = sum(shared.values())
+    if not activity.bytes or not moved or moved / activity.bytes < limits["posix_shared_share"]:
+        return
+    share = activity.share(sum(file.seconds for file in activity.files if file.path in shared))
+    yield Finding(
+        kind,
+        weigh(activity, limits, share, Severity.MEDIUM),
+        f"{format_size(moved)} of {format_size(activity.bytes)} went to {len(shared)} shared file(s) "
+        "through POSIX alone",
+        {"files": len(shared), "bytes": int(moved)},
+        top(shared),
+        share=share,
+    )
+
+
+def _blocking(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    modes = activity.totals.modes
+    waiting = getattr(modes, f"collective_{direction}s") + getattr(modes, f"independent_{direction}s")
+    nonblocking = getattr(modes, f"nonblocking_{direction}s")
+    if nonblocking or waiting < limits["blocking_calls"]:
+        return
+    share = activity.share(getattr(activity.totals.mpiio, direction).seconds)
+    yield Finding(
+        kind,
+        Severity.INFO,
+        f"all {waiting:,} MPI-IO {direction}s wait for their end",
+        {"blocking_calls": waiting},
+        share=share,
+    )
+
+
+@rule(
+    "blocking-reads",
+    "Blocking reads only",
+    "A rank that waits for its data cannot compute meanwhile.",
+    "Start reads early with MPI_File_iread and wait when the data is needed (HDF5: the asynchronous VOL connector).",
+    ("M06",),
+)
+def blocking_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Say that all reads block."""
+    yield from _blocking(activity, limits, kind, "read")
+
+
+@rule(
+    "blocking-writes",
+    "Blocking writes only",
+    "A rank that waits for its data to be written cannot compute meanwhile.",
+    "Start writes with MPI_File_iwrite and wait before the buffer is used again (HDF5: the asynchronous "
+    "VOL connector).",
+    ("M07",),
+)
+def blocking_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Say that all writes block."""
+    yield from _blocking(activity, limits, kind, "write")
+
+
+def _collective(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    modes = activity.totals.modes
+    together = getattr(modes, f"collective_{direction}s")
+    alone = getattr(modes, f"independent_{direction}s")
+    if together and together / (together + alone) > limits["independent_share"]:
+        part = together / (together + alone)
+        yield Finding(
+            kind,
+            Severity.OK,
+            f"{together:,} ({part:.0%}) of the MPI-IO {direction}s are collective",
+            {"collective_calls": together, "independent_calls": alone},
+        )
+
+
+@rule("collective-reads", "Collective reads", "Aggregators can merge them.", "Nothing to mend.", ("M04",))
+def collective_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Say that reads are collective."""
+    yield from _collective(activity, limits, kind, "read")
+
+
+@rule("collective-writes", "Collective writes", "Aggregators can merge them.", "Nothing to mend.", ("M05",))
+def collective_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Say that writes are collective."""
+    yield from _collective(activity, limits, kind, "write")
+
+
+@rule(
+    "aggregators",
+    "Number of aggregators",
+    "With fewer aggregators than nodes some network links stay idle; with several a node they share one link.",
+    "Start from one aggregator a node; tune finds the best number.",
+    ("M08", "M09", "M10"),
+)
+def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Compare the aggregators with the nodes."""
+    nodes = activity.job.nodes
+    for file in activity.files:
+        count = file.info.get("cb_nodes", "")
+        collective = file.modes is not None and file.modes.collective_reads + file.modes.collective_writes > 0
+        if not nodes or not count.isdigit() or not collective:
+            continue
+        number = int(count)
+        if number == nodes:
+            yield Finding(
+                kind, Severity.OK, f"one aggregator a node ({nodes})", {"aggregators": number, "nodes": nodes}
+            )
+            return
+        where = "several a node" if number > nodes else "not one a node"
+        settings = () if ompio([file]) else (hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1"))
+        yield Finding(
+            kind,
+            Severity.INFO,
+            f"{number} aggregators on {nodes} node(s): {where}",
+            {"aggregators": number, "nodes": nodes},
+            (file.path,),
+            settings=settings,
+        )
+        return

@@ -1,0 +1,371 @@
+"""What a job did to its files, as any observer saw it: the common form of Darshan logs, reports and outputs.
+
+Observers see different things. What one could not see is ``None`` or empty, never zero, and :attr:`Activity.unseen`
+says in words what cannot be judged for that reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SIZE_LIMITS = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
+"""Upper edges in bytes of the histogram's bins but the last, as darshan-runtime compares them: 1K is 1024."""
+
+SIZE_NAMES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Calls(_Part):
+    """Data calls of one direction at one level, over all ranks.
+
+    Attributes
+    ----------
+    count, bytes : int
+    seconds : float
+        Summed over ranks.
+    consecutive, sequential : int or None
+        Calls that began exactly where the rank's previous one ended, and anywhere behind it.
+    sizes : list of int
+        Calls by size, bins :data:`SIZE_NAMES`; empty where unknown.
+    common : list of (int, int)
+        The most frequent sizes with their counts.
+    largest : int or None
+        Bytes of the largest call.
+    extent : int or None
+        One beyond the last byte touched.
+    start, end : float or None
+        Seconds since the job began.
+    """
+
+    count: int = Field(default=0, ge=0)
+    bytes: int = Field(default=0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+    consecutive: int | None = None
+    sequential: int | None = None
+    sizes: list[int] = Field(default_factory=list, max_length=10)
+    common: list[tuple[int, int]] = Field(default_factory=list)
+    largest: int | None = None
+    extent: int | None = None
+    start: float | None = None
+    end: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """Bytes a call."""
+        return self.bytes / self.count if self.count else 0.0
+
+    def below(self, bins: int) -> int | None:
+        """Calls in the first ``bins`` bins of the histogram, None where it is unknown."""
+        return sum(self.sizes[:bins]) if self.sizes else None
+
+
+class Level(_Part):
+    """Calls of one interface (POSIX, MPI-IO, STDIO, HDF5 datasets, PnetCDF variables) on one file or on all.
+
+    Attributes
+    ----------
+    opens, seeks, stats : int
+    syncs : int
+        fsync and fdatasync, MPI_File_sync, fflush, H5Fflush.
+    meta_seconds : float
+        Time in calls that move no data, summed over ranks.
+    switches : int or None
+        Changes between reading and writing.
+    unaligned_file, unaligned_memory : int or None
+        Data calls whose offset is no multiple of ``file_alignment``, and whose buffer is none of the memory's.
+    file_alignment : int or None
+        Bytes.
+    """
+
+    read: Calls = Calls()
+    write: Calls = Calls()
+    opens: int = 0
+    seeks: int = 0
+    stats: int = 0
+    syncs: int = 0
+    meta_seconds: float = 0.0
+    switches: int | None = None
+    unaligned_file: int | None = None
+    unaligned_memory: int | None = None
+    file_alignment: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved."""
+        return self.read.bytes + self.write.bytes
+
+    @property
+    def seconds(self) -> float:
+        """Time in all calls, summed over ranks."""
+        return self.read.seconds + self.write.seconds + self.meta_seconds
+
+    @property
+    def count(self) -> int:
+        """Data calls."""
+        return self.read.count + self.write.count
+
+
+class Modes(_Part):
+    """How MPI-IO was called: data calls by kind, over all ranks."""
+
+    collective_reads: int = 0
+    collective_writes: int = 0
+    independent_reads: int = 0
+    independent_writes: int = 0
+    nonblocking_reads: int = 0
+    nonblocking_writes: int = 0
+    views: int = 0
+    hints: int = 0
+
+
+class Beneath(_Part):
+    """System calls that MPI-IO made for its own calls; the runtime alone sees which belong to which.
+
+    Attributes
+    ----------
+    collective_ranks : int
+        Ranks that wrote or read within collective calls: the aggregators.
+    collective_calls, collective_bytes, collective_largest : int
+        System calls within collective calls.
+    read_while_writing : int
+        Bytes read within write calls: read-modify-write.
+    reads_while_writing : int
+    """
+
+    collective_ranks: int = 0
+    collective_calls: int = 0
+    collective_bytes: int = 0
+    collective_largest: int = 0
+    read_while_writing: int = 0
+    reads_while_writing: int = 0
+
+
+class Layout(_Part):
+    """Stripes of a file."""
+
+    file_system: str
+    stripe_count: int = Field(ge=0)
+    stripe_size: int = Field(ge=0)
+    osts: list[int] = Field(default_factory=list)
+
+
+class Spread(_Part):
+    """How unequal the ranks of a shared file were; seconds and bytes of a single rank."""
+
+    fastest_rank: int
+    fastest_seconds: float
+    fastest_bytes: int
+    slowest_rank: int
+    slowest_seconds: float
+    slowest_bytes: int
+
+
+class Asked(_Part):
+    """What became of one setting that a plan asked for."""
+
+    key: str
+    requested: str | None = None
+    outcome: str = ""
+    note: str = ""
+
+
+class FileActivity(_Part):
+    """One file.
+
+    Attributes
+    ----------
+    ranks : int
+        Ranks that touched it.
+    view_contiguous : bool or None
+        Of the last MPI file view.
+    redundant_read : int or None
+        Bytes that a rank read again, where a trace tells.
+    """
+
+    path: str
+    file_system: str | None = None
+    ranks: int = 1
+    nodes: int | None = None
+    size: int | None = None
+    posix: Level | None = None
+    mpiio: Level | None = None
+    stdio: Level | None = None
+    hdf5: Level | None = None
+    pnetcdf: Level | None = None
+    modes: Modes | None = None
+    beneath: Beneath | None = None
+    layout: Layout | None = None
+    spread: Spread | None = None
+    view_contiguous: bool | None = None
+    driver: str | None = None
+    info: dict[str, str] = Field(default_factory=dict)
+    asked: list[Asked] = Field(default_factory=list)
+    redundant_read: int | None = None
+
+    @property
+    def upper(self) -> Level:
+        """The level that the program called: the time of those below is within its time."""
+        return self.mpiio or self.posix or self.stdio or Level()
+
+    @property
+    def lower(self) -> Level:
+        """The lowest level seen: what the file system was asked for."""
+        return self.posix or self.mpiio or self.stdio or Level()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the program moved through all its interfaces."""
+        both = self.mpiio or self.posix
+        return (both.bytes if both else 0) + (self.stdio.bytes if self.stdio else 0)
+
+    @property
+    def seconds(self) -> float:
+        """Time in calls on this file, summed over ranks."""
+        both = self.mpiio or self.posix
+        return (both.seconds if both else 0.0) + (self.stdio.seconds if self.stdio else 0.0)
+
+
+class Counted(_Part):
+    """Counts over all files, those that are not listed included.
+
+    Attributes
+    ----------
+    files, shared, single : int
+        All, touched by several ranks, by one.
+    written_single : int
+        Files that one rank wrote.
+    writers : int
+        Ranks that wrote a file of their own.
+    small : int
+        Files with data below 1 MiB.
+    folders : int
+    """
+
+    files: int = 0
+    shared: int = 0
+    single: int = 0
+    written_single: int = 0
+    writers: int = 0
+    small: int = 0
+    folders: int = 0
+
+
+class RankLoads(_Part):
+    """Bytes and seconds of each rank.
+
+    ``source`` says how they are known: ``records`` (nothing was reduced over ranks), ``heatmap`` (bytes only) or
+    ``trace``. Lists are empty where that is unknown.
+    """
+
+    source: Literal["records", "heatmap", "trace", "report"]
+    read: list[int] = Field(default_factory=list)
+    written: list[int] = Field(default_factory=list)
+    seconds: list[float] = Field(default_factory=list)
+
+
+class Timeline(_Part):
+    """Bytes over time; ``heat`` has a row a group of ranks.
+
+    Attributes
+    ----------
+    width : float
+        Seconds a bin.
+    read, written : list of int
+    heat : list of list of int
+        Read and written together; row r holds ranks r * ranks_a_row and following.
+    """
+
+    width: float = Field(gt=0)
+    read: list[int]
+    written: list[int]
+    heat: list[list[int]] = Field(default_factory=list)
+    ranks_a_row: int = 1
+
+
+class OstLoad(_Part):
+    """What one storage target carried; seconds only where a trace tells."""
+
+    bytes: int = 0
+    seconds: float | None = None
+    files: int = 0
+
+
+class Job(_Part):
+    """The job; seconds. ``started`` counts from 1970."""
+
+    executable: str = ""
+    identifier: str = ""
+    ranks: int = Field(default=1, ge=1)
+    nodes: int | None = None
+    elapsed: float = Field(default=0.0, ge=0)
+    started: float | None = None
+    mpi: str | None = None
+    mpi_io: str | None = None
+
+
+class Totals(_Part):
+    """Sums over all files, a level each, and of collective calls."""
+
+    posix: Level = Level()
+    mpiio: Level = Level()
+    stdio: Level = Level()
+    modes: Modes = Modes()
+
+
+class Activity(_Part):
+    """A job's I/O.
+
+    Attributes
+    ----------
+    source : str
+        The file it was read from.
+    kind : {"darshan", "report"}
+    version : str
+        Of the source's format.
+    seen, partial : list of str
+        Modules in the source, and those that ran out of memory while recording.
+    unseen : list of str
+        Sentences: what the source does not hold, and what cannot be judged without it.
+    io_seconds : float
+        Time in I/O calls of the slowest rank where known, else summed over ranks and divided by them.
+    summed_seconds : float
+        Time in I/O calls over all ranks.
+    files : list of FileActivity
+        Those that matter most, first those with most time; the rest is counted only.
+    """
+
+    source: str
+    kind: Literal["darshan", "report"]
+    version: str = ""
+    job: Job = Job()
+    seen: list[str] = Field(default_factory=list)
+    partial: list[str] = Field(default_factory=list)
+    unseen: list[str] = Field(default_factory=list)
+    io_seconds: float = 0.0
+    summed_seconds: float = 0.0
+    totals: Totals = Totals()
+    counted: Counted = Counted()
+    files: list[FileActivity] = Field(default_factory=list)
+    ranks: RankLoads | None = None
+    timeline: Timeline | None = None
+    osts: dict[int, OstLoad] = Field(default_factory=dict)
+    hints: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the program moved."""
+        return sum(file.bytes for file in self.files)
+
+    def share(self, seconds: float) -> float:
+        """Part of the time in I/O calls, 0 to 1."""
+        return min(1.0, seconds / self.summed_seconds) if self.summed_seconds > 0 else 0.0
+
+
+def from_json(data: dict[str, Any]) -> Activity:
+    """Read an activity as :meth:`pydantic.BaseModel.model_dump` wrote it."""
+    return Activity.model_validate(data)
