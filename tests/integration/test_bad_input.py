@@ -8,7 +8,7 @@ import pytest
 from stripewise.cli import main
 
 GOOD = """
-command = ["true"]
+command = ["sh", "-c", "true"]
 objective = "elapsed"
 stacks = ["romio"]
 """
@@ -138,6 +138,9 @@ CASES = {
         "no MPI library",
     ),
     "setup line that fails": (words("tune", "--setup", "module-that-is-not load x", "--", "true"), "setup"),
+    "program without MPI": (words("tune", "--", "/bin/ls"), "/bin/ls uses no MPI library; launch an MPI program"),
+    "ranks of a program without MPI": (words("tune", "--", "mpiexec", "-n", "2", "/bin/ls"), "uses no MPI library"),
+    "script that starts no MPI program": (words("tune", "--", "sh", "-c", "true"), "no MPI program was found"),
     # -- experiment files
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),
     "experiment file is no TOML": (experiment("command = [\n"), "no TOML"),
@@ -149,6 +152,11 @@ CASES = {
     "impossible constraint": (experiment("constraints = ['cb_nodes > 100000']\n" + GOOD), "constraint"),
     "constraint with a call": (experiment("constraints = ['__import__(\"os\")']\n" + GOOD), "do not allow"),
     "constraint with unknown name": (experiment("constraints = ['cb_nodez < 3']\n" + GOOD), "cb_nodez"),
+    "constraint that orders texts": (
+        experiment("constraints = ['romio_cb_write < 3']\n" + GOOD),
+        "a text for a number",
+    ),
+    "constraint that divides by zero": (experiment("constraints = ['cb_nodes / 0 > 1']\n" + GOOD), "divides by zero"),
     "misspelt parameter": (experiment(GOOD + "[parameters.cb_nodez]\nvalues = [1]\n"), "cb_nodez"),
     "misspelt hint value": (
         experiment(GOOD + "[parameters.romio_cb_write]\nvalues = ['automatic', 'enabel']\n"),

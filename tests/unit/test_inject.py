@@ -143,3 +143,14 @@ def test_lustre_layouts_become_hints_where_there_is_a_hint_for_them() -> None:
     assert carriers(injection) == ["ROMIO_HINTS", "none", "none"]
     assert injection.files[HINTS_FILE] == "striping_factor 4\n"
     assert set(carriers(inject(plan, MPICH, LIBRARY, FOLDER))) == {"runtime"}
+
+
+def test_nothing_is_carried_to_a_program_without_mpi():
+    program = Program(without_mpi="ls uses no MPI library")
+    plan = Plan(
+        (*hints(cb_nodes="2"), Setting(Apply.MCA, "io_ompio_num_aggregators", "2"), Setting(Apply.ENV, "A", "1"))
+    )
+    injection = inject(plan, program, None, FOLDER)
+    assert carriers(injection) == ["none", "none", "environment"]
+    assert injection.lost[0].wins == "ls uses no MPI library"
+    assert injection.environment == {"A": "1"} and injection.files == {}

@@ -92,6 +92,28 @@ def test_a_program_that_never_works_ends_the_experiment():
         tune(run, SPACE, budget=20)
 
 
+def test_a_program_that_never_worked_gets_another_try_on_resuming(tmp_path):
+    url, calls, mended = f"sqlite:///{tmp_path}/s.db", [], []
+
+    def run(configuration):
+        calls.append(configuration)
+        if not mended:
+            raise RuntimeError("no licence")
+        return 1.0 / configuration["x"]
+
+    with pytest.raises(NothingWorks, match="no licence"):
+        tune(run, SPACE, budget=20, store=url)
+    identifier = open_store(url).records()[0].id
+    once = len(calls)
+    with pytest.raises(NothingWorks, match="no licence"):
+        tune(run, SPACE, store=url, resume=identifier)
+    assert len(calls) == 2 * once
+    mended.append(True)
+    found = tune(run, SPACE, store=url, resume=identifier)
+    assert found.confirmed
+    assert found.result["runs"] == len(calls) <= 20
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
 def test_a_value_that_is_no_measurement_fails_the_run(value):
     with pytest.raises(NothingWorks):

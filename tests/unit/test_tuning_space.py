@@ -4,8 +4,9 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.parameter import Apply
 from stripewise.spec.workload import Workload
-from stripewise.tuning.space import bind_space, default_stacks
+from stripewise.tuning.space import bind_space, check_space, default_stacks
 
 WRITER = Workload(
     operation="write",
@@ -71,6 +72,50 @@ def test_a_wrong_override_names_its_place(parameters, told):
 def test_a_stack_for_another_mpi_leaves_nothing_to_tune():
     with pytest.raises(UserError, match="nothing is left to tune"):
         bind_space(experiment(), WRITER, "ompio")
+
+
+def hints_are_lost(parameter):
+    return "app uses no MPI library" if parameter.apply is Apply.HINT else ""
+
+
+def test_what_cannot_reach_the_program_is_not_searched():
+    own = {"level": {"kind": "ordinal", "values": [1, 2, 4], "apply": "env", "key": "LEVEL"}}
+    bound = bind_space(experiment(parameters=own), WRITER, "romio", lost=hints_are_lost)
+    assert bound.space.names == ("level",)
+    assert bound.left_out["cb_nodes"] == "app uses no MPI library"
+
+
+@pytest.mark.parametrize("make", [bind_space, check_space])
+def test_a_program_that_nothing_reaches_is_refused(make):
+    with pytest.raises(UserError, match="nothing is left to tune: app uses no MPI library; launch an MPI program"):
+        make(experiment(), WRITER, None, lost=hints_are_lost)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"constraints": ["cb_nodez < 3"]}, "cb_nodez, which nothing declares"),
+        ({"constraints": ["romio_cb_write < 3"]}, "takes a text for a number"),
+        ({"constraints": ["romio_cb_write == 'enable'"]}, "the default configuration breaks"),
+        ({"parameters": {"cb_nodez": {"values": [1]}}}, "no stack has a parameter of this name"),
+        ({"parameters": {"cb_nodes": {"values": []}}}, "no values"),
+    ],
+)
+def test_what_no_run_could_make_right_is_refused_before_the_first(fields, told):
+    with pytest.raises(UserError, match=told):
+        check_space(experiment(**fields), Workload(), "romio")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"constraints": ["cb_nodes <= nodes * processes_per_node", "cb_buffer_size <= file_size or cb_nodes > 2"]},
+        {"constraints": ["cb_nodes >= 2"], "parameters": {"cb_nodes": {"values": [2, 4]}}},
+        {"stacks": [], "parameters": {"stripe_count": {"values": [1, 2]}}, "constraints": ["stripe_count <= 2"]},
+    ],
+)
+def test_what_the_first_run_may_make_right_is_let_through(fields):
+    check_space(experiment(**fields), Workload(), "romio")
 
 
 def test_a_constraint_that_forbids_the_default_is_refused():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -22,6 +22,14 @@ from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.events import Event
 
 _ROWS = 8
+
+
+def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
+    """Say what is not searched and why, a line a reason."""
+    return [
+        f"left out: {', '.join(name for name, why in left_out.items() if why == reason)} ({reason})"
+        for reason in dict.fromkeys(left_out.values())
+    ]
 
 
 class Progress:
@@ -75,6 +83,8 @@ class Progress:
         self._defaults = bound.space.default
         names = ", ".join(bound.space.names)
         self._say(f"space: {about}{distinct:,} distinct configurations of {names}")
+        for line in left_out_lines(bound.left_out):
+            self._say(line)
 
     def _on_worst_case(self, runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> None:
         cost = [f"{runs} launches"]

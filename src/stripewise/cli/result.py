@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from stripewise.cli.hints import completed
 from stripewise.cli.output import console, duration, interval, number, print_json
+from stripewise.cli.progress import left_out_lines
 from stripewise.spec.configuration import Configuration
 from stripewise.store.base import Store
 
@@ -38,8 +39,8 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     for parameter in space["parameters"]:
         values = ", ".join(str(value) for value in parameter["values"])
         console.print(f"  {parameter['name']}: {escape(values)} (default {parameter['default']})")
-    for name, reason in document["left_out"].items():
-        console.print(f"  left out: {name} ({escape(reason)})")
+    for line in left_out_lines(document["left_out"]):
+        console.print(f"  {escape(line)}")
     console.print("first configurations:")
     defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
     for configuration in document["first"]:

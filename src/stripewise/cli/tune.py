@@ -19,9 +19,10 @@ from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, notes
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
-from stripewise.errors import UserError
+from stripewise.errors import NothingWorks, UserError
 from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment, parse_experiment
+from stripewise.spec.trial import State
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.definition import with_options
@@ -179,7 +180,20 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
             progress.__exit__()
             notes.print(escape(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on")))
             raise typer.Exit(130) from None
+        except NothingWorks as error:
+            raise _with_a_way_on(store, identifier, error) from error
     deliver(store, identifier, result, report, json_output)
+
+
+def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> NothingWorks:
+    """Say where the failed run's output is, and how to go on once the program works."""
+    record = store.record(identifier)
+    runs = [run for trial in store.trials(identifier) for run in trial.runs]
+    mend = error.mend
+    if len(runs) < record.experiment.budget.runs:
+        mend += f", then: stripewise resume {identifier} tries it again"
+    folders = [run.facts["folder"] for run in runs if run.state is State.FAILED and "folder" in run.facts]
+    return NothingWorks(error.what, f"{mend} (its output: {folders[-1]})" if folders else mend)
 
 
 def _owner() -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from stripewise.measure.statistics import smallest_p
 
@@ -83,9 +83,9 @@ def boundary(planned: tuple[int, ...], alpha: float, most_pairs: int, final: boo
         wanted = max(0.0, target - spent)
         critical = density.critical(n - pairs, n, wanted)
         # Ranks are discrete: what the attainable level leaves unspent stays available to later looks.
-        level = smallest_p(n, float(stats.norm.sf(critical))) if wanted > 0 else 0.0
+        level = smallest_p(n, float(ndtr(-critical))) if wanted > 0 else 0.0
         levels.append(level)
-        bound = float(stats.norm.isf(level)) * np.sqrt(n) if level > 0 else np.inf
+        bound = -float(ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
         crossed, density = density.step(n - pairs, n, bound)
         spent += crossed
         pairs = n
@@ -104,7 +104,7 @@ def crossing_probabilities(design: Boundary, drift: float, start: tuple[int, flo
         if n <= pairs:
             chances.append(0.0)
             continue
-        bound = float(stats.norm.isf(level)) * np.sqrt(n) if level > 0 else np.inf
+        bound = -float(ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
         crossed, density = density.step(n - pairs, n, bound, drift)
         chances.append(crossed)
         pairs = n
@@ -141,7 +141,7 @@ class _Density:
         return cls(np.array([total]), np.array([1.0]))
 
     def _tail(self, more: int, bound: float, drift: float) -> float:
-        return float(np.sum(self.weight * stats.norm.sf((bound - self.at - drift * more) / np.sqrt(more))))
+        return float(np.sum(self.weight * ndtr((self.at + drift * more - bound) / np.sqrt(more))))
 
     def critical(self, more: int, n: int, chance: float) -> float:
         """The standard score at ``n`` pairs that is exceeded with ``chance`` (and not before)."""
@@ -167,10 +167,11 @@ class _Density:
         simpson[1::2] = 4.0
         simpson[[0, -1]] = 1.0
         simpson *= (points[1] - points[0]) / 3
-        spread = stats.norm.pdf((points[:, None] - self.at[None, :] - centre) / np.sqrt(more)) / np.sqrt(more)
+        score = (points[:, None] - self.at[None, :] - centre) / np.sqrt(more)
+        spread = np.exp(-(score**2) / 2) / np.sqrt(2 * np.pi * more)
         return crossed, _Density(points, simpson * (spread @ self.weight))
 
 
 def quantile(chance: float) -> float:
     """Standard normal quantile."""
-    return float(stats.norm.ppf(chance))
+    return float(ndtri(chance))

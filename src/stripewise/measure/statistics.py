@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import bdtr
 
 Floats = NDArray[np.float64]
 
@@ -186,9 +186,7 @@ def median_ci(values: Sequence[float], confidence: float = 0.95) -> MedianInterv
     if n == 0:
         raise ValueError("no values")
     # The r-th value from either end bounds the median unless r or more of n fair coins agree in being few.
-    r = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5))
-    while r > 0 and stats.binom.cdf(r - 1, n, 0.5) > (1 - confidence) / 2:
-        r -= 1
+    r = int(np.sum(bdtr(np.arange(n + 1), n, 0.5) < (1 - confidence) / 2))
     median = float(np.median(ordered))
     if r == 0:
         return MedianInterval(median, None, None, n)

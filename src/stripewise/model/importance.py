@@ -18,14 +18,17 @@ the effects are scaled to add up to one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesRegressor
 
 from stripewise.errors import UserError
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import ExtraTreesRegressor
 
 _LEAST_TRIALS = 8
 _TRIALS_A_PARAMETER = 5
@@ -121,6 +124,8 @@ class _Rows:
 
 
 def _forest(trees: int, rng: np.random.Generator, *, bootstrap: bool = False) -> ExtraTreesRegressor:
+    from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  half a second that few commands need
+
     return ExtraTreesRegressor(
         trees,
         min_samples_leaf=3,

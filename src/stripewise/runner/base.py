@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.space import Space
 from stripewise.spec.workload import Workload
 
@@ -37,6 +38,9 @@ class Preflight:
         The program's MPI-IO implementation, ``romio`` or ``ompio``, as far as it can be told without running it.
     workload : Workload
         What the command line says of it (ranks, nodes).
+    lost : callable
+        Gives the reason why a parameter's value cannot reach the program, empty if it can: such a parameter is not
+        searched.
     space, objective : Space or None, Objective or None
         Given by runners that bring their own (a replayed table, a Python function).
     """
@@ -48,6 +52,7 @@ class Preflight:
     environment: Mapping[str, Any] = field(default_factory=dict)
     io: str | None = None
     workload: Workload = field(default_factory=Workload)
+    lost: Callable[[Parameter], str] = lambda parameter: ""
     space: Space | None = None
     objective: Objective | None = None
 

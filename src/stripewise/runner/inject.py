@@ -38,6 +38,8 @@ class Program:
         Why nothing can be preloaded, or empty.
     environment : mapping
         The variables it starts with, those of the command line included.
+    without_mpi : str
+        Why nothing in the program would read what an MPI library reads, or empty.
     """
 
     abi: str = ""
@@ -45,6 +47,7 @@ class Program:
     cray: bool = False
     obstacle: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    without_mpi: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,10 @@ def inject(plan: Plan, program: Program, library: Path | None, folder: Path) -> 
             environment["STRIPEWISE_PLAN"] = str(folder / "plan")
     without = None if preload else _Foreign(plan, program, folder)
     carried = tuple(
-        _by_environment(setting, environment) or (without.carry(setting) if without else _by_runtime(setting, plan))
+        _by_environment(setting, environment)
+        or _in_vain(setting, program)
+        or _by_mca(setting, environment)
+        or (without.carry(setting) if without else _by_runtime(setting, plan))
         for setting in plan.settings
     )
     if without:
@@ -145,12 +151,21 @@ def _by_environment(setting: Setting, environment: dict[str, str]) -> Carried | 
     if setting.apply is Apply.ENV:
         environment[setting.key] = setting.value
         return Carried(setting, "environment", "the plan wins over the user's environment")
-    if setting.apply is Apply.MCA:
-        environment[f"OMPI_MCA_{setting.key}"] = setting.value
-        return Carried(setting, "OMPI_MCA", "the plan wins over --mca on the command line and the user's environment")
     if setting.apply is Apply.ARGUMENT:
         return Carried(setting, "command", "the plan wins: it is put into the command")
     return None
+
+
+def _in_vain(setting: Setting, program: Program) -> Carried | None:
+    """Carry nothing to a program in which no MPI library would take it."""
+    return Carried(setting, "none", program.without_mpi) if program.without_mpi else None
+
+
+def _by_mca(setting: Setting, environment: dict[str, str]) -> Carried | None:
+    if setting.apply is not Apply.MCA:
+        return None
+    environment[f"OMPI_MCA_{setting.key}"] = setting.value
+    return Carried(setting, "OMPI_MCA", "the plan wins over --mca on the command line and the user's environment")
 
 
 def _by_runtime(setting: Setting, plan: Plan) -> Carried:

@@ -190,3 +190,6 @@ CONTAINERS = _names("apptainer singularity docker podman podman-hpc shifter saru
 
 SHELLS = _names("sh bash dash zsh ksh csh tcsh fish")
 """Programs whose argument is a script, by base name."""
+
+STARTERS = _names("make gmake ninja xargs parallel perl ruby lua R Rscript julia java node tclsh")
+"""Programs that are known to start others, which need not be named in the command, by base name."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,12 @@ from stripewise.runner.preflight import Target, check_objective, check_placehold
 from stripewise.runner.runtime import runtime_for
 from stripewise.runner.setup import environment_after
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.parameter import Apply
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan, Setting, spell
 from stripewise.spec.stack import load_stack, stack_names
+
+_DERIVED = "<derived>"
+"""Stands for the value of a derived setting, which only a configuration has."""
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Found:
         StripewiseError
             If it cannot be built.
         """
-        if self.runtime == "none" or target.program.obstacle or target.mpi is None:
+        if self.runtime == "none" or target.program.obstacle or target.program.without_mpi or target.mpi is None:
             return None
         if self.runtime != "auto":
             return Path(self.runtime).absolute()
@@ -92,14 +95,16 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     check_objective(experiment.objective.name, target, library is not None)
     carried = _carried(experiment, target, library)
     warnings += [*target.warnings, *_warnings(target, library, carried, runtime)]
-    found.preflight = _preflight(experiment, found, library, carried, warnings, cwd)
+    found.preflight = replace(
+        _preflight(experiment, found, library, carried, warnings, cwd), lost=_lost(experiment, target, library)
+    )
     return found
 
 
 def _carried(experiment: Experiment, target: Target, library: Path | None) -> tuple[Carried, ...]:
     """Say of every parameter that may be searched how it would travel."""
-    implied = [target.mpi.io] if target.mpi is not None and target.mpi.io in stack_names() else []
-    names = experiment.stacks or [name for name in implied if name]
+    implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
+    names = experiment.stacks or [implied or "romio"]
     settings: list[Setting] = []
     for name in names:
         stack = load_stack(name)
@@ -108,9 +113,25 @@ def _carried(experiment: Experiment, target: Target, library: Path | None) -> tu
             if override is None or not override.exclude:
                 value = spell(parameter.default) or "?"
                 settings.append(Setting(parameter.apply, parameter.setting, value, parameter.layer))
-        settings += [Setting(d.apply, d.name, "?", d.layer) for d in stack.derived]
+        settings += [Setting(d.apply, d.name, _DERIVED, d.layer) for d in stack.derived]
     plan = Plan(tuple(settings), override=experiment.override, files=experiment.files)
     return inject(plan, target.program, library, Path("/")).carried
+
+
+def _lost(experiment: Experiment, target: Target, library: Path | None) -> Callable[[Parameter], str]:
+    """Give a function that tells why a parameter cannot reach the program."""
+    program = target.program
+    if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
+        # A script may start what cannot be seen from here; whoever knows so names the stack.
+        named = target.script or target.line.program[0]
+        program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
+
+    def why(parameter: Parameter) -> str:
+        setting = Setting(parameter.apply, parameter.setting, spell(parameter.default) or "?", parameter.layer)
+        lost = inject(Plan((setting,), override=experiment.override), program, library, Path("/")).lost
+        return lost[0].wins if lost else ""
+
+    return why
 
 
 def _warnings(target: Target, library: Path | None, carried: tuple[Carried, ...], runtime: str) -> list[str]:
@@ -128,10 +149,12 @@ def _warnings(target: Target, library: Path | None, carried: tuple[Carried, ...]
         )
     elif runtime == "none":
         found.append("the runtime is not preloaded, as asked: no report will prove the effect of settings")
-    lost = [entry for entry in carried if entry.carrier == "none" and entry.setting.apply is not Apply.HDF5]
-    if lost:
-        names = ", ".join(entry.setting.key for entry in lost[:6]) + (", ..." if len(lost) > 6 else "")
-        found.append(f"no way to bring {names} to {program}: {lost[0].wins}")
+    derived = [] if target.program.without_mpi else [c for c in carried if c.setting.value == _DERIVED]
+    found += [
+        f"{entry.setting.key} is not set along with what it follows from: {entry.wins}"
+        for entry in derived
+        if entry.carrier == "none"
+    ]
     return found
 
 

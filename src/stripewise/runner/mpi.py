@@ -37,6 +37,8 @@ print(text.value.decode("utf-8", "replace"))
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
 _FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
 _SCRIPT_LIMIT = 1 << 20
+WITH_LAUNCHER = "installed with"
+"""How :attr:`Mpi.found_by` begins where the launcher led to the library, and nothing in the program did."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def find_mpi(
     if launcher is not None:
         path = library_of_launcher(launcher)
         if path is not None:
-            return describe(path, environment, f"installed with {launcher}", mca), ""
+            return describe(path, environment, f"{WITH_LAUNCHER} {launcher}", mca), ""
     return None, missing
 
 

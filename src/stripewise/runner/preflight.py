@@ -10,10 +10,11 @@ from pathlib import Path, PurePath
 from stripewise.errors import UserError
 from stripewise.runner.binary import Binary, Kind, find_program, inspect
 from stripewise.runner.command import CommandLine, placeholders, split
+from stripewise.runner.elf import contains
 from stripewise.runner.inject import Program
 from stripewise.runner.judge import REPORTED
-from stripewise.runner.launchers import CONTAINERS
-from stripewise.runner.mpi import Mpi, describe, find_mpi, library_of_launcher, script_of
+from stripewise.runner.launchers import CONTAINERS, SHELLS, STARTERS
+from stripewise.runner.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
 from stripewise.spec.workload import Workload
 
 _SHELL_SIGNS = {">", ">>", "<", "|", "&&", "||", ";", "2>&1", "&>", "&"}
@@ -141,8 +142,25 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         cray=cray,
         obstacle=obstacle,
         environment={**environment, **line.environment},
+        without_mpi=_without_mpi(binaries, line, mpi),
     )
     return Target(line, binaries[0], mpi, program, launcher, script_of(line.program, home), tuple(warnings))
+
+
+def _without_mpi(binaries: Sequence[Binary], line: CommandLine, mpi: Mpi | None) -> str:
+    """Say of programs that can do no MPI-IO why; empty where they do, or may start others that do."""
+    if mpi is not None and not mpi.found_by.startswith(WITH_LAUNCHER):
+        return ""
+    for segment, binary in zip(line.segments, binaries, strict=True):
+        if starts_others(segment.program[0], binary) or binary.elf is None or contains(binary.path, b"MPI_"):
+            return ""
+    return f"{line.program[0]} uses no MPI library"
+
+
+def starts_others(word: str, binary: Binary) -> bool:
+    """Say whether a program is one that starts others: a script, a shell, an interpreter, make."""
+    name = PurePath(word).name
+    return binary.kind is Kind.SCRIPT or name in (*SHELLS, *STARTERS) or name.startswith("python")
 
 
 def check_objective(objective: str, target: Target, preloaded: bool) -> None:

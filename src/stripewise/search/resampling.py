@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.special import ndtr
-from scipy.stats import binom, t
+from scipy.special import bdtr, ndtr, stdtrit
 
 from stripewise.search.costs import Costs, Floats
 from stripewise.search.options import Options, parse_options
@@ -191,9 +190,9 @@ def interval_width(values: Floats, statistic: Literal["mean", "median"]) -> floa
     if statistic == "mean":
         if count < 2:
             return np.inf
-        width, centre = 2 * t.ppf(0.975, count - 1) * np.std(values, ddof=1) / np.sqrt(count), np.mean(values)
+        width, centre = 2 * stdtrit(count - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(count), np.mean(values)
     else:
-        outer = int(binom.ppf(0.025, count, 0.5))
+        outer = int(np.sum(bdtr(np.arange(count + 1), count, 0.5) < 0.025))
         if outer < 1:
             return np.inf
         # From the outer-th value to the outer-th from the end: covers 1 - 2 P(X < outer), at least 95% by definition.

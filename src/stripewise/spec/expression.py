@@ -104,8 +104,17 @@ class Expression:
         try:
             with np.errstate(divide="raise", invalid="raise"):
                 return _evaluate(self._body, values)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise UserError(f"'{self.text}' cannot be computed: {error}") from error
+        except ArithmeticError as error:
+            raise UserError(
+                f"'{self.text}' cannot be computed: it divides by zero or takes the logarithm of none",
+                "keep it away from zero, as in max(x, 1)",
+            ) from error
+        except (TypeError, ValueError) as error:
+            # Of NumPy's own words none would tell an author what to mend.
+            raise UserError(
+                f"'{self.text}' cannot be computed: it takes a text for a number",
+                "compare texts with ==, != and in; numbers also with <, <=, >, >=",
+            ) from error
 
 
 def _check(node: ast.expr, names: set[str], text: str) -> None:
@@ -145,6 +154,10 @@ def _check(node: ast.expr, names: set[str], text: str) -> None:
 
 def _is_array(*items: Any) -> bool:
     return any(isinstance(item, np.ndarray) for item in items)
+
+
+def _is_text(item: Any) -> bool:
+    return isinstance(item, str) or (isinstance(item, np.ndarray) and item.dtype.kind in "US")
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
@@ -195,6 +208,8 @@ def _evaluate_comparison(node: ast.Compare, values: Mapping[str, Any]) -> Any:
             if isinstance(op, ast.NotIn):
                 part = np.logical_not(part)
         else:
+            if not isinstance(op, ast.Eq | ast.NotEq) and (_is_text(left) or _is_text(right)):
+                raise TypeError("order of texts")
             part = _COMPARE[type(op)](left, right)
         result = np.logical_and(result, part)
         left = right

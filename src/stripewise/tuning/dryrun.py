@@ -31,7 +31,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     if preflight.space is not None:
         bound = BoundSpace(preflight.space, (), {})
     else:
-        bound = bind_space(experiment, workload, preflight.io, preflight.environment.get("mpi"))
+        bound = bind_space(experiment, workload, preflight.io, preflight.environment.get("mpi"), preflight.lost)
     objective = preflight.objective or experiment.objective.build()
     notes = [*preflight.summary, *preflight.warnings]
     if workload.operation is None and preflight.space is None:

@@ -82,6 +82,8 @@ class Planner:
         Whether the program can also run without the component.
     sampler, resampler, pruner, stopping
         The parts of the search.
+    forgiven : int
+        Runs before this number count as no try of the default: an earlier session gave up after them, and was resumed.
     """
 
     experiment: Experiment
@@ -92,6 +94,7 @@ class Planner:
     resampler: Resampler
     pruner: Pruner
     stopping: Stopping
+    forgiven: int = 0
 
     def next(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
         """Choose the next run.
@@ -160,8 +163,9 @@ class Planner:
             return self._plan(trials, Trial(0, Configuration({}), Role.DEFAULT), self._first_phase(), new=True)
         if not ended(default.runs):
             return Wait()
-        warmups = [run for run in default.runs if run.phase is Phase.WARMUP]
-        failed = [run for run in default.runs if run.state is State.FAILED and run.phase is not Phase.CONFIRMATION]
+        tries = [run for run in default.runs if run.number >= self.forgiven or run.state is State.FINISHED]
+        warmups = [run for run in tries if run.phase is Phase.WARMUP]
+        failed = [run for run in tries if run.state is State.FAILED and run.phase is not Phase.CONFIRMATION]
         works = any(run.state is State.FINISHED for run in default.runs)
         if len(failed) >= _TRIES_OF_DEFAULT and not works:
             raise NothingWorks(
@@ -171,7 +175,7 @@ class Planner:
         warm = sum(run.state is State.FINISHED for run in warmups) >= self.experiment.warmup
         if not warm and len(warmups) - self.experiment.warmup < _TRIES_OF_DEFAULT - 1 and not default.values:
             return self._plan(trials, default, Phase.WARMUP)
-        searched = [run for run in default.runs if run.phase is Phase.SEARCH]
+        searched = [run for run in tries if run.phase is Phase.SEARCH]
         if not default.values:
             if len(searched) >= (_TRIES_ONCE_IT_WORKED if works else _TRIES_OF_DEFAULT):
                 raise NothingWorks(

@@ -23,7 +23,7 @@ from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.outcomes import run_of
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.result import conclude
-from stripewise.tuning.space import BoundSpace, bind_space
+from stripewise.tuning.space import BoundSpace, bind_space, check_space
 
 _POLL_SECONDS = 0.5
 
@@ -80,11 +80,17 @@ class Session:
                 trials=tuple(self._ledger.trials),
             )
             self._check_same_environment(self._preflight)
+            self._check_space(self._preflight)
             self._ledger.set_state("running")
             self._tell("worst_case", **self._worst_case())
             planner = self._planner()
             self._reap_interrupted()
             result = self._loop(planner)
+        except NothingWorks as error:
+            # Kept, so that a resumed session gives the program another try instead of the same answer.
+            self._ledger.remember(gave_up=sum(1 for _ in self._ledger.runs()))
+            self._put_back(error)
+            raise
         except BaseException as error:
             self._put_back(error)
             raise
@@ -162,7 +168,7 @@ class Session:
             failed = [run.reason for _, run in self._ledger.runs() if run.state is State.FAILED]
             raise NothingWorks(
                 f"{reason} before the program has run once{f': {failed[-1]}' if failed else ''}",
-                "make the command work by itself first, or raise the budget",
+                "make the command work by itself, then start a new experiment with a larger budget",
             )
         result = conclude(
             identifier=self._identifier,
@@ -194,6 +200,7 @@ class Session:
             make_resampler(experiment.resampling),
             make_pruner(experiment.pruning),
             make_stopping(experiment.stopping, sampler),
+            int(self._ledger.facts.get("gave_up", 0)),
         )
 
     def _with_space(self, planner: Planner) -> Planner:
@@ -223,7 +230,8 @@ class Session:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
             facts["run_bytes"] = report.totals.bytes_read + report.totals.bytes_written
-        bound = bind_space(self._ledger.experiment, workload, io, self._preflight.environment.get("mpi"))
+        mpi = self._preflight.environment.get("mpi")
+        bound = bind_space(self._ledger.experiment, workload, io, mpi, self._preflight.lost)
         if "workload" not in self._ledger.facts:
             self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, **facts)
         return bound
@@ -248,11 +256,18 @@ class Session:
                 return parse_report(run.facts["report"])
         return None
 
+    def _check_space(self, preflight: Preflight) -> None:
+        """Refuse what cannot be searched before a run is spent on it."""
+        if preflight.space is None and not self._ledger.trials:
+            mpi = preflight.environment.get("mpi")
+            check_space(self._ledger.experiment, self._workload(), preflight.io, mpi, preflight.lost)
+
     def _check_same_environment(self, preflight: Preflight) -> None:
         """Never pool runs that differ: another MPI or program makes another experiment."""
         now = dict(preflight.fingerprint)
         earlier = self._ledger.facts.get("fingerprint")
-        if earlier is None:
+        if earlier is None or not any(run.state is State.FINISHED for _, run in self._ledger.runs()):
+            # Nothing has a value yet: a program that was mended meanwhile is what the user wants to tune.
             self._ledger.remember(fingerprint=now, environment=dict(preflight.environment))
         elif earlier != now:
             name = next(name for name in sorted({*earlier, *now}) if earlier.get(name) != now.get(name))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from stripewise.errors import UserError
-from stripewise.spec.experiment import Experiment, ParameterOverride
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Parameter, When
-from stripewise.spec.plan import Setting, spell
+from stripewise.spec.parameter import Apply, Kind, Parameter, When
 from stripewise.spec.space import Space
-from stripewise.spec.stack import ParameterEntry, Stack, explain_validation, load_stack
-from stripewise.spec.vocabulary import check_value
+from stripewise.spec.stack import Stack, load_stack
 from stripewise.spec.workload import Workload
+from stripewise.tuning.overrides import overridden, own_parameter
 
 _LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
 
@@ -62,7 +59,18 @@ def default_stacks(io: str | None, workload: Workload) -> list[str]:
     return stacks
 
 
-def bind_space(experiment: Experiment, workload: Workload, io: str | None, mpi: str | None = None) -> BoundSpace:
+def _reaches(parameter: Parameter) -> str:
+    """Stand for a runner to which every parameter is known to be carried."""
+    return ""
+
+
+def bind_space(
+    experiment: Experiment,
+    workload: Workload,
+    io: str | None,
+    mpi: str | None = None,
+    lost: Callable[[Parameter], str] = _reaches,
+) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
 
     Parameters
@@ -73,6 +81,8 @@ def bind_space(experiment: Experiment, workload: Workload, io: str | None, mpi: 
         The program's MPI-IO implementation, ``romio`` or ``ompio``.
     mpi : str or None
         The program's MPI library with its version, as it names itself: parameters of other versions are left out.
+    lost : callable
+        Gives the reason why a parameter cannot reach the program, empty if it can: no run is spent on such ones.
 
     Raises
     ------
@@ -80,45 +90,118 @@ def bind_space(experiment: Experiment, workload: Workload, io: str | None, mpi: 
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
     stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
-    parameters: list[Parameter] = []
-    left_out: dict[str, str] = {}
-    overridden = set()
-    for stack in stacks:
-        for parameter in stack.parameters:
-            override = experiment.parameters.get(parameter.name)
-            if override is not None:
-                overridden.add(parameter.name)
-                if override.exclude:
-                    left_out[parameter.name] = "excluded by the experiment"
-                    continue
-                parameter = _overridden(parameter, override)  # noqa: PLW2901
-            reason = _why_not(parameter, stack, workload, io) or _other_version(parameter, mpi or "")
-            if reason:
-                left_out[parameter.name] = reason
-            else:
-                parameters.append(parameter)
-    for name, override in experiment.parameters.items():
-        if name not in overridden:
-            if override.exclude:
-                raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
-            parameters.append(_own_parameter(name, override))
-    if not parameters:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
-        raise UserError(f"nothing is left to tune ({reasons})", "name another stack with --stack")
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost)
+    constraints = [Expression.parse(text) for text in experiment.constraints]
+    space = _bound(parameters, constraints, stacks, left_out, workload)
+    return _only_live(BoundSpace(space, stacks, left_out))
+
+
+def check_space(
+    experiment: Experiment,
+    workload: Workload,
+    io: str | None,
+    mpi: str | None = None,
+    lost: Callable[[Parameter], str] = _reaches,
+) -> None:
+    """Refuse, before the first run, an experiment whose space nothing that a run can show would make right.
+
+    What depends on the workload waits for :func:`bind_space`. Parameters are as there.
+
+    Raises
+    ------
+    UserError
+        Unknown stacks, parameters or names in constraints, contradictory settings, or nothing left to tune.
+    """
+    stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
+    later: set[str] = set()
+    if not experiment.stacks:
+        # The first run shows the file system, and which MPI-IO is at work where that is not known.
+        possible = ("lustre", "cephfs") if io else ("lustre", "cephfs", "romio", "ompio")
+        later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, later)
+    constraints = [Expression.parse(text) for text in experiment.constraints]
+    fixed = {p.name for p in parameters if workload.processes or not (p.default_from or p.maximum_from)}
+    known = {p.name for p in parameters} | left_out.keys() | later | workload.words().keys()
+    for constraint in constraints:
+        if not constraint.names <= known:
+            constraint(dict.fromkeys(known))
+    _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
+
+
+def _bound(
+    parameters: Sequence[Parameter],
+    constraints: Sequence[Expression],
+    stacks: Sequence[Stack],
+    left_out: Mapping[str, str],
+    workload: Workload,
+) -> Space:
+    """Bind parameters with their stacks' constraints, derived settings and knowledge, as far as these apply."""
     kept = {parameter.name for parameter in parameters}
     words = workload.words()
     # A parameter left out acts at its default, and conditions on it see just that.
     words |= {p.name: p.bind(words).default for stack in stacks for p in stack.parameters if p.name in left_out}
     known = kept | words.keys()
-    space = Space.bind(
+    return Space.bind(
         parameters,
-        [c for stack in stacks for c in stack.constraints if c.names <= known]
-        + [Expression.parse(text) for text in experiment.constraints],
+        [c for stack in stacks for c in stack.constraints if c.names <= known] + list(constraints),
         [d for stack in stacks for d in stack.derived if d.value.names <= known and d.value.names & kept],
         words,
         [k for stack in stacks for k in stack.knowledge if k.condition.names <= known],
     )
-    return _only_live(BoundSpace(space, stacks, left_out))
+
+
+def _chosen(
+    experiment: Experiment,
+    stacks: Sequence[Stack],
+    workload: Workload,
+    io: str | None,
+    mpi: str | None,
+    lost: Callable[[Parameter], str],
+    later: Collection[str] = (),
+) -> tuple[list[Parameter], dict[str, str]]:
+    """Choose the parameters to search, and say why others are left out; ``later`` names those that may yet come."""
+    parameters: list[Parameter] = []
+    left_out: dict[str, str] = {}
+    changed = set()
+    for stack in stacks:
+        for parameter in stack.parameters:
+            override = experiment.parameters.get(parameter.name)
+            if override is not None:
+                changed.add(parameter.name)
+                if override.exclude:
+                    left_out[parameter.name] = "excluded by the experiment"
+                    continue
+                parameter = overridden(parameter, override)  # noqa: PLW2901
+            reason = _why_not(parameter, stack, workload, io) or _other_version(parameter, mpi or "") or lost(parameter)
+            if reason:
+                left_out[parameter.name] = reason
+            else:
+                parameters.append(parameter)
+    for name, override in experiment.parameters.items():
+        if name not in changed and name not in later:
+            if override.exclude:
+                raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
+            own = own_parameter(name, override)
+            reason = lost(own)
+            if reason:
+                left_out[name] = reason
+            else:
+                parameters.append(own)
+    if not parameters:
+        raise _nothing_left(left_out, lost)
+    return parameters, left_out
+
+
+def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str]) -> UserError:
+    unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, apply=Apply.HINT))
+    if unreachable:
+        return UserError(
+            f"nothing is left to tune: {unreachable}",
+            "launch an MPI program (tune -- mpiexec -n 4 ./my_app), name --stack romio if it starts one unseen, or a "
+            "stack of your own whose settings are variables or arguments",
+        )
+    named = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
+    return UserError(f"nothing is left to tune ({named})", "name another stack with --stack")
 
 
 def _only_live(bound: BoundSpace) -> BoundSpace:
@@ -171,71 +254,6 @@ def _other_version(parameter: Parameter, mpi: str) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
-
-
-def _entry(parameter: Parameter) -> dict[str, Any]:
-    text = {
-        name: expression.text
-        for name in ("active_if", "same_as_default", "maximum_from", "default_from")
-        if (expression := getattr(parameter, name)) is not None
-    }
-    plain = {
-        name: getattr(parameter, name)
-        for name in (
-            *("name", "kind", "default", "unit", "scale", "role", "apply", "key", "when", "scope", "since", "until"),
-            *("safety", "evidence", "cost", "description", "trap"),
-        )
-    }
-    return {
-        **plain,
-        **text,
-        "values": list(parameter.values),
-        "operations": list(parameter.operations),
-        "driver": list(parameter.driver),
-    }
-
-
-def _overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
-    for value in override.values or []:
-        known = Setting(parameter.apply, parameter.setting, spell(value), parameter.layer)
-        check_value(known, f"[parameters.{parameter.name}]")
-    changes = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
-    if not changes:
-        return parameter
-    entry = {**_entry(parameter), **changes}
-    if "low" in changes or "high" in changes:
-        entry.pop("values")
-    where = f"[parameters.{parameter.name}]"
-    try:
-        entry_model = ParameterEntry.model_validate(entry)
-        if "values" in changes and "default" not in changes and parameter.default not in entry["values"]:
-            # The baseline is always in the space, whatever values the user wants tried.
-            wanted = [
-                *entry_model.model_copy(update={"default": None}).build(parameter.layer).values,
-                parameter.default,
-            ]
-            ordered = sorted(wanted, key=float) if parameter.ordered else wanted
-            entry_model = entry_model.model_copy(update={"values": ordered})
-        return entry_model.build(parameter.layer)
-    except ValidationError as error:
-        raise explain_validation(error, where) from error
-    except UserError as error:
-        raise UserError(f"{where}: {error.what}", error.mend) from error
-
-
-def _own_parameter(name: str, override: ParameterOverride) -> Parameter:
-    where = f"[parameters.{name}]"
-    fields = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
-    if "kind" not in fields:
-        raise UserError(
-            f"{where}: no stack has a parameter of this name", "correct it, or define it here with kind and values"
-        )
-    try:
-        return ParameterEntry.model_validate({"name": name, **fields}).build("user")
-    except ValidationError as error:
-        raise explain_validation(error, where) from error
-    except UserError as error:
-        raise UserError(f"{where}: {error.what}", error.mend) from error
 
 
 def describe_space(bound: BoundSpace) -> dict[str, Any]:
