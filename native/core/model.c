@@ -46,15 +46,15 @@ _Static_assert(sizeof(struct header) == SW_ARTIFACT_HEADER, "laid out as in the 
 static const struct {
     uint8_t takes, gives;
 } effects[SW_OPCODES] = {
-    [SW_OP_INPUT] = {0, 1},         [SW_OP_CONSTANT] = {0, 1},   [SW_OP_OUTPUT] = {0, 1},
-    [SW_OP_LOG2] = {1, 1},          [SW_OP_EXP] = {1, 1},        [SW_OP_ABS] = {1, 1},
-    [SW_OP_NEGATE] = {1, 1},        [SW_OP_NOT] = {1, 1},        [SW_OP_ADD] = {2, 1},
-    [SW_OP_SUBTRACT] = {2, 1},      [SW_OP_MULTIPLY] = {2, 1},   [SW_OP_DIVIDE] = {2, 1},
-    [SW_OP_FLOOR_DIVIDE] = {2, 1},  [SW_OP_MODULO] = {2, 1},     [SW_OP_MINIMUM] = {2, 1},
-    [SW_OP_MAXIMUM] = {2, 1},       [SW_OP_EQUAL] = {2, 1},      [SW_OP_NOT_EQUAL] = {2, 1},
-    [SW_OP_LESS] = {2, 1},          [SW_OP_LESS_EQUAL] = {2, 1}, [SW_OP_GREATER] = {2, 1},
-    [SW_OP_GREATER_EQUAL] = {2, 1}, [SW_OP_AND] = {2, 1},        [SW_OP_OR] = {2, 1},
-    [SW_OP_SELECT] = {3, 1},
+    [SW_OP_INPUT] = {0, 1},     [SW_OP_CONSTANT] = {0, 1},      [SW_OP_OUTPUT] = {0, 1},
+    [SW_OP_LOG2] = {1, 1},      [SW_OP_EXP] = {1, 1},           [SW_OP_SINGLE] = {1, 1},
+    [SW_OP_ABS] = {1, 1},       [SW_OP_NEGATE] = {1, 1},        [SW_OP_NOT] = {1, 1},
+    [SW_OP_ADD] = {2, 1},       [SW_OP_SUBTRACT] = {2, 1},      [SW_OP_MULTIPLY] = {2, 1},
+    [SW_OP_DIVIDE] = {2, 1},    [SW_OP_FLOOR_DIVIDE] = {2, 1},  [SW_OP_MODULO] = {2, 1},
+    [SW_OP_MINIMUM] = {2, 1},   [SW_OP_MAXIMUM] = {2, 1},       [SW_OP_EQUAL] = {2, 1},
+    [SW_OP_NOT_EQUAL] = {2, 1}, [SW_OP_LESS] = {2, 1},          [SW_OP_LESS_EQUAL] = {2, 1},
+    [SW_OP_GREATER] = {2, 1},   [SW_OP_GREATER_EQUAL] = {2, 1}, [SW_OP_AND] = {2, 1},
+    [SW_OP_OR] = {2, 1},        [SW_OP_SELECT] = {3, 1},
 };
 
 static bool is_text(const struct sw_model *model, uint32_t offset) {

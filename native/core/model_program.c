@@ -59,6 +59,8 @@ static double unary(uint32_t op, double a) {
         return sw_model_log2(a);
     case SW_OP_EXP:
         return exp(a);
+    case SW_OP_SINGLE:
+        return (double)(float)a;
     case SW_OP_ABS:
         return fabs(a);
     case SW_OP_NEGATE:

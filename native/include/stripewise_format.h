@@ -266,7 +266,8 @@ enum sw_opcode {
     SW_OP_CONSTANT, /* push the constant of this number */
     SW_OP_OUTPUT,   /* push the model's output; only in post and result */
     SW_OP_LOG2,
-    SW_OP_EXP, /* only in post and result */
+    SW_OP_EXP,    /* only in post and result */
+    SW_OP_SINGLE, /* rounded to 4 bytes and back */
     SW_OP_ABS,
     SW_OP_NEGATE,
     SW_OP_NOT,

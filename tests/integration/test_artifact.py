@@ -34,7 +34,7 @@ from tests.integration.conftest import ROOT
 from tests.integration.native_model import NativeModel, compile_library
 
 BINARY = [op for op in Op if Op.ADD <= op < Op.SELECT]
-UNARY = [Op.LOG2, Op.ABS, Op.NEGATE, Op.NOT]
+UNARY = [Op.LOG2, Op.SINGLE, Op.ABS, Op.NEGATE, Op.NOT]
 CASES = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )

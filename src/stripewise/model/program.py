@@ -31,26 +31,27 @@ class Op(IntEnum):
     OUTPUT = 2
     LOG2 = 3
     EXP = 4
-    ABS = 5
-    NEGATE = 6
-    NOT = 7
-    ADD = 8
-    SUBTRACT = 9
-    MULTIPLY = 10
-    DIVIDE = 11
-    FLOOR_DIVIDE = 12
-    MODULO = 13
-    MINIMUM = 14
-    MAXIMUM = 15
-    EQUAL = 16
-    NOT_EQUAL = 17
-    LESS = 18
-    LESS_EQUAL = 19
-    GREATER = 20
-    GREATER_EQUAL = 21
-    AND = 22
-    OR = 23
-    SELECT = 24
+    SINGLE = 5
+    ABS = 6
+    NEGATE = 7
+    NOT = 8
+    ADD = 9
+    SUBTRACT = 10
+    MULTIPLY = 11
+    DIVIDE = 12
+    FLOOR_DIVIDE = 13
+    MODULO = 14
+    MINIMUM = 15
+    MAXIMUM = 16
+    EQUAL = 17
+    NOT_EQUAL = 18
+    LESS = 19
+    LESS_EQUAL = 20
+    GREATER = 21
+    GREATER_EQUAL = 22
+    AND = 23
+    OR = 24
+    SELECT = 25
 
 
 Instruction = tuple[Op, float]
@@ -94,6 +95,7 @@ def _choose(first: NDArray[np.bool_], a: Any, b: Any) -> Any:
 _UNARY: dict[Op, Callable[[Any], Any]] = {
     Op.LOG2: log2,
     Op.EXP: np.exp,
+    Op.SINGLE: lambda a: np.asarray(a, dtype=np.float32).astype(np.float64),
     Op.ABS: np.abs,
     Op.NEGATE: np.negative,
     Op.NOT: lambda a: np.asarray(a == 0, dtype=np.float64),
