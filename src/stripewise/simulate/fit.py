@@ -18,12 +18,10 @@ from pydantic import ValidationError
 from scipy.optimize import least_squares
 
 from stripewise.errors import UserError
-from stripewise.model.table import Table
+from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import simulate
-from stripewise.simulate.measurements import Measured, measured
 from stripewise.spec.site import Site
 from stripewise.spec.stack import explain_validation
-from stripewise.spec.workload import Workload
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +37,26 @@ _RIDGE = 0.02
 _STEPS = np.log(4.0)
 _LIMIT = np.log(300.0)
 _SEEN = 1e-3
+_MOST_STEPS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Measurements that can be simulated.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    batches : tuple of (ndarray of int, Batch)
+        Configurations of one direction each: their places, and what they ran.
+    values : ndarray of float, shape (n,)
+        ln(bandwidth in bytes a second) of each configuration.
+    """
+
+    name: str
+    batches: tuple[tuple[NDArray[np.int64], Batch], ...]
+    values: Floats
 
 
 @dataclass(frozen=True)
@@ -97,24 +115,20 @@ class Fit:
 
 
 def fit(
-    table: Table,
+    data: Measured,
     site: Site,
-    workload: Workload | None = None,
     *,
     free: Sequence[str] = BANDWIDTHS,
     folds: int = 5,
     seed: int = 0,
 ) -> Fit:
-    """Calibrate a site to a table.
+    """Calibrate a site to measurements.
 
     Parameters
     ----------
-    table : Table
-        Of bandwidths or times, with roles or names that say what each column is.
+    data : Measured
     site : Site
         Where the fit starts; all that is not fitted stays.
-    workload : Workload, optional
-        What the table does not say of the runs (nodes, sizes ...).
     free : sequence of str
         Keys of the site to fit, as ``ost.write_bandwidth``.
     folds : int
@@ -125,25 +139,24 @@ def fit(
     Raises
     ------
     UserError
-        If a key is no positive number of the site, the table cannot be simulated, or it is too small to hold parts out.
+        If a key is no positive number of the site, or there are too few configurations to hold parts of them out.
     """
     start = np.log([_get(site, key) for key in free])
-    data = measured(table, workload or Workload())
     count = len(data.values)
     if count < max(folds, 2) or folds < 2:
         raise UserError(
-            f"table {table.name} has {count} configurations, too few to hold one of {folds} parts out",
+            f"table {data.name} has {count} configurations, too few to hold one of {folds} parts out",
             "measure more configurations, or choose fewer --folds (at least 2)",
         )
     every = np.arange(count)
-    found, seen = _solve(data, every, site, free, start)
+    found, seen, shift = _solve(data, every, site, free, start, (0.0, -_STEPS, _STEPS))
     parts = np.random.default_rng(seed).permutation(count) % folds
     held = np.empty(count)
     for part in range(folds):
         inside = np.flatnonzero(parts != part)
-        partial, _ = _solve(data, inside, site, free, start)
-        held[parts == part] = _predict(data, _with(site, free, partial))[parts == part]
-    best = _with(site, free, found)
+        partial, told, _ = _solve(data, inside, site, free, start, (shift,))
+        held[parts == part] = _predict(data, _changed(site, free, partial, told))[parts == part]
+    best = _changed(site, free, found, seen)
     return Fit(
         best,
         {key: float(np.exp(value)) for key, value, known in zip(free, found, seen, strict=True) if known},
@@ -156,9 +169,14 @@ def fit(
 
 
 def _solve(
-    data: Measured, rows: NDArray[np.int64], site: Site, free: Sequence[str], start: Floats
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Fit on some rows; also say which keys these rows tell anything of.
+    data: Measured,
+    rows: NDArray[np.int64],
+    site: Site,
+    free: Sequence[str],
+    start: Floats,
+    shifts: Sequence[float],
+) -> tuple[Floats, NDArray[np.bool_], float]:
+    """Fit on some rows; also say which keys these rows tell anything of, and which shift of the start was best.
 
     Bounds hide one another: where another one is slower, a bandwidth has no gradient. So the fit starts from several
     points, with all bandwidths too high and too low as well, and a weak pull towards the site's own values settles
@@ -170,7 +188,8 @@ def _solve(
         return np.concatenate([off / np.sqrt(len(rows)), _RIDGE * (logs - start)])
 
     best: Any = None
-    for shift in (0.0, -_STEPS, _STEPS):
+    best_shift = 0.0
+    for shift in shifts:
         found = least_squares(
             residuals,
             start + shift,
@@ -178,9 +197,12 @@ def _solve(
             loss="soft_l1",
             f_scale=0.5,
             diff_step=1e-3,
+            xtol=1e-4,
+            ftol=1e-5,
+            max_nfev=_MOST_STEPS,
         )
         if best is None or found.cost < best.cost:
-            best = found
+            best, best_shift = found, shift
     at = _predict(data, _with(site, free, best.x))[rows]
     seen = np.zeros(len(free), dtype=bool)
     for index in range(len(free)):
@@ -188,7 +210,7 @@ def _solve(
             moved = best.x.copy()
             moved[index] += step
             seen[index] |= bool(np.abs(_predict(data, _with(site, free, moved))[rows] - at).max() > _SEEN)
-    return np.where(seen, best.x, start), seen
+    return best.x, seen, best_shift
 
 
 def _predict(data: Measured, site: Site) -> Floats:
@@ -210,6 +232,11 @@ def _get(site: Site, key: str) -> float:
             f"choose from keys of the site's file, as {', '.join(BANDWIDTHS)}, mds.open_seconds, locks.seconds",
         )
     return float(value)
+
+
+def _changed(site: Site, free: Sequence[str], logs: Floats, seen: NDArray[np.bool_]) -> Site:
+    """The site with the values that the rows tell something of; the others stay exactly as they were."""
+    return _with(site, [key for key, known in zip(free, seen, strict=True) if known], logs[seen])
 
 
 def _with(site: Site, free: Sequence[str], logs: Floats) -> Site:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError
 from stripewise.model.table import Column, Table
 from stripewise.simulate.batch import APIS, LAYOUTS, Batch
+from stripewise.simulate.fit import Measured
 from stripewise.spec.workload import Workload
 
 Floats = NDArray[np.float64]
@@ -42,22 +42,6 @@ _PER_DIRECTION = {
     "sieving_buffer_size": {"read": "ind_rd_buffer_size", "write": "ind_wr_buffer_size"},
 }
 _NEEDED = ("nodes", "processes_per_node", "file_size")
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What a table holds.
-
-    Attributes
-    ----------
-    batches : tuple of (ndarray of int, Batch)
-        Rows of one direction each: their places, and what they ran.
-    values : ndarray of float, shape (n,)
-        ln(bandwidth in bytes a second), the median of each configuration.
-    """
-
-    batches: tuple[tuple[NDArray[np.int64], Batch], ...]
-    values: Floats
 
 
 def measured(table: Table, workload: Workload) -> Measured:
@@ -92,7 +76,7 @@ def measured(table: Table, workload: Workload) -> Measured:
     moved = np.empty(len(distinct))
     for rows, batch in batches:
         moved[rows] = np.broadcast_to(batch.bytes, (len(rows),))
-    return Measured(batches, np.log(_bandwidth(table, middle, moved)))
+    return Measured(table.name, batches, np.log(_bandwidth(table, middle, moved)))
 
 
 def _meaning(column: Column) -> str:
