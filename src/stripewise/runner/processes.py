@@ -26,6 +26,8 @@ MARKER = "STRIPEWISE_RUN_ID"
 _PROC = Path("/proc")
 _GONE = "ZX"
 _SWEEP_SECONDS = 10.0
+_SEGMENTS = ("/dev/shm/mpich_shar_tmp", "/dev/shm/mpich_shm_", "/dev/shm/sm_segment.", "/dev/shm/vader_segment.")
+"""How the names of the memory begin that the ranks of MPICH and Open MPI share; killed ranks leave it behind."""
 
 
 def boot_id() -> str:
@@ -205,6 +207,7 @@ def end(run_id: str, session: int | None = None, grace: float = 0.0) -> list[Sta
         Processes that could not be ended (they hang in the kernel, or belong to somebody else).
     """
     left = members(run_id, session)
+    segments = _segments(left)
     if grace > 0 and left:
         for line in left:
             _send(line, signal.SIGTERM)
@@ -214,7 +217,32 @@ def end(run_id: str, session: int | None = None, grace: float = 0.0) -> list[Sta
         for line in left:
             _send(line, signal.SIGKILL)
         left = settled(run_id, session, 0.5)
+    if not left:
+        _remove(segments)
     return left
+
+
+def _segments(lines: Iterable[Status]) -> dict[str, int]:
+    """Find the memory that processes share through an MPI library: path to inode."""
+    found: dict[str, int] = {}
+    for line in lines:
+        try:
+            maps = (_PROC / str(line.pid) / "maps").read_text(errors="replace")
+        except OSError:
+            continue
+        for entry in maps.splitlines():
+            fields = entry.split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith(_SEGMENTS) and not fields[5].endswith(" (deleted)"):
+                found[fields[5]] = int(fields[4])
+    return found
+
+
+def _remove(segments: Mapping[str, int]) -> None:
+    """Remove what ended processes left of their shared memory: only what they themselves had mapped."""
+    for path, inode in segments.items():
+        with contextlib.suppress(OSError):
+            if Path(path).stat().st_ino == inode:
+                Path(path).unlink()
 
 
 def settled(run_id: str, session: int | None, seconds: float) -> list[Status]:
