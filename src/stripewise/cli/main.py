@@ -39,6 +39,10 @@ class _Commands(LazyGroup):
             "Write the settings found for another tool, with their undo and what it cannot express.",
         ),
         "race": ("stripewise.cli.race", "Race samplers over measured tables: how few runs each of them needs."),
+        "diagnose": (
+            "stripewise.cli.diagnose",
+            "Say why I/O is slow, and what would mend it, from logs of past runs.",
+        ),
         "doctor": (
             "stripewise.cli.doctor",
             "Look at what this machine has for tuning, what is missing, and how to get it.",

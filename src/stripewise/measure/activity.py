@@ -324,7 +324,7 @@ class Activity(_Part):
     ----------
     source : str
         The file it was read from.
-    kind : {"darshan", "report"}
+    kind : {"darshan", "report", "ior"}
     version : str
         Of the source's format.
     seen, partial : list of str
@@ -340,7 +340,7 @@ class Activity(_Part):
     """
 
     source: str
-    kind: Literal["darshan", "report"]
+    kind: Literal["darshan", "report", "ior"]
     version: str = ""
     job: Job = Job()
     seen: list[str] = Field(default_factory=list)

@@ -1,0 +1,216 @@
+"""``stripewise diagnose``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from stripewise.cli.options import JsonOption
+from stripewise.cli.output import console, duration, notes, print_json
+from stripewise.diagnosis.diagnose import Diagnosis, diagnose
+from stripewise.diagnosis.finding import Finding, Severity
+from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.site import JobRow, SiteProfile, TableWriter, row_of, slowness
+from stripewise.errors import StripewiseError, UserError
+from stripewise.report.diagnosis import render_diagnosis
+from stripewise.report.html import write_whole
+from stripewise.spec.sizes import format_size
+
+_LEVELS = ("low", "medium", "high")
+_STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
+_FINDINGS = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("diagnose")(run_diagnose)
+
+
+def run_diagnose(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(help="Darshan logs, runtime reports, IOR output, or folders of them.", metavar="LOG..."),
+    ],
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report of one job.", metavar="FILE.html")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Write the settings that mend it as a plan.", metavar="FILE")
+    ] = None,
+    table: Annotated[Path | None, typer.Option(help="Write a CSV file with a row a job.", metavar="FILE.csv")] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(help="End with exit code 3 on findings of this severity.", metavar="low|medium|high")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="Another value of a threshold; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Logs read at a time; by default one a core.", min=1)] = None,
+    json_output: JsonOption = False,
+) -> int:
+    """Say why I/O is slow, and what would mend it, from logs of past runs."""
+    level = _severity(fail_on)
+    limits = _limits(limit)
+    outcome = _Outcome(table)
+    with contextlib.closing(outcome):
+        for result in open_all(logs, workers):
+            if result.activity is None:
+                outcome.unreadable(str(result.error), result.path in logs)
+                continue
+            outcome.add(diagnose(result.activity, limits))
+    if not outcome.profile.jobs:
+        raise UserError(*outcome.reason)
+    one = outcome.only
+    if (html or plan) and one is None:
+        raise UserError(
+            f"{outcome.profile.jobs} jobs were read, and --html and --plan are for one", "name the log of one job"
+        )
+    if one is not None and html is not None:
+        write_whole(html, render_diagnosis(one.as_json(), one.activity, one.plan(), slowness(one)))
+    if one is not None and plan is not None:
+        if not one.settings():
+            raise StripewiseError(
+                "no finding asks for a setting, so there is no plan to write",
+                "see what it says to change in the program",
+            )
+        write_whole(plan, one.plan())
+    if json_output:
+        print_json(one.as_json() if one is not None else outcome.as_json())
+    elif one is not None:
+        _print_one(one, plan)
+    else:
+        _print_many(outcome)
+    if outcome.named_unreadable:
+        return 1
+    return 3 if level is not None and outcome.worst >= level else 0
+
+
+def _severity(word: str | None) -> Severity | None:
+    if word is None:
+        return None
+    if word not in _LEVELS:
+        raise UserError(f"--fail-on does not know '{word}'", f"choose from {', '.join(_LEVELS)}")
+    return Severity[word.upper()]
+
+
+def _limits(given: Sequence[str] | None) -> dict[str, float]:
+    found = {}
+    for entry in given or []:
+        name, _, value = entry.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise UserError(
+                f"--limit {entry}: '{value}' is no number", "write NAME=VALUE, as in small_share=0.2"
+            ) from None
+    return found
+
+
+class _Outcome:
+    """What was read so far: one job whole, of many a row each."""
+
+    def __init__(self, table: Path | None) -> None:
+        self.profile = SiteProfile()
+        self.only: Diagnosis | None = None
+        self.worst = Severity.OK
+        self.reason: tuple[str, str] = ("nothing could be read", "")
+        self.named_unreadable = 0
+        self.rows: list[JobRow] = []
+        self._writer = TableWriter(table) if table else None
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        row = row_of(diagnosis)
+        self.profile.add(diagnosis, row)
+        self.only = diagnosis if self.profile.jobs == 1 else None
+        self.worst = max(self.worst, diagnosis.worst)
+        self.rows.append(row)
+        if self._writer:
+            self._writer.add(row)
+        if notes.is_terminal and self.profile.jobs % 10 == 0:
+            notes.print(f"{self.profile.jobs} jobs", end="\r")
+
+    def unreadable(self, text: str, named: bool) -> None:
+        self.profile.unreadable += 1
+        self.named_unreadable += named
+        what, _, mend = text.partition("; ")
+        self.reason = (what, mend)
+        notes.print(escape(f"stripewise: {text}"))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "jobs": [{**vars(row), "codes": row.codes.split()} for row in self.rows],
+            "site": self.profile.as_json(),
+            "worst": self.worst.word,
+        }
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+
+
+def _print_one(found: Diagnosis, plan: Path | None) -> None:
+    activity, job = found.activity, found.activity.job
+    name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
+    part = f" ({activity.io_seconds / job.elapsed:.0%} of the run)" if job.elapsed else ""
+    ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
+    console.print(
+        escape(
+            f"{name}: {ranks}, {duration(job.elapsed)}, {format_size(activity.bytes)} in "
+            f"{activity.counted.files:,} files; "
+            f"I/O took {duration(activity.io_seconds)}{part}"
+        )
+    )
+    console.print()
+    if not found.problems:
+        console.print("No problem was found.")
+    for number, finding in enumerate(found.first, 1):
+        for line in _lines(number, finding):
+            console.print(line)
+        console.print()
+    for title, rest in (
+        ("Also", found.problems[_FINDINGS:]),
+        ("To know", [f for f in found.findings if f.severity is Severity.INFO]),
+        ("Good", [f for f in found.findings if f.severity is Severity.OK]),
+    ):
+        if rest:
+            console.print(f"{title}:")
+            for finding in rest:
+                console.print(escape(f"  {finding.code} ({finding.severity.word}): {finding.says}"))
+    for sentence in activity.unseen:
+        console.print(escape(f"not seen: {sentence}"), style="dim")
+    for module in activity.partial:
+        console.print(escape(f"partly seen: module {module} ran out of memory while recording"), style="dim")
+    if found.settings():
+        written = f"stripewise run {plan} -- COMMAND" if plan else "--plan FILE, then stripewise run FILE -- COMMAND"
+        console.print(escape(f"apply the settings: {written}"))
+
+
+def _lines(number: int, finding: Finding) -> Iterator[str]:
+    style = _STYLES[finding.severity.word]
+    yield f"{number}. [{style}]{finding.severity.word}[/]  [bold]{escape(finding.kind.title)}[/]  ({finding.code})"
+    yield escape(f"   {finding.says}")
+    bound = finding.bound
+    gain = f" At most {bound:.2g} times faster I/O." if bound is not None and bound >= 1.02 else ""
+    yield escape(f"   why: {finding.kind.mechanism}{gain}")
+    yield escape(f"   mend: {finding.mend or finding.kind.mend}")
+    for setting in finding.settings:
+        yield escape(f"   set: {setting.line()}")
+    if finding.files:
+        more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
+        yield escape(f"   file: {finding.files[0]}{more}")
+
+
+def _print_many(outcome: _Outcome) -> None:
+    profile = outcome.profile
+    console.print(
+        f"{profile.jobs:,} jobs, {format_size(profile.bytes_read)} read, {format_size(profile.bytes_written)} written, "
+        f"{duration(profile.io_seconds)} of I/O; {profile.unreadable:,} unreadable"
+    )
+    for code, jobs in profile.codes.most_common():
+        console.print(f"  {code}: {jobs:,} jobs ({jobs / profile.jobs:.0%})")
+    worst = sorted(outcome.rows, key=lambda row: -row.io_time)[:_FINDINGS]
+    console.print("most time in I/O:")
+    for row in worst:
+        console.print(escape(f"  {row.source}: {duration(row.io_time)}, {row.worst}: {row.codes or 'no problem'}"))

@@ -1,0 +1,126 @@
+"""Inputs of a diagnosis: logs, reports and outputs, told apart by their content, and folders of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from stripewise.diagnosis import from_ior, from_report
+from stripewise.errors import StripewiseError, UserError
+from stripewise.measure.activity import Activity
+from stripewise.measure.darshan_logs import LogResult, UnreadableLogError, read_logs
+from stripewise.measure.ior import parse_ior
+from stripewise.measure.report import FORMAT, parse_report
+
+_TEXT_LIMIT = 64 << 20
+_START = 4096
+_SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
+
+
+def find(paths: Iterable[Path]) -> Iterator[Path]:
+    """Give the files named, and those below the folders named, in order of their names.
+
+    Raises
+    ------
+    UserError
+        If one does not exist, or a folder holds none.
+    """
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"there is no {path}", "name Darshan logs, reports, outputs of IOR, or a folder of them")
+        if not path.is_dir():
+            yield path
+            continue
+        found = False
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith(_SUFFIXES) or (name.endswith(".json") and _is_report(Path(folder) / name)):
+                    found = True
+                    yield Path(folder) / name
+        if not found:
+            raise UserError(f"{path} holds no Darshan logs or reports", "name the folder where they are")
+
+
+def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogResult]:
+    """Read all inputs, logs in child processes.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Files or folders.
+    workers : int, optional
+        Child processes.
+
+    Yields
+    ------
+    LogResult
+        One a file, in the order in which they are done.
+    """
+    others: list[Path] = []
+
+    def logs() -> Iterator[Path]:
+        for path in find(paths):
+            if _reader(path) is None:
+                yield path
+            else:
+                others.append(path)
+
+    source = logs()
+    first = next(source, None)
+    if first is not None:
+        yield from read_logs(chain([first], source), workers)
+    for path in others:
+        yield _open(path)
+
+
+def _open(path: Path) -> LogResult:
+    reader = _reader(path)
+    assert reader is not None
+    try:
+        if path.stat().st_size > _TEXT_LIMIT:
+            raise UserError(f"{path} is larger than {_TEXT_LIMIT >> 20} MiB", "is it the right file?")
+        return LogResult(path, reader(path.read_text("utf-8", errors="replace"), str(path)))
+    except OSError as error:
+        return LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
+    except (StripewiseError, ValueError, RecursionError) as error:
+        what = error.what if isinstance(error, StripewiseError) else str(error)
+        mend = error.mend if isinstance(error, StripewiseError) else "is it whole?"
+        named = what if str(path) in what else f"{path}: {what}"
+        return LogResult(path, None, UnreadableLogError(named, mend))
+
+
+def _report(text: str, origin: str) -> Activity:
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise UserError(f"{origin} is no report")
+    return from_report.activity_of(parse_report(data), origin)
+
+
+def _ior(text: str, origin: str) -> Activity:
+    return from_ior.activity_of(parse_ior(text, origin), origin)
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_START)
+    except OSError:
+        return b""
+
+
+def _is_report(path: Path) -> bool:
+    return FORMAT.encode() in _start(path)
+
+
+def _reader(path: Path) -> Callable[[str, str], Activity] | None:
+    """The function that reads a file, None for Darshan's own."""
+    start = _start(path)
+    if FORMAT.encode() in start and start.lstrip().startswith(b"{"):
+        return _report
+    if b"IOR-" in start or b'"Results"' in start or b'"Command line"' in start or start.startswith(b"access,bw"):
+        return _ior
+    return None
