@@ -39,9 +39,21 @@ class _Commands(LazyGroup):
             "Write the settings found for another tool, with their undo and what it cannot express.",
         ),
         "race": ("stripewise.cli.race", "Race samplers over measured tables: how few runs each of them needs."),
+        "profile": (
+            "stripewise.cli.profile",
+            "Measure a site: run a campaign of benchmarks and write its table.",
+        ),
+        "prescribe": (
+            "stripewise.cli.prescribe",
+            "Choose settings for a program that was never tuned, from a model or a rule of thumb.",
+        ),
         "diagnose": (
             "stripewise.cli.diagnose",
             "Say why I/O is slow, and what would mend it, from logs of past runs.",
+        ),
+        "simulate": (
+            "stripewise.cli.simulate",
+            "The simulated cluster: run workloads on it, or calibrate it.",
         ),
         "doctor": (
             "stripewise.cli.doctor",

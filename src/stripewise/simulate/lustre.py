@@ -42,6 +42,8 @@ class Row:
         Pairs of a client and an OST that have an RPC window.
     ahead : ndarray of bool
         Whether read-ahead, or writing behind, keeps the window full.
+    continues : ndarray of bool
+        Whether a client's next request on an object begins where its last one ended.
     uncached_client, uncached_server : ndarray
         Parts of the bytes that must cross the network, and that must come from disks.
     """
@@ -60,6 +62,7 @@ class Row:
     processes: Numbers
     pairs: Numbers
     ahead: Flags
+    continues: Flags
     uncached_client: Numbers
     uncached_server: Numbers
 
@@ -111,6 +114,7 @@ def traffic(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way
         *(site, batch, stripes, parts, way, disk, node, sent, read_first, request, clients, processes),
         pairs=_pairs(site, batch, stripes, parts, way, clients),
         ahead=ahead,
+        continues=~split & (run > PAGE) & (agg | (stripes.count == 1) | (run >= 2.0 * stripes.count * stripes.size)),
         uncached_client=1.0 - c1,
         uncached_server=np.maximum(0.0, 1.0 - c1 - c2),
     )
@@ -143,25 +147,34 @@ def client_seconds(row: Row) -> Numbers:
 
 
 def window_seconds(row: Row) -> Numbers:
-    """3. RPC window of a client and OST: rate <= rif * q / (RTT + q / B_node), q = min(RPC, ss, coalesced x). [S]."""
-    site = row.site
-    rate = site.client.rpcs_in_flight * row.request / (site.network.latency + row.request / row.node)
-    return row.sent * row.uncached_client / (row.pairs * rate)
+    """3. RPC window of a client and OST: rate <= rif * q / (RTT + q / B_node), q = min(RPC, ss, coalesced x). [S].
+
+    Reads have no more under way than read-ahead asks for: of a mount, and of each file. [S]
+    """
+    site, client = row.site, row.site.client
+    files = np.where(row.batch.file_per_process, row.batch.processes_per_node, 1.0)
+    asked = row.clients * np.minimum(client.read_ahead_mount, files * client.read_ahead_file)
+    window = row.pairs * client.rpcs_in_flight * row.request
+    window = np.where(row.batch.write, window, np.minimum(window, asked))
+    return row.sent * row.uncached_client / window * (site.network.latency + row.request / row.node)
 
 
 def latency_seconds(row: Row) -> Numbers:
     """Requests of one process that wait for one another.
 
-    Sieving: T = span / B + n_buf * t_req, for writes with a lock and the read before. Naive reads with holes, and all
-    reads without effective read-ahead: n * (RTT + t_req + q / B), with the disk's access time in the latter. So sieving
-    wins while a hole takes less time to transfer than a request. [notes 8 and 9; S; Kunkel et al. 2015]
+    Sieving: reads cost n_buf * t_req beyond their bytes; writes a lock for each buffer where there are several clients.
+    Buffers that do not adjoin are reads that nothing announced. Naive reads with holes, and all reads without effective
+    read-ahead: n * (RTT + t_req + q / B), with the disk's access time in the latter. So sieving wins while a hole takes
+    less time to transfer than a request. [notes 8 and 9; S; Kunkel et al. 2015]
     """
     site, batch, way = row.site, row.batch, row.way
     own = row.sent / batch.processes
     step = site.network.latency + site.ost.request_seconds
     buffers = own / way.sieve_buffer
-    sieving = buffers * np.where(batch.write, step + site.network.latency, step)
     unannounced = 0.0 if site.client.read_ahead else access_seconds(site)
+    adjoining = (row.parts.hole < way.sieve_buffer) & site.client.read_ahead
+    first = np.where(adjoining, np.where(batch.write, 0.0, site.ost.request_seconds), step)
+    sieving = buffers * (first + np.where(batch.write & (batch.nodes > 1), site.network.latency, 0.0))
     serial = own / row.request * (step + unannounced + row.request / row.disk)
     alone = np.where(way.sieved, sieving, 0.0) + np.where(row.ahead, 0.0, serial)
     return np.where(way.aggregated, 0.0, alone * row.uncached_client)
@@ -181,7 +194,9 @@ def server_seconds(row: Row) -> Numbers:
 def target_seconds(row: Row, speeds: Numbers | None) -> Numbers:
     """5. OST: load / (B_ost * c_o * g * H) on the fullest, slowest OST in use.
 
-    g = q / (q + B_ost * t_req) is the part of the time in which bytes move, the rest goes to the requests themselves;
+    g = q / (q + B_ost * t_req) is the part of the time in which bytes move, the rest goes to the requests themselves. A
+    request that goes on where the last one on its object ended costs no t_req: of m streams that go on, that is one
+    request in m.
     H = 1 / (1 + beta * max(0, log2(m / m0))) what m streams on one disk array leave, 1 on flash. [M, G]
     """
     site = row.site
@@ -192,8 +207,10 @@ def target_seconds(row: Row, speeds: Numbers | None) -> Numbers:
     if not site.ost.flash:
         heads = 1.0 + site.ost.interference * np.maximum(0.0, np.log2(streams / site.ost.streams))
     # 1 / (B * g) = 1 / B + t_req / q: bandwidth and requests add up.
-    written = row.sent * row.uncached_server * (1.0 / row.disk + site.ost.request_seconds / row.request)
-    first = row.read_first * (1.0 / site.ost.read_bandwidth + site.ost.request_seconds / row.request)
+    going_on = np.where(row.continues, 1.0 / np.maximum(1.0, streams), 0.0)
+    request = site.ost.request_seconds * (1.0 - going_on) / row.request
+    written = row.sent * row.uncached_server * (1.0 / row.disk + request)
+    first = row.read_first * (1.0 / site.ost.read_bandwidth + request)
     return row.stripes.load * (written + first) * heads / slowest
 
 

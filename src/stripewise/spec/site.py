@@ -175,9 +175,12 @@ class Locks(_Part):
 class Mpi(_Part):
     """The ``[mpi]`` table: the MPI-IO implementation."""
 
-    driver: Literal["romio_lustre", "romio_ufs", "ompio"] = Field(default="romio_lustre", description="MPI-IO driver")
+    driver: Literal["romio_lustre", "romio_ufs", "ompio"] = Field(
+        default="romio_lustre", description="romio_lustre, romio_ufs (any other file system) or ompio"
+    )
     vendor: Literal["mpich", "cray"] = Field(
-        default="mpich", description="cray: as many aggregators as stripes, reads on whole stripes (intro_mpi)"
+        default="mpich",
+        description="mpich, or cray: as many aggregators as stripes, reads on whole stripes (intro_mpi)",
     )
     aggregator_bandwidth: Rate = Field(
         default=0.87 * 2**30, description="B_agg: one aggregator; 0.73 to 0.87 GiB/s measured on Edison"
@@ -195,16 +198,16 @@ class Defaults(_Part):
 class Slowdown(_Part):
     """``[noise.write]`` and ``[noise.read]``: ln(slowdown) = Normal(mean, sigma) + Bernoulli(p) * Exponential(tau)."""
 
-    mean: float = -0.01
-    sigma: float = Field(default=0.11, ge=0)
-    probability: Share = 0.15
-    tau: float = Field(default=0.75, ge=0)
+    mean: float = Field(default=-0.01, description="mean of the normal part")
+    sigma: float = Field(default=0.11, ge=0, description="its standard deviation")
+    probability: Share = Field(default=0.15, description="p: part of the runs that are delayed as well")
+    tau: float = Field(default=0.75, ge=0, description="mean of that delay, in ln(slowdown)")
 
 
 class Noise(_Part):
     """The ``[noise]`` table; fitted to 12,701 production runs of NERSC Cori and Edison (NERSC/tokio-abcutils)."""
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="whether runs differ from one another")
     write: Slowdown = Slowdown()
     read: Slowdown = Slowdown(sigma=0.14, probability=0.19, tau=0.50)
 
@@ -212,7 +215,7 @@ class Noise(_Part):
 class Drift(_Part):
     """The ``[drift]`` table: what is common to the runs of a day."""
 
-    enabled: bool = False
+    enabled: bool = Field(default=False, description="whether days differ from one another")
     correlation: float = Field(default=0.2, ge=0, lt=1, description="AR(1) from day to day; 0 to 0.4 measured")
     sigma: float = Field(default=0.08, ge=0, description="of ln(slowdown) over days")
     step_days: float = Field(default=0.0, ge=0, description="mean days between changes of regime; 0: none")
@@ -248,8 +251,8 @@ class Site(_Part):
     speed; whatever else is not in the site's file is the shared default.
     """
 
-    name: str
-    description: str = ""
+    name: str = Field(description="one word")
+    description: str = Field(default="", description="one line")
     source: list[str] = Field(default_factory=list, description="where the figures are from, one text each")
     nodes: Count = Field(description="compute nodes")
     cores: Count = Field(description="cores of a node: most processes on it")

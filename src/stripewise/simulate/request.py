@@ -1,0 +1,160 @@
+"""What ``simulate run`` is asked for: a file with a workload, details of its access, and settings to try."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stripewise.errors import UserError
+from stripewise.simulate.batch import Access, Batch, directions
+from stripewise.simulate.engine import Outcome, simulate
+from stripewise.spec.configuration import Value
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.site import Site
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.spec.workload import Workload
+
+STACKS = ("lustre", "romio", "ompio", "hdf5")
+_LISTS = ("cb_config_list",)
+_MOST = 1_000_000
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = ""
+    description: str = ""
+    workload: Workload
+    access: Access = Access()
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A workload with the settings to simulate.
+
+    Attributes
+    ----------
+    workload, access
+        What runs, and what a simulation needs to know beyond.
+    settings : dict of str to tuple of Value
+        The values of each setting; all combinations are simulated.
+    """
+
+    workload: Workload
+    access: Access
+    settings: dict[str, tuple[Value, ...]]
+
+    def configurations(self) -> list[dict[str, Value]]:
+        """All combinations of the settings, one empty if there are none."""
+        names = list(self.settings)
+        return [dict(zip(names, values, strict=True)) for values in itertools.product(*self.settings.values())]
+
+    def run(self, site: Site) -> dict[str, Outcome]:
+        """Simulate every combination, by direction.
+
+        Raises
+        ------
+        UserError
+            If the site is too small for the workload.
+        """
+        check_fit(site, self.workload)
+        rows = self.configurations()
+        columns = {name: np.array([row[name] for row in rows], dtype=object) for name in self.settings}
+        return {
+            direction: simulate(site, Batch.make(self.workload, direction, columns, self.access))
+            for direction in directions(self.workload)
+        }
+
+    def without_effect(self, site: Site, direction: str) -> dict[str, bool]:
+        """Say which settings could be left out in all combinations without any change of the times."""
+        whole = self.run(site)[direction]
+        found = {}
+        for name in self.settings:
+            columns = {
+                other: np.array([row[other] for row in self.configurations()], dtype=object)
+                for other in self.settings
+                if other != name
+            }
+            batch = Batch.make(self.workload, direction, columns, self.access)
+            found[name] = bool(np.all(simulate(site, batch).seconds == whole.seconds))
+        return found
+
+
+def check_fit(site: Site, workload: Workload) -> None:
+    """Refuse a workload that needs more nodes, or more processes a node, than the site has."""
+    if (workload.nodes or 1) > site.nodes:
+        raise UserError(f"{workload.nodes} nodes are more than the {site.nodes} of site {site.name}", "lower nodes")
+    if (workload.processes_per_node or 1) > site.cores:
+        raise UserError(
+            f"{workload.processes_per_node} processes a node are more than the {site.cores} cores of site {site.name}",
+            "lower processes_per_node",
+        )
+
+
+def load_request(path: str | Path) -> Request:
+    """Read a workload file.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    origin = str(path)
+    try:
+        parsed = _File.model_validate(tomllib.loads(Path(path).read_text("utf-8")))
+    except OSError as error:
+        raise UserError(f"cannot read the workload file {path}: {error.strerror}", "check the path") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"workload file {path} is not UTF-8 text", "is it the right file?") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+    settings = {name: _values(name, given, f"{origin}: settings.{name}") for name, given in parsed.settings.items()}
+    count = int(np.prod([len(values) for values in settings.values()], dtype=float)) if settings else 1
+    if count > _MOST:
+        raise UserError(f"{origin}: {count:,} combinations of settings", f"list fewer values: at most {_MOST:,}")
+    return Request(parsed.workload, parsed.access, settings)
+
+
+@cache
+def _known() -> dict[str, Parameter]:
+    return {parameter.name: parameter for stack in STACKS for parameter in load_stack(stack).parameters}
+
+
+def _values(name: str, given: Any, where: str) -> tuple[Value, ...]:
+    if name not in _known() and name not in _LISTS:
+        close = difflib.get_close_matches(name, [*_known(), *_LISTS], 1)
+        raise UserError(f"{where}: no such setting", f"is {close[0]} meant?" if close else "see docs/reference/stacks")
+    listed = given if isinstance(given, list) else [given]
+    if not listed:
+        raise UserError(f"{where} has no value", "give one, or a list of some")
+    return tuple(_value(name, value, where) for value in listed)
+
+
+def _value(name: str, value: Any, where: str) -> Value:
+    if not isinstance(value, bool | int | str):
+        raise UserError(f"{where}: {value!r} is no value of a setting", "write a whole number, a size or a word")
+    if name in _LISTS:
+        return str(value)
+    parameter = _known()[name]
+    if not parameter.ordered:
+        if value not in parameter.values:
+            shown = ", ".join(str(known).lower() for known in parameter.values)
+            raise UserError(f"{where}: unknown value {value!r}", f"choose from {shown}")
+        return value
+    if isinstance(value, str) and parameter.unit == "B":
+        return parse_size(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UserError(f"{where}: {value!r} is no whole number", "write a number")
+    return value
