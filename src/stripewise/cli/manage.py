@@ -15,6 +15,7 @@ from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, number, print_json
 from stripewise.cli.result import print_result
 from stripewise.errors import UserError
+from stripewise.report.html import write_report
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
 from stripewise.store.opening import open_store
@@ -81,8 +82,6 @@ def show(
             raise UserError(
                 f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}"
             )
-        from stripewise.report.html import write_report  # noqa: PLC0415  Plotly takes its time
-
         write_report(record, trials, report)
     if json_output:
         print_json({**_line(record), "result": record.result, "trials": [_trial(trial) for trial in trials]})

@@ -10,6 +10,7 @@ from rich.markup import escape
 from stripewise.cli.hints import completed
 from stripewise.cli.output import console, duration, interval, number, print_json
 from stripewise.cli.progress import left_out_lines
+from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
 from stripewise.store.base import Store
 
@@ -18,8 +19,6 @@ def deliver(store: Store, identifier: str, result: dict[str, Any], report: Path 
     """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
     try:
         if report is not None:
-            from stripewise.report.html import write_report  # noqa: PLC0415  Plotly takes its time
-
             write_report(store.record(identifier), store.trials(identifier), report)
     finally:
         if json_output:

@@ -7,7 +7,7 @@ checked and enumerated as one integer array of shape ``(n, d)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,63 +17,16 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.derived import Derived, Knowledge
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply, Parameter, Safety
+from stripewise.spec.grid import CHUNK, Grid, Levels
+from stripewise.spec.parameter import Parameter, Safety
 
-Levels = NDArray[np.int64]
-"""Rows of value indices, shape ``(n, d)``."""
-
-_CHUNK = 1 << 18
-_MAX_TRIES = 200
+__all__ = ["Derived", "Knowledge", "Levels", "Space"]
 
 
 @dataclass(frozen=True)
-class Derived:
-    """A setting computed from others, as ``cb_config_list`` from ``cb_nodes``.
-
-    Attributes
-    ----------
-    name : str
-        The carrier's name of the setting.
-    apply, layer : Apply, str
-        As in :class:`Parameter`.
-    template : str
-        The value with ``{value}`` in place of the computed number.
-    value : Expression
-        The number.
-    active_if : Expression or None
-        When to emit it; it is also left out while every parameter that it needs is at its default.
-    """
-
-    name: str
-    apply: Apply
-    layer: str
-    template: str
-    value: Expression
-    active_if: Expression | None = None
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """A piece of expert knowledge: under a condition, performance is expected to change by a factor.
-
-    Attributes
-    ----------
-    condition : Expression
-        Over parameters and workload words.
-    gain : float
-        Expected ratio of performance to that without the condition; above 1 is faster.
-    source : str
-        Where it is known from.
-    """
-
-    condition: Expression
-    gain: float
-    source: str
-
-
-@dataclass(frozen=True)
-class Space:
+class Space(Grid):
     """Parameters bound to a workload, with their constraints.
 
     Attributes
@@ -146,11 +99,6 @@ class Space:
     def shape(self) -> tuple[int, ...]:
         """Number of values of each parameter."""
         return tuple(len(parameter.values) for parameter in self.parameters)
-
-    @cached_property
-    def cardinality(self) -> int:
-        """Number of points of the full grid, before constraints and folding."""
-        return math.prod(self.shape)
 
     @cached_property
     def default(self) -> Configuration:
@@ -277,7 +225,7 @@ class Space:
             involved |= needed
         order = sorted(involved)
         shape = tuple(self.shape[i] for i in order)
-        if math.prod(shape) > _CHUNK:
+        if math.prod(shape) > CHUNK:
             return True
         levels = np.tile(self._default_levels, (math.prod(shape), 1))
         levels[:, order] = np.stack(np.unravel_index(np.arange(len(levels)), shape), axis=1)
@@ -305,83 +253,3 @@ class Space:
             broken = next(c for c in self.constraints if not bool(np.all(c(columns))))
             raise UserError(f"configuration breaks the constraint '{broken.text}'")
         return self.configuration(levels[0])
-
-    # -- enumeration ---------------------------------------------------------------------------------------
-
-    def flat(self, levels: Levels) -> NDArray[np.int64]:
-        """Number each row of levels by its place in the full grid, shape ``(n,)``.
-
-        Raises
-        ------
-        UserError
-            If the grid has more than 2^62 points.
-        """
-        if self.cardinality > 2**62:
-            raise UserError(f"a grid of {self.cardinality:.3g} points is too large to number")
-        return np.asarray(np.ravel_multi_index(tuple(levels.T), self.shape), dtype=np.int64)
-
-    def unflat(self, numbers: NDArray[np.int64]) -> Levels:
-        """Invert :meth:`flat`."""
-        return np.stack(np.unravel_index(numbers, self.shape), axis=1).astype(np.int64)
-
-    def chunks(self) -> Iterator[Levels]:
-        """Yield the distinct feasible configurations in grid order, some hundred thousand grid points at a time."""
-        for start in range(0, self.cardinality, _CHUNK):
-            numbers = np.arange(start, min(start + _CHUNK, self.cardinality), dtype=np.int64)
-            levels = self.unflat(numbers)
-            # A folded form is itself a grid point: keeping exactly the points that fold to themselves counts each once.
-            own = np.all(self.fold(levels) == levels, axis=1)
-            levels = levels[own]
-            yield levels[self.feasible(levels)]
-
-    def enumerate(self, limit: int = 20_000_000) -> Levels:
-        """All distinct feasible configurations, shape ``(n, d)``.
-
-        Raises
-        ------
-        UserError
-            If the grid has more than ``limit`` points, or no configuration is feasible.
-        """
-        if self.cardinality > limit:
-            raise UserError(
-                f"the grid has {self.cardinality:,} points, more than the {limit:,} that can be listed",
-                "narrow it under [parameters]",
-            )
-        parts = list(self.chunks())
-        return np.concatenate(parts)
-
-    def count(self, limit: int = 2_000_000) -> tuple[int, bool]:
-        """Count distinct feasible configurations.
-
-        Returns
-        -------
-        (int, bool)
-            The number, and whether it is exact; beyond ``limit`` grid points it is estimated from a fixed sample.
-        """
-        if self.cardinality <= limit:
-            return sum(len(chunk) for chunk in self.chunks()), True
-        rng = np.random.default_rng(0)
-        levels = np.stack([rng.integers(0, n, size=100_000) for n in self.shape], axis=1)
-        own = np.all(self.fold(levels) == levels, axis=1) & self.feasible(levels)
-        return max(1, round(self.cardinality * float(np.mean(own)))), False
-
-    def sample(self, rng: np.random.Generator, n: int) -> Levels:
-        """Draw ``n`` feasible configurations uniformly from the grid, folded, shape ``(n, d)``; repeats are possible.
-
-        Raises
-        ------
-        UserError
-            If hardly any grid point is feasible.
-        """
-        found: list[Levels] = []
-        have = 0
-        for _ in range(_MAX_TRIES):
-            batch = max(64, 2 * (n - have))
-            levels = self.fold(np.stack([rng.integers(0, size, size=batch) for size in self.shape], axis=1))
-            levels = levels[self.feasible(levels)]
-            found.append(levels)
-            have += len(levels)
-            if have >= n:
-                return np.concatenate(found)[:n]
-        texts = "', '".join(constraint.text for constraint in self.constraints)
-        raise UserError(f"hardly any configuration satisfies '{texts}'", "loosen the constraints")

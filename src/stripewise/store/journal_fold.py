@@ -13,7 +13,7 @@ from typing import Any
 
 from stripewise.errors import StoreError
 from stripewise.spec.trial import Run, Trial
-from stripewise.store import base, codec
+from stripewise.store import codec, rules
 from stripewise.store.journal_files import Lines
 
 
@@ -69,20 +69,20 @@ class Fold:
             number = event["run"]["number"] if kind == "accept" else event["number"]
             planned = self.runs.get(number)
             if planned is None:
-                raise base.not_planned(self.identifier, number)
+                raise rules.not_planned(self.identifier, number)
             if planned.state.ended:
-                raise base.has_result(self.identifier, number)
+                raise rules.has_result(self.identifier, number)
             if kind == "accept" and event["run"]["trial"] != planned.trial:
-                raise base.other_run(self.identifier, self._run(event), planned.trial)
+                raise rules.other_run(self.identifier, self._run(event), planned.trial)
 
     def _check_plan(self, event: Mapping[str, Any]) -> None:
         number, trial = event["run"]["number"], event["run"]["trial"]
         if number in self.runs:
-            raise base.already_there(self.identifier, "run", number)
+            raise rules.already_there(self.identifier, "run", number)
         if event["trial"] is not None and trial in self.trials:
-            raise base.already_there(self.identifier, "trial", trial)
+            raise rules.already_there(self.identifier, "trial", trial)
         if event["trial"] is None and trial not in self.trials:
-            raise base.no_trial(self.identifier, trial)
+            raise rules.no_trial(self.identifier, trial)
 
     def apply(self, event: Mapping[str, Any]) -> None:
         """Take an event in."""

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Run, State, Trial
-from stripewise.store import base, codec, rows
-from stripewise.store.base import Claim, Record, Sort, Store
+from stripewise.store import codec, rows, rules
+from stripewise.store.base import Claim
 from stripewise.store.holder import Holder
 from stripewise.store.schema import experiments, runs, trials
-from stripewise.store.transactions import Transactions
-
-_RUN_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token", "facts")]
+from stripewise.store.sql_reading import SqlReader
 
 
 def _of_run(identifier: str, number: int) -> tuple[sa.ColumnElement[bool], ...]:
     return runs.c.experiment == identifier, runs.c.number == number
 
 
-class SqlStore(Store):
+class SqlStore(SqlReader):
     """Keeps experiments in a database whose tables are up to date.
 
     Parameters
@@ -36,17 +34,6 @@ class SqlStore(Store):
     patience : float
         Seconds for which a lost connection to a server is tried again, so that its restart ends no experiment.
     """
-
-    def __init__(
-        self, engine: sa.Engine, url: str, clock: Callable[[], float] | None = None, patience: float = 60.0
-    ) -> None:
-        self._database = Transactions(engine, url, clock, patience)
-        self._url = url
-
-    @property
-    def url(self) -> str:
-        """The address, without a password."""
-        return self._url
 
     # -- experiments ---------------------------------------------------------------------------------------
 
@@ -81,60 +68,6 @@ class SqlStore(Store):
 
         return self._database.write(work)
 
-    def records(
-        self,
-        state: str | None = None,
-        name: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        *,
-        sort: Sort | str = Sort.CREATED,
-        descending: bool = True,
-    ) -> list[Record]:
-        """Give a page of experiments; see :meth:`Store.records`."""
-        base.check_state(state)
-        column = experiments.c[base.check_page(limit, offset, sort).value]
-
-        def work(connection: sa.Connection) -> list[Record]:
-            live = self._live(connection)
-            key = rows.seen_state(live) if column is experiments.c.state else column
-            order = [item.desc() if descending else item.asc() for item in (key, experiments.c.id)]
-            query = rows.record_query(live).where(*rows.filters(state, name, live)).order_by(*order)
-            return [rows.record(row) for row in connection.execute(query.limit(limit).offset(offset))]
-
-        return self._database.read(work)
-
-    def count(self, state: str | None = None, name: str | None = None) -> int:
-        """Count experiments; see :meth:`Store.count`."""
-        base.check_state(state)
-
-        def work(connection: sa.Connection) -> int:
-            filters = rows.filters(state, name, self._live(connection))
-            return connection.execute(sa.select(sa.func.count()).select_from(experiments).where(*filters)).scalar_one()
-
-        return self._database.read(work)
-
-    def record(self, identifier: str) -> Record:
-        """Give one experiment; see :meth:`Store.record`."""
-        base.check_identifier(identifier, self._url)
-
-        def work(connection: sa.Connection) -> Record:
-            query = rows.record_query(self._live(connection))
-            row = connection.execute(query.where(experiments.c.id == identifier)).first()
-            if row is None:
-                like = experiments.c.id.startswith(identifier, autoescape=True)
-                found = connection.execute(query.where(like).order_by(experiments.c.id).limit(4)).all()
-                # LIKE knows no case in some databases; identifiers do.
-                found = [candidate for candidate in found if candidate.id.startswith(identifier)]
-                if len(found) > 1:
-                    raise base.ambiguous(identifier, [candidate.id for candidate in found])
-                row = found[0] if found else None
-            if row is None:
-                raise base.no_experiment(identifier, self._url)
-            return rows.record(row)
-
-        return self._database.read(work)
-
     def delete(self, identifier: str) -> None:
         """Delete an experiment; see :meth:`Store.delete`."""
 
@@ -144,7 +77,7 @@ class SqlStore(Store):
             now = self._database.now(connection)
             row = self._locked(connection, identifier)
             if rows.alive(row, now):
-                raise base.held(identifier, row.owner, row.lease - now)
+                raise rules.held(identifier, row.owner, row.lease - now)
             # Bottom up: the cascade would look each trial's runs up one by one.
             for table in (runs, trials):
                 connection.execute(table.delete().where(table.c.experiment == identifier))
@@ -167,7 +100,7 @@ class SqlStore(Store):
                 return Claim(identifier, row.token, owner, lease_seconds)
             mine = row.owner == owner and rows.holder(row.holder) == me
             if not mine and rows.alive(row, now):
-                raise base.held(identifier, row.owner, row.lease - now)
+                raise rules.held(identifier, row.owner, row.lease - now)
             claim = Claim(identifier, row.token + 1, owner, lease_seconds)
             self._touch(
                 connection, identifier, token=claim.token, owner=owner, holder=holder, lease=now + lease_seconds
@@ -197,27 +130,14 @@ class SqlStore(Store):
 
     def request_stop(self, identifier: str) -> None:
         """Ask for a stop; see :meth:`Store.request_stop`."""
-        base.check_identifier(identifier, self._url)
+        rules.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection, again: bool) -> None:
             query = experiments.update().where(experiments.c.id == identifier).values(stop=experiments.c.token)
             if connection.execute(query).rowcount == 0:
-                raise base.no_experiment(identifier, self._url)
+                raise rules.no_experiment(identifier, self._url)
 
         self._database.write(work)
-
-    def stop_requested(self, identifier: str) -> bool:
-        """Whether a stop was asked for; see :meth:`Store.stop_requested`."""
-        base.check_identifier(identifier, self._url)
-
-        def work(connection: sa.Connection) -> bool:
-            query = sa.select(experiments.c.stop, experiments.c.token).where(experiments.c.id == identifier)
-            row = connection.execute(query).first()
-            if row is None:
-                raise base.no_experiment(identifier, self._url)
-            return bool(row.stop == row.token)
-
-        return self._database.read(work)
 
     # -- writing under a claim -----------------------------------------------------------------------------
 
@@ -231,8 +151,8 @@ class SqlStore(Store):
         result: Mapping[str, Any] | None = None,
     ) -> None:
         """Replace state, facts, result; see :meth:`Store.update`."""
-        base.check_state(state)
-        base.check_claim(identifier, claim)
+        rules.check_state(state)
+        rules.check_claim(identifier, claim)
         values: dict[str, Any] = {} if state is None else {"state": state}
         values |= {name: codec.dump(dict(v)) for name, v in (("facts", facts), ("result", result)) if v is not None}
 
@@ -244,8 +164,8 @@ class SqlStore(Store):
 
     def plan(self, identifier: str, claim: Claim, trial: Trial | None, run: Run) -> None:
         """Add a run that is going to be started; see :meth:`Store.plan`."""
-        base.check_planned(trial, run)
-        base.check_claim(identifier, claim)
+        rules.check_planned(trial, run)
+        rules.check_claim(identifier, claim)
         run_row = rows.run_values(identifier, claim, run)
         trial_row = None if trial is None else rows.trial_values(identifier, trial)
 
@@ -255,15 +175,15 @@ class SqlStore(Store):
             if planned is not None:
                 if again and planned.token == claim.token:
                     return
-                raise base.already_there(identifier, "run", run.number)
+                raise rules.already_there(identifier, "run", run.number)
             where = (trials.c.experiment == identifier, trials.c.number == run.trial)
             known = connection.execute(sa.select(trials.c.number).where(*where)).first() is not None
             if trial_row is not None:
                 if known:
-                    raise base.already_there(identifier, "trial", run.trial)
+                    raise rules.already_there(identifier, "trial", run.trial)
                 connection.execute(trials.insert().values(trial_row))
             elif not known:
-                raise base.no_trial(identifier, run.trial)
+                raise rules.no_trial(identifier, run.trial)
             connection.execute(runs.insert().values(run_row))
             counts = {"trials": experiments.c.trials + int(trial_row is not None), "runs": experiments.c.runs + 1}
             self._touch(connection, identifier, **counts)
@@ -272,7 +192,7 @@ class SqlStore(Store):
 
     def begin(self, identifier: str, claim: Claim, run: int, facts: Mapping[str, Any] | None = None) -> None:
         """Note that a run is being started; see :meth:`Store.begin`."""
-        base.check_claim(identifier, claim)
+        rules.check_claim(identifier, claim)
 
         def work(connection: sa.Connection, again: bool) -> None:
             self._held(connection, claim)
@@ -288,8 +208,8 @@ class SqlStore(Store):
 
     def accept(self, identifier: str, claim: Claim, run: Run) -> None:
         """Keep the one result of a planned run; see :meth:`Store.accept`."""
-        base.check_result(run)
-        base.check_claim(identifier, claim)
+        rules.check_result(run)
+        rules.check_claim(identifier, claim)
         row = rows.run_values(identifier, claim, run)
 
         def work(connection: sa.Connection, again: bool) -> None:
@@ -299,47 +219,22 @@ class SqlStore(Store):
                 return
             planned = self._planned(connection, identifier, run.number)
             if planned.trial != run.trial:
-                raise base.other_run(identifier, run, planned.trial)
+                raise rules.other_run(identifier, run, planned.trial)
             connection.execute(runs.update().where(*_of_run(identifier, run.number)).values(row))
             self._touch(connection, identifier, ended=experiments.c.ended + 1)
 
         self._database.write(work)
 
-    def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
-        """Give the trials with their runs; see :meth:`Store.trials`."""
-        base.check_identifier(identifier, self._url)
-
-        def work(connection: sa.Connection) -> tuple[Trial, ...]:
-            columns = [*_RUN_COLUMNS, runs.c.facts] if facts else _RUN_COLUMNS
-            run_query = sa.select(*columns).where(runs.c.experiment == identifier).order_by(runs.c.number)
-            trial_query = sa.select(trials).where(trials.c.experiment == identifier).order_by(trials.c.number)
-            of_trial: dict[int, list[Run]] = {}
-            for row in connection.execute(run_query):
-                of_trial.setdefault(row.trial, []).append(rows.run(row, identifier))
-            found = connection.execute(trial_query).all()
-            if not found and not self._exists(connection, identifier):
-                raise base.no_experiment(identifier, self._url)
-            return tuple(rows.trial(row, tuple(of_trial.get(row.number, ())), identifier) for row in found)
-
-        return self._database.read(work)
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
-
     # -- parts of transactions -----------------------------------------------------------------------------
-
-    def _exists(self, connection: sa.Connection, identifier: str) -> bool:
-        return connection.execute(sa.select(experiments.c.id).where(experiments.c.id == identifier)).first() is not None
 
     def _locked(self, connection: sa.Connection, identifier: str) -> sa.Row[Any]:
         """Read an experiment so that nobody else changes it before the end of the transaction."""
-        base.check_identifier(identifier, self._url)
+        rules.check_identifier(identifier, self._url)
         columns: list[Any] = [experiments.c.owner, experiments.c.token, experiments.c.lease, experiments.c.holder]
         query = sa.select(*columns).where(experiments.c.id == identifier).with_for_update()
         row = connection.execute(query).first()
         if row is None:
-            raise base.no_experiment(identifier, self._url)
+            raise rules.no_experiment(identifier, self._url)
         return row
 
     def _held(self, connection: sa.Connection, claim: Claim) -> None:
@@ -347,7 +242,7 @@ class SqlStore(Store):
         row = self._locked(connection, claim.experiment)
         # A lease that ran out unnoticed is no harm: had somebody taken over, the token would tell.
         if row.token != claim.token or row.lease is None:
-            raise base.lost(claim, row.owner)
+            raise rules.lost(claim, row.owner)
 
     def _run(self, connection: sa.Connection, identifier: str, number: int) -> sa.Row[Any] | None:
         columns: list[Any] = [runs.c.number, runs.c.trial, runs.c.state, runs.c.token]
@@ -357,19 +252,11 @@ class SqlStore(Store):
         """Give a run that has no result yet."""
         row = self._run(connection, identifier, number)
         if row is None:
-            raise base.not_planned(identifier, number)
+            raise rules.not_planned(identifier, number)
         if State(row.state).ended:
-            raise base.has_result(identifier, number)
+            raise rules.has_result(identifier, number)
         return row
 
     def _touch(self, connection: sa.Connection, identifier: str, **values: Any) -> None:
         now = self._database.now(connection)
         connection.execute(experiments.update().where(experiments.c.id == identifier).values(updated=now, **values))
-
-    def _live(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
-        """Whether an experiment's owner is at work, as far as can be known from here."""
-        now = self._database.now(connection)
-        leased = sa.and_(experiments.c.lease.is_not(None), experiments.c.lease > now)
-        found = connection.execute(sa.select(experiments.c.id, experiments.c.holder).where(leased))
-        dead = [row.id for row in found if rows.proven_dead(row.holder)]
-        return sa.and_(leased, experiments.c.id.not_in(dead)) if dead else leased
