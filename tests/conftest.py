@@ -3,6 +3,20 @@
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+THOROUGH = os.environ.get("STRIPEWISE_THOROUGH") == "1"
+"""Whether property tests try all their examples, as `make test` does, or a fifth of them, as `make unit` does."""
+
+# How long an example takes says more about the machine's other work than about the code.
+settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=20)
+settings.load_profile("thorough" if THOROUGH else "quick")
+
+
+def examples(number: int) -> int:
+    """Give the number of examples of a property test that wants more than others."""
+    return number if THOROUGH else number // 5
 
 
 def require(condition: object, reason: str) -> None:

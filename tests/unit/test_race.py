@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 
 import numpy as np
 import pytest
@@ -76,14 +75,6 @@ def test_episode_follows_from_its_seed(landscape):
     assert first.evaluations != other.evaluations
 
 
-def test_auto_needs_fewer_runs_than_random_search(landscape):
-    def runs(name):
-        episodes = [play(landscape, name, contestant(name), budget=40, seed=s) for s in range(5)]
-        return sum(episode.runs_to_within_5_percent or 80 for episode in episodes)
-
-    assert runs("auto") < runs("random")
-
-
 def test_small_space_ends_the_search_early(landscape):
     small = Landscape.of(landscape.table.take((landscape.table.levels < 2).all(axis=1)))
     episode = play(small, "random", contestant("random", resampling={"kind": "none"}), budget=40, seed=0)
@@ -117,17 +108,6 @@ def workloads():
         for b in range(12)
     ]
     return make_table(schema, rows)
-
-
-def test_prior_of_other_contexts_saves_runs():
-    measured = workloads()
-    prior = prior_of_others(measured)
-    informed, plain = (
-        race([measured], {"auto": contestant("auto", prior=some)}, budget=15, seeds=1) for some in (prior, None)
-    )
-    runs = [statistics.median(e.runs_to_within_5_percent or 30 for e in episodes) for episodes in (informed, plain)]
-    assert runs[0] <= 5
-    assert runs[0] < runs[1]
 
 
 def test_prior_never_sees_its_own_context():

@@ -12,6 +12,7 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, Safety, Scale
 from stripewise.spec.space import Space
+from tests.conftest import examples
 
 VALUES = [0, 1, 2, 3]
 
@@ -107,7 +108,7 @@ def test_live_parameters_are_those_that_vary(space):
 
 
 @given(spaces(), st.integers(0, 2**32))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_samples_are_canonical_and_feasible(space, seed):
     levels = space.sample(np.random.default_rng(seed), 20)
     assert levels.shape == (20, len(space.names))

@@ -18,6 +18,7 @@ from stripewise.spec.trial import Phase, Role, State
 from stripewise.tuning.api import _space
 from stripewise.tuning.budget import most_pairs, provable_pairs, spent
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
+from tests.conftest import examples
 
 SPACE = _space({"x": [1, 2, 4, 8], "mode": ["a", "b", "c"]}, {}, ())
 
@@ -108,7 +109,7 @@ experiments = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(experiments, st.integers(1, 4), st.sampled_from([0.0, 0.3, 1.0]), st.booleans())
 def test_the_budget_is_never_exceeded_and_every_plan_ends(experiment, capacity, failing, reference):
     machine = Machine(capacity, failing, seed=experiment.seed)
@@ -129,7 +130,7 @@ def test_the_budget_is_never_exceeded_and_every_plan_ends(experiment, capacity, 
     assert SPACE.default not in configurations
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(experiments, st.integers(1, 4))
 def test_a_default_that_always_fails_ends_the_experiment_early(experiment, capacity):
     machine = Machine(capacity, default_fails=True, seed=experiment.seed)
