@@ -47,6 +47,10 @@ class _Commands(LazyGroup):
             "stripewise.cli.prescribe",
             "Choose settings for a program that was never tuned, from a model or a rule of thumb.",
         ),
+        "calibrate": (
+            "stripewise.cli.calibrate",
+            "Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone.",
+        ),
         "diagnose": (
             "stripewise.cli.diagnose",
             "Say why I/O is slow, and what would mend it, from logs of past runs.",
@@ -54,6 +58,11 @@ class _Commands(LazyGroup):
         "simulate": (
             "stripewise.cli.simulate",
             "The simulated cluster: run workloads on it, or calibrate it.",
+        ),
+        "train": ("stripewise.cli.train", "Learn a performance model from a table."),
+        "validate": (
+            "stripewise.cli.validate",
+            "Say how well a model predicts, and prescribes for, what it has not seen.",
         ),
         "doctor": (
             "stripewise.cli.doctor",

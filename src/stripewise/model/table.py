@@ -38,7 +38,8 @@ class Column(BaseModel):
     """A ``[[parameter]]`` or ``[[context]]`` table.
 
     ``active_if`` says when a parameter means anything; where it does not, rows fold together. It is optional, and
-    :mod:`stripewise.model.landscape` knows it for MPI-IO hints.
+    :mod:`stripewise.model.landscape` knows it for MPI-IO hints. ``operations`` names those for which a parameter can be
+    set at all; for others it belongs to the workload, as the striping of a file that is read.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,6 +51,7 @@ class Column(BaseModel):
     values: list[bool | int | float | str] = Field(min_length=1)
     default: bool | int | float | str | None = None
     active_if: str | None = None
+    operations: list[Literal["read", "write"]] | None = None
 
     def parameter(self, default: Value) -> Parameter:
         """Make a parameter of a space, with the default that is to act where none is declared."""

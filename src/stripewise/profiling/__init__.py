@@ -1,0 +1,1 @@
+"""Campaigns: benchmark runs over workloads and tunables, of which a table comes."""

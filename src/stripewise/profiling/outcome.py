@@ -1,0 +1,195 @@
+"""What a campaign came to: its table, and what is to be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
+from stripewise.profiling.plan import value_of
+from stripewise.profiling.schedule import Planned
+from stripewise.spec.campaign import Campaign, Factor, Tunable
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Apply
+from stripewise.spec.stack import load_stack
+from stripewise.spec.trial import Run, State
+from stripewise.spec.workload import Workload
+
+_FAILURES = 100
+
+
+def table_of(
+    points: Points,
+    planned: Sequence[Planned],
+    results: Mapping[int, Run],
+    objective: Objective,
+    about: str,
+    whole: bool,
+) -> Table:
+    """Make the table of a campaign's finished runs.
+
+    Parameters
+    ----------
+    points : Points
+    planned : sequence of Planned
+    results : mapping
+        Runs by number.
+    objective : Objective
+    about : str
+        One sentence on where the figures come from.
+    whole : bool
+        Whether every combination was to be measured.
+
+    Raises
+    ------
+    UserError
+        If no run has finished.
+    """
+    campaign = points.campaign
+    rows: list[dict[str, Any]] = []
+    failed = False
+    for run in sorted(planned, key=lambda entry: (entry.trial, entry.repeat)):
+        result = value_of(results, run.number)
+        if result is None or result.state is not State.FINISHED:
+            failed = True
+            continue
+        rows.append({**run.point.values, "operation": run.point.operation, "repeat": run.repeat, "value": result.value})
+    if not rows:
+        raise UserError(f"no run of campaign {campaign.name} has finished", "see why with --json, and mend it")
+    column = "bandwidth" if campaign.objective == "bandwidth" else _identifier(campaign.objective)
+    rows = [{**row, column: row.pop("value")} for row in rows]
+    schema = Schema(
+        name=campaign.name,
+        description=" ".join(part for part in (campaign.description, about, _assumed(campaign)) if part),
+        source=campaign.source,
+        license=campaign.license,
+        complete=whole and not failed,
+        objective=ObjectiveColumn(column=column, direction=objective.direction, unit=objective.unit),
+        parameter=[_tunable(campaign, factor, rows) for factor in campaign.tunable],
+        context=[
+            Column(name="operation", kind="categorical", role="operation", values=_present(campaign.operations, rows)),
+            *(_column(factor, rows) for factor in campaign.workload),
+        ],
+    )
+    return make_table(schema, rows, f"campaign {campaign.name}")
+
+
+def _identifier(objective: str) -> str:
+    return "objective" if objective.startswith("regex:") else objective
+
+
+def _present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    seen = {row["operation"] for row in rows}
+    return [name for name in operations if name in seen]
+
+
+def _values(factor: Factor, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    seen = {repr(row[factor.name]): row[factor.name] for row in rows}
+    if factor.ordered and all(isinstance(v, int | float) and not isinstance(v, bool) for v in seen.values()):
+        return sorted(seen.values(), key=float)
+    listed = [value for value in factor.values if repr(value) in seen]
+    return [*listed, *(value for text, value in sorted(seen.items()) if text not in set(map(repr, listed)))]
+
+
+def _column(factor: Factor, rows: Sequence[Mapping[str, Any]]) -> Column:
+    return Column(
+        name=factor.name,
+        kind="ordinal" if factor.ordered else "categorical",
+        role=factor.role,
+        unit=factor.unit or "",
+        scale=factor.axis,
+        values=_values(factor, rows),
+    )
+
+
+def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, Any]]) -> Column:
+    column = _column(factor, rows)
+    known = {p.name: p for name in campaign.stacks for p in load_stack(name).parameters}
+    parameter = known.get(factor.name) if factor.apply is None else None
+    default, active = factor.default, factor.active_if
+    if parameter is not None and parameter.apply is not Apply.STRIPING:
+        default = default if default is not None or parameter.default_from is not None else parameter.default
+        usable = {f.name for f in campaign.factors} | Workload().words().keys()
+        condition = parameter.active_if
+        active = condition.text if condition is not None and condition.names <= usable else active
+    only = list(factor.operations) if set(factor.operations) < set(campaign.operations) else None
+    return column.model_copy(
+        update={
+            "default": default if default in column.values else None,
+            "active_if": active,
+            "operations": only,
+        }
+    )
+
+
+def _assumed(campaign: Campaign) -> str:
+    assumed = campaign.assumptions()
+    if not assumed:
+        return ""
+    listed = "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in assumed.items())
+    return f"Not printed in the study, chosen here: {listed}."
+
+
+def summary(
+    campaign: Campaign,
+    planned: Sequence[Planned],
+    results: Mapping[int, Run],
+    *,
+    kind: str,
+    complete: bool,
+    table: Path | None,
+    shard: tuple[int, int],
+    left_out: int,
+) -> dict[str, Any]:
+    """Say what a campaign, or a shard of it, came to, as plain values."""
+    ended = [(run, value_of(results, run.number)) for run in planned]
+    failed = [(run, result) for run, result in ended if result is not None and result.state is not State.FINISHED]
+    made = [run for run in results.values() if run.state.ended]
+    return {
+        "campaign": campaign.name,
+        "digest": campaign.digest,
+        "runner": campaign.runner,
+        "kind": kind,
+        "simulated": kind == "simulated",
+        "shard": list(shard),
+        "design": campaign.design.kind,
+        "configurations": len({run.trial for run in planned}),
+        "repeats": campaign.repeats,
+        "runs": {
+            "planned": len(planned),
+            "finished": sum(result is not None and result.state is State.FINISHED for _, result in ended),
+            "failed": len(failed),
+            "left": sum(result is None for _, result in ended),
+        },
+        "complete": complete and all(result is not None for _, result in ended),
+        "left_out": left_out,
+        "seconds": sum(run.elapsed or 0.0 for run in made),
+        "node_hours": sum(float(run.facts.get("node_hours", 0.0)) for run in made),
+        "assumed": campaign.assumptions(),
+        "failures": [
+            {
+                "run": run.number,
+                "operation": run.point.operation,
+                "configuration": dict(run.point.values),
+                "reason": "" if result is None else result.reason,
+            }
+            for run, result in failed[:_FAILURES]
+        ],
+        "table": None if table is None else str(table),
+    }
+
+
+def save(table: Table, path: Path) -> Path:
+    """Write a table's two files, each whole or not at all, and give the path of the data."""
+    stem = path.with_suffix("") if path.suffix in (".csv", ".toml") else path
+    part = stem.with_name(f".{stem.name}.part")
+    write_table(table, part)
+    try:
+        for ending in (".csv", ".toml"):
+            part.with_name(part.name + ending).replace(stem.with_name(stem.name + ending))
+    except OSError as error:
+        raise UserError(f"cannot write {stem}: {error.strerror}", "check the folder") from error
+    return stem.with_name(stem.name + ".csv")

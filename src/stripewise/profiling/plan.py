@@ -1,0 +1,102 @@
+"""All runs of a campaign as far as they are known: a sequential design chooses the next ones from results."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stripewise.profiling.designs import first_batch, next_batch
+from stripewise.profiling.schedule import Planned, schedule
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.trial import Run, State
+
+AGAIN = 1_000_000_000
+"""Added to a failed run's number when it is made once more."""
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """Planned runs.
+
+    Attributes
+    ----------
+    runs : tuple of Planned
+        In the order in which they are made.
+    complete : bool
+        Whether no further batch will follow.
+    """
+
+    runs: tuple[Planned, ...]
+    complete: bool
+
+
+class Plan:
+    """Grows the plan of a campaign with its results; the same results give the same plan.
+
+    Parameters
+    ----------
+    points : Points
+    """
+
+    def __init__(self, points: Points) -> None:
+        self._points = points
+        self._runs: list[Planned] = []
+        self._batches = 0
+        self._trials = 0
+        self._done = False
+        self._index: dict[str, dict[Configuration, int]] = {
+            operation: {point.values: index for index, point in enumerate(points.of(operation))}
+            for operation in points.campaign.operations
+        }
+
+    def known(self, results: Mapping[int, Run]) -> Progressed:
+        """Give the runs that are known, with one more batch where all before have ended.
+
+        Parameters
+        ----------
+        results : mapping
+            Runs by number.
+        """
+        while not self._done and all(value_of(results, run.number) is not None for run in self._runs):
+            campaign = self._points.campaign
+            if self._batches == 0:
+                batch = first_batch(self._points)
+            else:
+                batch = next_batch(self._points, self._medians(results), self._batches)
+            if not batch:
+                self._done = True
+                break
+            self._runs += schedule(batch, self._trials, campaign.repeats, campaign.seed)
+            self._trials += len(batch)
+            self._batches += 1
+            if campaign.design.kind != "sequential":
+                self._done = True
+        return Progressed(tuple(self._runs), self._done)
+
+    def _medians(self, results: Mapping[int, Run]) -> dict[str, dict[int, float]]:
+        values: dict[tuple[str, int], list[float]] = {}
+        for planned in self._runs:
+            place = self._index[planned.point.operation][planned.point.values]
+            run = value_of(results, planned.number)
+            kept = values.setdefault((planned.point.operation, place), [])
+            if run is not None and run.value is not None:
+                kept.append(run.value)
+        found: dict[str, dict[int, float]] = {}
+        for (operation, place), kept in values.items():
+            found.setdefault(operation, {})[place] = statistics.median(kept) if kept else float("nan")
+        return found
+
+
+def value_of(results: Mapping[int, Run], number: int) -> Run | None:
+    """Give the ended run of a planned number: the finished one, where a failed run was made again."""
+    found: Run | None = None
+    while number in results:
+        run = results[number]
+        if run.state.ended:
+            found = run
+            if run.state is State.FINISHED:
+                break
+        number += AGAIN
+    return found

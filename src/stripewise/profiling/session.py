@@ -1,0 +1,290 @@
+"""One session of a campaign: makes the runs that are left of its shard, one after the other, until none is."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import NothingWorks, RunFailed, StripewiseError, UserError
+from stripewise.measure.objective import measure
+from stripewise.profiling.book import Book
+from stripewise.profiling.checks import bytes_of, check_limits, check_room, cost_of
+from stripewise.profiling.estimate import Clock, Remaining
+from stripewise.profiling.plan import AGAIN, Plan, Progressed, value_of
+from stripewise.profiling.schedule import Planned, Shard, of_shard
+from stripewise.runner.benchmark import Bench
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Phase, Run, State
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+_POLL_SECONDS = 0.5
+_WARMUP = 2 * AGAIN
+_WARMUP_POINTS = 3
+_FAILURES_IN_A_ROW = 10
+_KEPT = ("cache", "notes", "nodes", "node_hours", "queue_seconds", "simulated", "replayed")
+
+
+class Paused(StripewiseError):  # noqa: N818
+    """The session ended before the campaign did, on request or at a limit; the same command goes on."""
+
+
+def silent(kind: str, data: Mapping[str, Any]) -> None:
+    """Listen to nothing."""
+
+
+class Session:
+    """Carries a shard of a campaign on.
+
+    Parameters
+    ----------
+    points : Points
+    bench : Bench
+    book : Book
+    shard : tuple of int
+    scratch : Path
+        Where the runs' own folders are; a finished run's is deleted as soon as its result is kept.
+    listener : callable
+        Is told ``prepared``, ``cost``, ``warmup``, ``started``, ``ended`` and ``note`` with their data.
+    retry : bool
+        Make failed runs of earlier sessions once more.
+    """
+
+    def __init__(
+        self,
+        points: Points,
+        bench: Bench,
+        book: Book,
+        shard: Shard,
+        scratch: Path,
+        listener: Listener = silent,
+        *,
+        retry: bool = False,
+    ) -> None:
+        self._points = points
+        self._campaign = points.campaign
+        self._bench = bench
+        self._book = book
+        self._shard = shard
+        self._scratch = scratch
+        self._listener = listener
+        self._retry = retry
+        self._plan = Plan(points)
+        self._running: dict[int, tuple[Planned, Launch, float]] = {}
+        self._clock = Clock()
+        self._node_hours = 0.0
+        self._bad = 0
+
+    def run(self) -> Progressed:
+        """Make all runs that are left and give the plan.
+
+        Raises
+        ------
+        UserError
+            If the campaign cannot be carried out as asked, or there is no room for it.
+        NothingWorks
+            If the program fails in its warm-up, or ten runs fail in a row.
+        Paused
+            At a limit, or on request.
+        """
+        begun = time.monotonic()
+        try:
+            preflight = self._bench.prepare()
+            self._book.check_fingerprint(preflight.fingerprint)
+            self._campaign = self._bench.campaign
+            self._listener("prepared", {"preflight": preflight, "kind": self._bench.kind})
+            if self._campaign.design.kind == "sequential" and self._shard != (1, 1):
+                raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
+            queue = self._left(self._progress())
+            cost = cost_of(self._campaign, queue)
+            check_limits(self._campaign, cost)
+            if self._bench.local:
+                check_room(self._campaign, cost, self._scratch)
+            self._listener("cost", {"cost": cost, "campaign": self._campaign, "left_out": self._points.left_out})
+            self._reap(queue)
+            self._book.set_state("running")
+            if queue and self._bench.local:
+                self._warm_up(queue)
+            progress = self._loop(queue, begun)
+            self._book.set_state("finished")
+            return progress
+        except BaseException:
+            for number in list(self._running):
+                self._bench.cancel(number)
+            self._put_back()
+            raise
+        finally:
+            self._bench.close()
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    def _loop(self, queue: list[Planned], begun: float) -> Progressed:
+        while True:
+            while queue and len(self._running) < self._bench.capacity:
+                self._start(queue.pop(0))
+            if not queue and not self._running:
+                self._retry = False
+                progress = self._progress()
+                queue = self._left(progress)
+                if not queue:
+                    return progress
+                continue
+            self._collect(queue)
+            self._book.keep()
+            self._check_limits(begun)
+
+    def _progress(self) -> Progressed:
+        return self._plan.known(self._book.runs)
+
+    def _left(self, progress: Progressed) -> list[Planned]:
+        own = of_shard(progress.runs, self._shard)
+        left = []
+        for planned in own:
+            result = value_of(self._book.runs, planned.number)
+            if result is None:
+                left.append(planned)
+            elif self._retry and result.state is not State.FINISHED:
+                left.append(replace(planned, number=result.number + AGAIN))
+        return left
+
+    def _start(self, planned: Planned) -> None:
+        attempt = self._book.begin(planned)
+        launch = self._bench.launch(planned.point, planned.number, attempt=attempt)
+        self._running[planned.number] = (planned, launch, time.monotonic())
+        self._bench.start(planned.point, launch)
+
+    def _collect(self, queue: list[Planned]) -> None:
+        for outcome in self._bench.poll(_POLL_SECONDS):
+            planned, _, began = self._running.pop(outcome.number)
+            run = _run_of(self._book.runs[planned.number], outcome, self._bench.objective(planned.point), planned)
+            self._book.accept(run)
+            self._clean(outcome, run)
+            spent = outcome.elapsed if self._bench.simulated else time.monotonic() - began
+            self._clock.add(_kind(planned), float(bytes_of(planned.point)), spent)
+            self._node_hours += float(run.facts["node_hours"])
+            self._bad = 0 if run.state is State.FINISHED else self._bad + 1
+            self._listener("ended", {"run": run, "planned": planned, "left": len(queue) + len(self._running),
+                                     "remaining": lambda: self._remaining(queue)})  # fmt: skip
+            if self._bad >= _FAILURES_IN_A_ROW:
+                raise NothingWorks(
+                    f"{self._bad} runs in a row have failed, the last: {run.reason}",
+                    "mend it; the same command with --retry makes failed runs again",
+                )
+
+    def _remaining(self, queue: list[Planned]) -> Remaining:
+        """What the runs that are left take; a sequential design's later batches are not known and not counted."""
+        left = [*queue, *(planned for planned, _, _ in self._running.values())]
+        return self._clock.remaining(
+            ((_kind(planned), float(bytes_of(planned.point))) for planned in left), self._bench.capacity
+        )
+
+    def _check_limits(self, begun: float) -> None:
+        limits = self._campaign.limits
+        if limits.seconds is not None and time.monotonic() - begun > limits.seconds:
+            raise Paused(f"the session's limit of {limits.seconds:g} s is reached", "the same command goes on")
+        if limits.node_hours is not None and self._node_hours > limits.node_hours:
+            raise Paused(
+                f"the session's limit of {limits.node_hours:g} node-hours is reached", "the same command goes on"
+            )
+        if self._book.stop_requested():
+            raise Paused("the campaign was stopped", "the same command goes on")
+
+    # -- before and after ----------------------------------------------------------------------------------
+
+    def _reap(self, queue: list[Planned]) -> None:
+        """Make sure that what an earlier session left under way is dead."""
+        by_number = {planned.number: planned for planned in queue}
+        for run in self._book.interrupted:
+            planned = by_number.get(run.number)
+            if planned is None:
+                continue
+            attempt = 1 + int(run.facts.get("attempt", 0))
+            self._bench.reap(planned.point, self._bench.launch(planned.point, run.number, attempt=attempt))
+            self._listener("note", {"text": f"run {run.number} was interrupted and is made again"})
+
+    def _warm_up(self, queue: list[Planned]) -> None:
+        """Run each operation once and forget it: the first run of a series is several times slower.
+
+        A point that has worked before is taken; else others are tried where one fails: it alone may be at fault.
+        """
+        number = _WARMUP
+        for operation in self._campaign.operations:
+            left = [planned for planned in queue if planned.point.operation == operation]
+            if not left or self._campaign.warmup == 0:
+                continue
+            proven = [
+                planned
+                for planned in self._progress().runs
+                if planned.point.operation == operation and _finished(value_of(self._book.runs, planned.number))
+            ]
+            candidates = list({planned.trial: planned for planned in (*proven, *left)}.values())[:_WARMUP_POINTS]
+            reason = ""
+            for candidate in candidates:
+                for _ in range(self._campaign.warmup):
+                    reason = self._try(replace(candidate, number=number))
+                    number += 1
+                if not reason:
+                    break
+            else:
+                raise NothingWorks(f"the {operation} does not work: {reason}", "nothing was recorded; mend it first")
+
+    def _try(self, planned: Planned) -> str:
+        """Make a run that is not recorded, and say why it failed, if it did."""
+        launch = self._bench.launch(planned.point, planned.number, phase=Phase.WARMUP)
+        self._listener("warmup", {"operation": planned.point.operation})
+        self._bench.start(planned.point, launch)
+        outcomes: list[Outcome] = []
+        while not outcomes:
+            outcomes = self._bench.poll(_POLL_SECONDS)
+            self._book.keep()
+        blank = Run(planned.number, planned.trial, Phase.WARMUP)
+        run = _run_of(blank, outcomes[0], self._bench.objective(planned.point), planned)
+        if run.state is State.FINISHED:
+            self._clean(outcomes[0], run)
+            return ""
+        return f"{run.reason} (output in {outcomes[0].folder})" if outcomes[0].folder else run.reason
+
+    def _clean(self, outcome: Outcome, run: Run) -> None:
+        """Delete the folder of a run that needs no looking into: thousands of them would use up a user's inodes."""
+        if outcome.folder is not None and run.state is State.FINISHED:
+            shutil.rmtree(outcome.folder, ignore_errors=True)
+
+    def _put_back(self) -> None:
+        try:
+            self._book.set_state("stopped")
+        except StripewiseError:
+            # The journal may be what failed: the first error is the one to report, and the lease runs out.
+            return
+
+
+def _finished(run: Run | None) -> bool:
+    return run is not None and run.state is State.FINISHED
+
+
+def _kind(planned: Planned) -> tuple[object, ...]:
+    workload = planned.point.workload
+    return (planned.point.operation, bytes_of(planned.point), planned.point.processes, workload.piece_size)
+
+
+def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: Planned) -> Run:
+    """Give the run with its value, or with the reason why it has none."""
+    state, value, reason = outcome.state, None, outcome.reason
+    if state is State.FINISHED:
+        try:
+            value = measure(objective, outcome)
+        except RunFailed as failure:
+            state, reason = State.FAILED, str(failure)
+    facts = {**planned.facts, **{key: outcome.facts[key] for key in _KEPT if key in outcome.facts}}
+    facts["repeat"] = about.repeat
+    nodes = about.point.workload.nodes or 1
+    facts.setdefault("node_hours", nodes * outcome.elapsed / 3600)
+    if outcome.folder is not None and state is not State.FINISHED:
+        facts["folder"] = str(outcome.folder)
+    return replace(
+        planned, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
+    )

@@ -1,0 +1,315 @@
+"""Runs points of a campaign through any runner: this machine's, a simulated site's, or a measured table's."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.model.table import Table, read_table
+from stripewise.runner import benchmark_lines
+from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.build import KERNEL, build
+from stripewise.runner.compiler import ask_compiler, find_compiler
+from stripewise.runner.environment import file_system
+from stripewise.runner.hooks import check_caches, delete
+from stripewise.runner.registry import make_runner
+from stripewise.spec.campaign import WORKLOAD_ROLES, Campaign
+from stripewise.spec.campaign_points import Point, Points
+from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.experiment import Experiment, Hooks, ObjectiveEntry
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan
+from stripewise.spec.trial import Phase
+
+_STRIPES = {"lustre": ("lustre", "lfs"), "cephfs": ("ceph", "setfattr")}
+
+
+@dataclass
+class _Lane:
+    """A runner with what it is for."""
+
+    runner: Runner
+    objective: Objective
+    preflight: Preflight
+
+
+class Bench:
+    """Launches points of a campaign, at most :attr:`capacity` at a time.
+
+    Where a runner takes its workload from its experiment (a simulated site, a table), there is a runner for each
+    workload that occurs; the local runner gets it with each command. Constructors have no side effects.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    points : Points
+    folder : Path
+        Where the runs' own folders are made.
+    environment : mapping
+        In which programs are looked for.
+    runtime : str
+        See :class:`~stripewise.runner.local.LocalRunner`.
+    """
+
+    def __init__(
+        self, campaign: Campaign, points: Points, folder: Path, environment: Mapping[str, str], runtime: str = "auto"
+    ) -> None:
+        self.campaign = campaign
+        self._points = points
+        self._folder = folder
+        self._environment = dict(environment)
+        self._runtime = runtime
+        self._lanes: dict[Any, _Lane] = {}
+        self._under_way: dict[int, _Lane] = {}
+        self._busy: deque[_Lane] = deque()
+        self._program = ""
+        self._table: Table | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether programs are launched on this machine."""
+        return self.campaign.runner == "local"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether figures are computed."""
+        return any(lane.runner.simulated for lane in self._lanes.values())
+
+    @property
+    def kind(self) -> str:
+        """``measured``, ``replayed`` or ``simulated``."""
+        kinds = [lane.runner.kind for lane in self._lanes.values()]
+        return kinds[0] if kinds else "measured"
+
+    @property
+    def capacity(self) -> int:
+        """Runs that may be under way at the same time."""
+        return min((lane.runner.capacity for lane in self._lanes.values()), default=1)
+
+    # -- before the first run ------------------------------------------------------------------------------
+
+    def prepare(self) -> Preflight:
+        """Check that runs can be started, and get ready.
+
+        Raises
+        ------
+        UserError
+            If the program, the launcher, the folder or its file system cannot do what is asked.
+        """
+        points = self._points.all
+        if self.local:
+            self._check_local(points)
+        preflight = self._lane(points[0]).preflight
+        for operation in self.campaign.operations[1:]:
+            self._lane(self._points.of(operation)[0])
+        return preflight
+
+    def _check_local(self, points: tuple[Point, ...]) -> None:
+        campaign = self.campaign
+        for point in points:
+            benchmark_lines.check_program(campaign, point)
+        if not campaign.files.folder:
+            raise UserError("nothing says where the benchmark's file shall lie", "give --folder, or folder in [files]")
+        folder = Path(campaign.files.folder).absolute()
+        if not folder.is_dir():
+            raise UserError(f"the folder {folder} does not exist", "make it on the file system that is to be measured")
+        check_caches("system" if campaign.files.caches == "system" else "none")
+        self._check_stripes(folder)
+        launcher = campaign.launcher or self._default_launcher()
+        self.campaign = campaign.model_copy(
+            update={"launcher": launcher, "files": campaign.files.model_copy(update={"folder": str(folder)})}
+        )
+        benchmark_lines.check_launcher(self.campaign, points)
+        if campaign.program != "command":
+            self._program = campaign.executable or self._find_program(launcher)
+
+    def _check_stripes(self, folder: Path) -> None:
+        layers = {s.layer for s in self._points.settings(self._points.all[0]) if s.apply is Apply.STRIPING}
+        for layer in layers:
+            kind, tool = _STRIPES.get(layer, ("", ""))
+            found = file_system(folder) or "unknown"
+            if not found.startswith(kind) or not kind:
+                raise UserError(
+                    f"{folder} lies on {found}, where no file can be striped as {layer} does it",
+                    "choose a folder there, leave striping out, or use a simulated site",
+                )
+            if shutil.which(tool, path=self._environment.get("PATH")) is None:
+                raise UserError(f"striping needs the command {tool}, which is not installed", "install it")
+
+    def _default_launcher(self) -> list[str]:
+        if self.campaign.program == "command":
+            return []
+        # As for the compiler: an MPI that was installed into Python's environment is there on purpose.
+        beside = Path(sys.executable).parent / "mpiexec"
+        found = str(beside) if beside.is_file() else shutil.which("mpiexec", path=self._environment.get("PATH"))
+        if found is None:
+            raise UserError("no mpiexec is found", "give launcher, as 'srun -n {processes}', or load an MPI module")
+        return [found, "-n", "{processes}"]
+
+    def _find_program(self, launcher: list[str]) -> str:
+        if self.campaign.program == "ior":
+            found = shutil.which("ior", path=self._environment.get("PATH"))
+            if found is None:
+                raise UserError(
+                    "IOR is not found",
+                    "load its module, give executable, or use program = 'kernel', which is built here",
+                )
+            return found
+        named = shutil.which(launcher[0], path=self._environment.get("PATH")) if launcher else None
+        beside = Path(named).parent / "mpicc" if named else None
+        if beside is not None and beside.is_file():
+            compiler = ask_compiler(beside, self._environment)
+        else:
+            compiler = find_compiler(None, Path(named) if named else None, self._environment)
+        return str(build(KERNEL, compiler, self._environment).path)
+
+    # -- runs ----------------------------------------------------------------------------------------------
+
+    def launch(self, point: Point, number: int, *, attempt: int = 0, phase: Phase = Phase.SEARCH) -> Launch:
+        """Write the launch of a point's run."""
+        settings = self._points.settings(point)
+        identifier = f"{self.campaign.name}-{self.campaign.digest[:8]}"
+        plan = Plan(
+            tuple(s for s in settings if s.apply is not Apply.STRIPING), f"{identifier}.{number}", override=True
+        )
+        launch = Launch(
+            identifier, number, self._configuration(point), plan, phase, timeout=self.campaign.timeout, attempt=attempt
+        )
+        if not self.local:
+            return replace(launch, plan=Plan(settings, plan.identifier, override=True))
+        found = benchmark_lines.lines(self.campaign, point, settings, self._program)
+        return replace(launch, command=shlex.join(found.command), before=found.before, after=found.after)
+
+    def start(self, point: Point, launch: Launch) -> None:
+        """Begin a run; see :meth:`Runner.start`."""
+        lane = self._lane(point)
+        self._under_way[launch.number] = lane
+        self._busy.append(lane)
+        lane.runner.start(launch)
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Give runs that have ended; see :meth:`Runner.poll`."""
+        found: list[Outcome] = []
+        for lane in dict.fromkeys(map(id, self._busy)):
+            busy = next(entry for entry in self._busy if id(entry) == lane)
+            found += busy.runner.poll(0.0 if len(self._busy) > 1 else timeout)
+        for outcome in found:
+            ended = self._under_way.pop(outcome.number, None)
+            if ended is not None:
+                self._busy.remove(ended)
+        return found
+
+    def objective(self, point: Point) -> Objective:
+        """What is measured of a point's runs."""
+        return self._lane(point).objective
+
+    def cancel(self, number: int) -> None:
+        """End a run without an outcome."""
+        lane = self._under_way.pop(number, None)
+        if lane is not None:
+            self._busy.remove(lane)
+            lane.runner.cancel(number)
+
+    def reap(self, point: Point, launch: Launch) -> None:
+        """End what an earlier session left of a run; see :meth:`Runner.reap`."""
+        self._lane(point).runner.reap(launch)
+
+    def close(self) -> None:
+        """End all runs and delete the benchmark's file."""
+        for number in list(self._under_way):
+            self.cancel(number)
+        for lane in self._lanes.values():
+            lane.runner.close()
+        if self.local and self._lanes:
+            delete(benchmark_lines.patterns(self.campaign), Path.cwd())
+
+    # -- runners -------------------------------------------------------------------------------------------
+
+    def _lane(self, point: Point) -> _Lane:
+        key: Any = point.operation
+        if not self.local:
+            fixed = [f.name for f in self.campaign.factors if f.name not in self._configuration(point)]
+            key = (point.operation, *(repr(point.values[name]) for name in fixed))
+        if key not in self._lanes:
+            experiment = self._experiment(point)
+            runner = make_runner(experiment, self._folder, runtime=self._runtime)
+            preflight = runner.prepare()
+            self._lanes[key] = _Lane(runner, preflight.objective or experiment.objective.build(), preflight)
+        return self._lanes[key]
+
+    def _experiment(self, point: Point) -> Experiment:
+        campaign = self.campaign
+        about: dict[str, Any] = {
+            "name": campaign.name,
+            "runner": self._runner(point),
+            "stacks": campaign.stacks,
+            "objective": self._objective(point.operation),
+            "seed": campaign.seed,
+            "setup": campaign.setup,
+            "env": campaign.env,
+            "workload": point.workload,
+            "timeout": campaign.timeout,
+            "override": True,
+        }
+        if self.local:
+            found = benchmark_lines.lines(campaign, point, self._points.settings(point), self._program)
+            about["command"] = list(found.command)
+            about["hooks"] = Hooks(
+                delete=list(benchmark_lines.patterns(campaign)),
+                drop_caches="system" if campaign.files.caches == "system" and point.operation == "read" else "none",
+                timeout=campaign.timeout,
+            )
+        return Experiment(**about)
+
+    def _objective(self, operation: str) -> ObjectiveEntry:
+        campaign = self.campaign
+        if campaign.objective != "bandwidth":
+            return ObjectiveEntry(name=campaign.objective, direction=campaign.direction, unit=campaign.unit)
+        text = benchmark_lines.OBJECTIVES.get(campaign.program) if self.local else None
+        if text is None:
+            return ObjectiveEntry(name=f"{operation}_bandwidth")
+        name = text.format(operation=operation, Operation=operation.capitalize())
+        return ObjectiveEntry(name=name, direction="maximize", unit="MiB/s")
+
+    def _runner(self, point: Point) -> str:
+        """The runner's name; a table is asked for the point's own context."""
+        name = self.campaign.runner
+        if not name.startswith("replay:"):
+            return name
+        words = []
+        for column in self._replayed().schema.context:
+            value = self._value(point, column.name, column.role)
+            words.append(f"{column.name}={value}")
+        return name + ("@" + ",".join(words) if words else "")
+
+    def _replayed(self) -> Table:
+        if self._table is None:
+            self._table = read_table(self.campaign.runner.removeprefix("replay:"))
+        return self._table
+
+    def _configuration(self, point: Point) -> Configuration:
+        """What the runner is given: a table's parameters, else tunables that are no words of the workload."""
+        if self.campaign.runner.startswith("replay:"):
+            parameters = self._replayed().schema.parameter
+            return Configuration({c.name: self._value(point, c.name, c.role) for c in parameters})
+        chosen = {f.name: f.role for f in self.campaign.tunable if self.local or f.role not in WORKLOAD_ROLES}
+        return Configuration({name: point.values[name] for name in chosen})
+
+    def _value(self, point: Point, name: str, role: str) -> Value:
+        if name in point.values:
+            return point.values[name]
+        if role == "operation" or name == "operation":
+            return point.operation
+        raise UserError(
+            f"the campaign says nothing of {name}, a column of {self.campaign.runner}", "add it as a [[workload]]"
+        )
+

@@ -1,0 +1,67 @@
+"""A campaign that is killed goes on with nothing lost and nothing made twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stripewise.model.table import read_table
+from stripewise.profiling.book import collect
+
+PROGRAM = """
+name = "shell"
+program = "command"
+command = ["sh", "-c", "sleep 0.05; echo {cb_nodes}; test {cb_nodes} != 3"]
+objective = "regex:([0-9]+)"
+direction = "maximize"
+operations = ["write"]
+repeats = 3
+warmup = 1
+
+[files]
+folder = "FOLDER"
+
+[[tunable]]
+name = "cb_nodes"
+values = [1, 2, 4]
+"""
+
+
+def arguments(tmp_path: Path, values: str = "[1, 2, 4]") -> list[str]:
+    file = tmp_path / "shell.toml"
+    file.write_text(PROGRAM.replace("FOLDER", str(tmp_path)).replace("[1, 2, 4]", values), "utf-8")
+    return ["profile", str(file), "--journal", str(tmp_path / "journal"), "--out", str(tmp_path / "out")]
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_has_each_result_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "stripewise", *arguments(tmp_path, "[1, 2, 4, 5, 6, 7, 8]"), "--json"]
+    killed = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    journal = tmp_path / "journal"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        lines = [
+            p.read_text("ascii", "replace").count('"kind":"accept"') for p in journal.glob("experiments/*/events/*")
+        ]
+        if sum(lines) >= 4:
+            break
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    before = {n: r.value for n, r in collect([journal]).runs.items()}
+    assert 4 <= len(before) < 21
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["runs"] == {"planned": 21, "finished": 21, "failed": 0, "left": 0}
+    after = {n: r.value for n, r in collect([journal]).runs.items()}
+    assert len(after) == 21 and before.items() <= after.items()
+    table = read_table(tmp_path / "out")
+    assert sorted(table.values) == sorted([1.0, 2, 4, 5, 6, 7, 8] * 3)
+    assert not list((tmp_path / "journal" / "runs").glob("[0-9]"))

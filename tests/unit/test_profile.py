@@ -1,0 +1,266 @@
+"""Sessions of a campaign: every planned run has exactly one result, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.errors import NothingWorks, UserError
+from stripewise.model.table import ObjectiveColumn, Schema, make_table, read_table, write_table
+from stripewise.profiling.book import Book, collect
+from stripewise.profiling.checks import check_limits, check_room, cost_of
+from stripewise.profiling.estimate import Clock
+from stripewise.profiling.outcome import table_of
+from stripewise.profiling.plan import AGAIN, Plan, value_of
+from stripewise.profiling.session import Session
+from stripewise.runner.benchmark import Bench
+from stripewise.spec.campaign import Campaign, parse_campaign
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Phase, Run, State
+
+OBJECTIVE = Objective("bandwidth", "maximize", "MiB/s")
+
+FACTORS = """
+[[workload]]
+name = "nodes"
+values = [1, 2]
+
+[[tunable]]
+name = "cb_nodes"
+role = "aggregators"
+values = [1, 2, 4, 8]
+
+[[tunable]]
+name = "transfer_size"
+values = ["1 MiB", "4 MiB", "16 MiB"]
+"""
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A complete table of both operations, three repeats."""
+    rng = np.random.default_rng(0)
+    columns: dict[str, list[Any]] = {"operation": ["write", "read"], "nodes": [1, 2]}
+    columns |= {"cb_nodes": [1, 2, 4, 8], "transfer_size": [2**20, 2**22, 2**24]}
+    schema = Schema.model_validate(
+        {
+            "name": "site",
+            "objective": ObjectiveColumn(column="bandwidth", direction="maximize", unit="MiB/s"),
+            "context": [
+                {"name": "operation", "kind": "categorical", "role": "operation", "values": columns["operation"]},
+                {"name": "nodes", "kind": "ordinal", "role": "nodes", "values": columns["nodes"]},
+            ],
+            "parameter": [
+                {"name": name, "kind": "ordinal", "scale": "log2", "values": columns[name]}
+                for name in ("cb_nodes", "transfer_size")
+            ],
+        }
+    )
+    rows = [
+        {"operation": o, "nodes": n, "cb_nodes": c, "transfer_size": t, "repeat": r,
+         "bandwidth": 100 * n * c ** (0.5 if o == "write" else -0.3) * (t / 2**20) ** 0.1 * rng.lognormal(0, 0.05)}
+        for o in columns["operation"] for n in [1, 2] for c in [1, 2, 4, 8] for t in [2**20, 2**22, 2**24]
+        for r in range(3)
+    ]  # fmt: skip
+    write_table(make_table(schema, rows), tmp_path / "site")
+    return tmp_path / "site.csv"
+
+
+def campaign(runner: str, extra: str = "") -> Campaign:
+    return parse_campaign(f'name = "mine"\nrunner = "{runner}"\nrepeats = 2\n{extra}\n{FACTORS}', "mine.toml")
+
+
+def made(asked: Campaign, folder: Path, book: Book | None = None, shard: tuple[int, int] = (1, 1), **more: Any) -> Book:
+    points = Points(asked)
+    book = book or Book(asked, shard, None)
+    Session(points, Bench(asked, points, folder, os.environ), book, shard, folder, **more).run()
+    return book
+
+
+def test_a_replayed_campaign_becomes_a_table_with_roles(measured: Path, tmp_path: Path) -> None:
+    asked = campaign(f"replay:{measured}")
+    book = made(asked, tmp_path)
+    points = Points(asked)
+    plan = Plan(points).known(book.runs)
+    assert plan.complete and len(plan.runs) == len(book.runs) == 2 * 2 * 24
+    table = table_of(points, plan.runs, book.runs, OBJECTIVE, "Replayed.", True)
+    assert table.schema.complete and len(table) == 96
+    assert {c.name: c.role for c in table.schema.columns} == {
+        "operation": "operation", "nodes": "nodes", "cb_nodes": "aggregators", "transfer_size": "transfer_size"
+    }  # fmt: skip
+    source = read_table(measured)
+    assert set(table.values) <= set(source.values)
+
+
+def test_the_same_seed_gives_the_same_figures_and_another_others(measured: Path, tmp_path: Path) -> None:
+    values = [
+        [run.value for _, run in sorted(made(campaign(f"replay:{measured}", f"seed = {seed}"), tmp_path).runs.items())]
+        for seed in (1, 1, 2)
+    ]
+    assert values[0] == values[1] != values[2]
+
+
+def test_a_sequential_design_grows_by_batches_and_resumes_alike(measured: Path, tmp_path: Path) -> None:
+    design = '[design]\nkind = "sequential"\nsize = 12\ninitial = 6\nbatch = 2\n'
+    asked = campaign(f"replay:{measured}", "").model_copy(
+        update={"design": parse_campaign(f'name = "x"\n{design}\n{FACTORS}', "x").design}
+    )
+    book = made(asked, tmp_path)
+    points = Points(asked)
+    runs = Plan(points).known(book.runs).runs
+    assert len({run.trial for run in runs}) == 24 and len(book.runs) == 48
+    assert len({(run.point.operation, run.point.values) for run in runs}) == 24
+    # From half of the results the plan is the same as far as it is known.
+    first = {run.number for run in runs[:24]}
+    again = Plan(Points(asked)).known({n: run for n, run in book.runs.items() if n in first}).runs
+    assert again == runs[: len(again)] and len(again) == 24 + 2 * 2 * 2
+    with pytest.raises(UserError, match="cannot be cut into shards"):
+        made(asked, tmp_path, shard=(1, 2))
+
+
+def test_shards_with_journals_of_their_own_merge(measured: Path, tmp_path: Path) -> None:
+    asked = campaign(f"replay:{measured}")
+    whole = made(asked, tmp_path)
+    folders = []
+    for index in (1, 2, 3):
+        folders.append(tmp_path / f"journal-{index}")
+        book = Book(asked, (index, 3), folders[-1])
+        made(asked, tmp_path, book, (index, 3)).close()
+    found = collect(folders)
+    assert found.seen == (1, 2, 3)
+    assert {n: run.value for n, run in found.runs.items()} == {n: run.value for n, run in whole.runs.items()}
+    partly = collect(folders[:2])
+    assert len(partly.runs) == 64 and partly.seen == (1, 2)
+    with pytest.raises(UserError, match="no journal"):
+        collect([tmp_path / "nothing"])
+
+
+def test_a_journal_belongs_to_one_state_of_the_file(measured: Path, tmp_path: Path) -> None:
+    asked = campaign(f"replay:{measured}")
+    Book(asked, (1, 1), tmp_path / "journal").close()
+    with pytest.raises(UserError, match="another campaign"):
+        Book(asked.model_copy(update={"seed": 5}), (1, 1), tmp_path / "journal")
+    with pytest.raises(UserError, match="shards of 1"):
+        Book(asked, (1, 2), tmp_path / "journal")
+
+
+def test_another_program_is_never_pooled(measured: Path, tmp_path: Path) -> None:
+    asked = campaign(f"replay:{measured}")
+    with_it = Book(asked, (1, 1), tmp_path / "journal")
+    with_it.check_fingerprint({"the program": "a"})
+    with_it.check_fingerprint({"the program": "a"})
+    with pytest.raises(UserError, match="never pooled"):
+        with_it.check_fingerprint({"the program": "b"})
+    with_it.close()
+
+
+# -- real processes ------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+name = "shell"
+program = "command"
+command = ["sh", "-c", "sleep 0.05; echo {cb_nodes}; test {cb_nodes} != 3"]
+objective = "regex:([0-9]+)"
+direction = "maximize"
+operations = ["write"]
+repeats = 3
+warmup = 1
+
+[files]
+folder = "FOLDER"
+
+[[tunable]]
+name = "cb_nodes"
+values = [1, 2, 4]
+"""
+
+
+def arguments(tmp_path: Path, values: str = "[1, 2, 4]") -> list[str]:
+    file = tmp_path / "shell.toml"
+    file.write_text(PROGRAM.replace("FOLDER", str(tmp_path)).replace("[1, 2, 4]", values), "utf-8")
+    return ["profile", str(file), "--journal", str(tmp_path / "journal"), "--out", str(tmp_path / "out")]
+
+
+def test_failed_runs_are_counted_and_can_be_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = arguments(tmp_path, "[1, 3]")
+    assert main([*given, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["runs"] == {"planned": 6, "finished": 3, "failed": 3, "left": 0}
+    assert (
+        document["failures"][0]["configuration"] == {"cb_nodes": 3}
+        and "exit code 1" in document["failures"][0]["reason"]
+    )
+    assert list(read_table(tmp_path / "out").values) == [1.0, 1.0, 1.0]
+    assert main([*given, "--retry", "--json"]) == 0
+    capsys.readouterr()
+    numbers = collect([tmp_path / "journal"]).runs
+    assert len(numbers) == 9 and sum(number >= AGAIN for number in numbers) == 3
+
+
+def test_a_program_that_never_works_records_nothing(tmp_path: Path) -> None:
+    given = arguments(tmp_path, "[3, 4]")
+    asked = parse_campaign(Path(given[1]).read_text("utf-8").replace("!= 3", "= 9"), "x")
+    points = Points(asked)
+    book = Book(asked, (1, 1), tmp_path / "journal")
+    with pytest.raises(NothingWorks, match="the write does not work"):
+        Session(points, Bench(asked, points, tmp_path / "runs", os.environ), book, (1, 1), tmp_path / "runs").run()
+    assert not book.runs
+    book.close()
+
+
+# -- cost and time -------------------------------------------------------------------------------------------------
+
+
+def test_cost_limits_and_room_are_checked_before(tmp_path: Path) -> None:
+    text = (
+        f'name = "big"\nrepeats = 2\n[files]\nfolder = "{tmp_path}"\n[limits]\nLIMIT\n'
+        '[[workload]]\nname = "file_size"\n'
+        'values = ["4 MiB", "8 EiB"]\n[[tunable]]\nname = "transfer_size"\nvalues = ["1 MiB"]\n'
+    )
+    text = text.replace("8 EiB", "8192 PiB")
+    asked = parse_campaign(text.replace("LIMIT", ""), "x")
+    runs = Plan(Points(asked)).known({}).runs
+    cost = cost_of(asked, runs)
+    assert (cost.runs, cost.launches, cost.largest) == (8, 12, 2**63)
+    assert cost.moved == 2 * 3 * (2**22 + 2**63)
+    with pytest.raises(UserError, match="too little for the benchmark's file"):
+        check_room(asked, cost, tmp_path)
+    with pytest.raises(UserError, match=r"more than the 7 of limits\.runs"):
+        check_limits(parse_campaign(text.replace("LIMIT", "runs = 7"), "x"), cost)
+    with pytest.raises(UserError, match=r"more than the 1 GiB of limits\.bytes"):
+        check_limits(parse_campaign(text.replace("LIMIT", 'bytes = "1 GiB"'), "x"), cost)
+
+
+def test_the_estimate_is_honest() -> None:
+    """Nine of ten intervals hold the truth, within what 200 campaigns can tell, and nothing is said too early."""
+    clock = Clock()
+    clock.add((0,), 1.0, 1.0)
+    assert clock.remaining([((0,), 1.0)]).seconds is None
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(200):
+        clock = Clock()
+        kinds = rng.integers(0, 6, 120)
+        base = rng.uniform(0.2, 0.6)
+        seconds = (base + 0.5 * kinds) * rng.lognormal(0, 0.25, 120)
+        for kind, took in zip(kinds[:20], seconds[:20], strict=True):
+            clock.add((int(kind),), float(kind), float(took))
+        left = clock.remaining(((int(kind),), float(kind)) for kind in kinds[20:])
+        assert left.seconds is not None
+        inside += left.low <= float(np.sum(seconds[20:])) <= left.high
+    assert 0.8 <= inside / 200 <= 1.0
+
+
+def test_the_finished_of_several_attempts_counts() -> None:
+    failed = Run(3, 0, Phase.SEARCH, State.FAILED, reason="x")
+    finished = Run(3 + AGAIN, 0, Phase.SEARCH, State.FINISHED, 2.0)
+    assert value_of({3: failed}, 3) is failed
+    assert value_of({3: failed, 3 + AGAIN: finished}, 3) is finished
+    assert value_of({3: Run(3, 0, Phase.SEARCH)}, 3) is None
