@@ -58,9 +58,9 @@ def striping(site: Site, batch: Batch) -> Striping:
     objects = batch.files * count
     osts = np.minimum(objects, most)
     crowd = np.ceil(objects / most)
-    # The fullest object of a file holds whole stripes up to the next round of all objects.
-    fullest = np.minimum(batch.file_size, np.ceil(batch.file_size / (count * size)) * size)
-    fullest = np.where(count == 1, batch.file_size, fullest)
+    # The first object is the fullest: a stripe of each whole round over all objects, and what the last round begins with.
+    whole = np.floor(batch.file_size / (count * size))
+    fullest = whole * size + np.minimum(size, batch.file_size - whole * count * size)
     load = np.minimum(1.0, crowd * fullest / batch.bytes)
     return Striping(count, size, osts, crowd, np.maximum(load, 1.0 / osts))
 

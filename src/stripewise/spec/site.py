@@ -22,7 +22,7 @@ from stripewise.spec.stack import explain_validation
 _MAX_BYTES = 1 << 20
 _TIMES = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
-_UNITS = {"B": 1.0} | {
+_UNITS = {"B": 1.0, "kB": 1e3} | {
     f"{prefix}{mark}B": float(base**power)
     for power, prefix in enumerate("KMGT", start=1)
     for mark, base in (("i", 1024), ("", 1000))
