@@ -93,6 +93,9 @@ def known_parameters() -> dict[str, tuple[str, Parameter]]:
 
 def _parameter(column: Column, file_system: str | None) -> tuple[str, Parameter] | None:
     known = known_parameters()
+    own = _LAYOUTS.get(file_system or "")
+    if own is not None and column.role in ("stripe_count", "stripe_size"):
+        return own, next(p for p in load_stack(own).parameters if p.role == column.role)
     for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
         if name in known:
             return known[name]

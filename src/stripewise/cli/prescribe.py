@@ -1,0 +1,196 @@
+"""``stripewise prescribe``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from stripewise.cli.options import JsonOption
+from stripewise.cli.output import console, number, print_json
+from stripewise.errors import UserError
+from stripewise.measure.observed import observe
+from stripewise.model.base import PerformanceModel
+from stripewise.model.export import to_artifact
+from stripewise.model.registry import load_model
+from stripewise.model.table import read_table
+from stripewise.prescribe.policies import by_policy, policy_names
+from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.prescription import Neighbour, Prescription
+from stripewise.prescribe.request import Request, parse_request
+from stripewise.report.export import TARGETS, export
+from stripewise.spec.sizes import format_size
+from stripewise.spec.workload import Workload
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("prescribe")(prescribe)
+
+
+def prescribe(
+    model: Annotated[
+        str | None, typer.Argument(help="A model that train has written; none: a policy answers.", metavar="[MODEL]")
+    ] = None,
+    workload: Annotated[Path | None, typer.Option(help="A TOML file with a [workload] table.", metavar="FILE")] = None,
+    observed: Annotated[
+        Path | None,
+        typer.Option("--from", help="A Darshan log, or a report of the runtime: what a run did.", metavar="LOG|REPORT"),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="The measurements that the model learned, for reasons.", metavar="TABLE")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help=f"Without a model: {', '.join(policy_names())}.", metavar="NAME")
+    ] = None,
+    osts: Annotated[int | None, typer.Option(help="OSTs of the file system, for policies.", min=1)] = None,
+    to: Annotated[
+        str | None, typer.Option(help=f"Print the settings as one of {', '.join(TARGETS)}.", metavar="TARGET")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the text of --to, or the plan, there.", metavar="FILE")
+    ] = None,
+    artifact: Annotated[
+        Path | None, typer.Option(help="Write the model as the runtime reads it, and stop.", metavar="FILE")
+    ] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Choose settings for a program that was never tuned, from a model or a rule of thumb."""
+    if to is not None and to not in TARGETS:
+        raise UserError(f"no export is called '{to}'", f"choose from {', '.join(TARGETS)}")
+    if artifact is not None:
+        _write_artifact(model, artifact, json_output)
+        return
+    if workload is None and observed is None:
+        raise UserError("there is no workload", "give --workload FILE, or --from a Darshan log or runtime report")
+    if model is not None and policy is not None:
+        raise UserError("both a model and a policy are given", "leave one of them out")
+    loaded = None if model is None else load_model(model)
+    request = _request(workload, observed, loaded)
+    if loaded is None:
+        found = by_policy(policy or policy_names()[0], request.workload, osts)
+    else:
+        found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
+    deliver(found, to, output, json_output)
+
+
+def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> Request:
+    request = Request(Workload())
+    if workload is not None:
+        try:
+            request = parse_request(workload.read_text("utf-8"), str(workload))
+        except OSError as error:
+            raise UserError(f"cannot read {workload}: {error.strerror}", "check the path") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"{workload} is not UTF-8 text", "is it the right file?") from error
+    if observed is not None:
+        seen = observe(observed)
+        domain = None if model is None else model.domain
+        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.hints)
+    return request
+
+
+def _write_artifact(model: str | None, target: Path, json_output: bool) -> None:
+    if model is None:
+        raise UserError("--artifact needs a model", "name the file that train has written")
+    made = to_artifact(load_model(model))
+    size = made.save(target)
+    if json_output:
+        print_json({"artifact": str(target), "bytes": size, "name": made.name, "margin": made.margin})
+    else:
+        console.print(escape(f"{made.name}: {target}, {format_size(size)}"))
+
+
+def deliver(found: Prescription, to: str | None, output: Path | None, json_output: bool) -> None:
+    """Print a prescription, or write it where it is wanted."""
+    text = None
+    if to is not None or output is not None:
+        made = export(
+            found.plan,
+            to or "plan",
+            directory=found.directory,
+            changed={change.name: change.value for change in found.changes},
+        )
+        text = made.text
+        if output is not None:
+            try:
+                output.write_text(text, "utf-8")
+            except OSError as error:
+                raise UserError(f"cannot write {output}: {error.strerror}", "check the folder") from error
+    if json_output:
+        document = found.as_json()
+        if text is not None:
+            document["export"] = {"target": to or "plan", "text": text, "undo": made.undo, "cannot": made.cannot}
+        print_json(document)
+        return
+    if to is not None and output is None:
+        typer.echo(text, nl=False)
+        for line in made.cannot:
+            typer.echo(f"cannot be expressed: {line}", err=True)
+        return
+    _print(found)
+    if output is not None:
+        console.print(escape(f"written: {output}"))
+
+
+def _shown(value: object, unit: str) -> str:
+    if value is None:
+        return "-"
+    if unit == "B" and isinstance(value, int | float) and not isinstance(value, bool):
+        return format_size(float(value))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{text} {unit}".rstrip()
+
+
+def _print(found: Prescription) -> None:
+    unit = "" if found.objective is None else found.objective.unit
+    simulated = " (learned from simulated runs)" if found.simulated else ""
+    console.print(escape(f"{found.origin}{simulated}"))
+    if found.kept:
+        console.print(escape(f"Nothing is changed: {found.kept}."))
+    if found.speedup is not None and not found.kept and found.interval is not None:
+        low, high = found.interval
+        console.print(
+            escape(
+                f"Predicted: {found.speedup:.2f} times as fast (95% interval {low:.2f} to {high:.2f}), "
+                f"{number(found.current, unit)} now, {number(found.predicted, unit)} then; not measured."
+            )
+        )
+    if found.changes:
+        grid = Grid(box=None, pad_edge=False)
+        for heading in ("setting", "now", "prescribed", "without it"):
+            grid.add_column(heading)
+        for change in found.changes:
+            lost = "" if change.share is None else f"{1 / change.share:.2f} times as fast"
+            now, then = _shown(change.current, change.unit), _shown(change.value, change.unit)
+            grid.add_row(*(escape(word) for word in (change.name, now, then, lost)))
+        console.print(grid)
+    if found.directory:
+        console.print(escape(f"write to {found.directory}"))
+    for title, lines in (
+        ("why", found.reasons),
+        ("measured nearby", [_line(entry, unit) for entry in found.neighbours]),
+        ("what no setting can do", [_advice(entry) for entry in found.advice]),
+        ("note", found.notes),
+    ):
+        for line in lines:
+            console.print(escape(f"{title}: {line}"))
+    if found.plan.settings:
+        console.print(
+            escape("apply it: stripewise prescribe ... -o FILE.plan, then stripewise run FILE.plan -- COMMAND")
+        )
+
+
+def _advice(entry: object) -> str:
+    speedup, text = getattr(entry, "speedup", 1.0), getattr(entry, "text", "")
+    return f"{text} (another {speedup:.2f} times predicted)" if speedup > 1 else str(text)
+
+
+def _line(entry: Neighbour, unit: str) -> str:
+    values = " ".join(f"{name}={value}" for name, value in entry.values.items())
+    runs = "" if entry.runs is None else f", {entry.runs} run" + ("s" if entry.runs != 1 else "")
+    which = "prescribed settings" if entry.chosen else "today's settings"
+    return f"{number(entry.value, unit)} ({which}{runs}, distance {entry.distance:.2f}): {values}"

@@ -1,0 +1,204 @@
+"""What a program was seen to do, as a workload: from a Darshan log or a report of the runtime, for prescriptions.
+
+An observer sees no plans: what is not in the log stays unknown. The settings that the run had are found too, as far as
+the log tells (the layout of the main file, the hints that the MPI library echoed).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.measure.activity import Activity, Calls, FileActivity
+from stripewise.measure.darshan_logs import read_log
+from stripewise.measure.report import observed_workload, parse_report
+from stripewise.spec.workload import Workload
+
+_NEGLIGIBLE = 0.001
+_MOSTLY = 0.95
+_MAX_REPORT = 256 << 20
+
+
+@dataclass(frozen=True)
+class Observed:
+    """An observed profile.
+
+    Attributes
+    ----------
+    workload : Workload
+    processes : int or None
+        Ranks, which are known even where the number of nodes is not.
+    layout : mapping
+        ``stripe_count`` and ``stripe_size`` (bytes) of the file that most bytes went through.
+    hints : mapping
+        Hints in effect, as the MPI library echoed them.
+    notes : tuple of str
+        What could not be seen.
+    """
+
+    workload: Workload
+    processes: int | None = None
+    layout: Mapping[str, int] = field(default_factory=dict)
+    hints: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def observe(path: Path) -> Observed:
+    """Read a Darshan log, or a report of the runtime (JSON).
+
+    Raises
+    ------
+    UserError
+        If it is neither, or cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(64)
+            if path.suffix != ".darshan" and head.lstrip()[:1] == b"{":
+                if path.stat().st_size > _MAX_REPORT:
+                    raise UserError(f"report {path} is larger than {_MAX_REPORT >> 20} MiB", "is it the right file?")
+                return _of_report((head + stream.read()).decode("utf-8", errors="surrogateescape"), path)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
+    return of_activity(read_log(path))
+
+
+def _of_report(text: str, path: Path) -> Observed:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{path} is no report: {error}", "give a Darshan log, or a report of the runtime") from error
+    if not isinstance(data, dict) or data.get("format") != "stripewise-report":
+        raise UserError(f"{path} is JSON, but no report of the runtime", "give what STRIPEWISE_REPORT named")
+    report = parse_report(data)
+    main = report.main
+    notes = []
+    if report.runtime.plan_id is not None:
+        notes.append("the run applied a plan: what it shows of the access pattern may be the plan's doing")
+    layout = {}
+    if main is not None and main.layout is not None:
+        stripe = main.layout.get("stripe_size", main.layout.get("stripe_unit"))
+        layout = {"stripe_count": main.layout.get("stripe_count"), "stripe_size": stripe}
+    return Observed(
+        observed_workload(report),
+        report.job.ranks,
+        {key: int(value) for key, value in layout.items() if isinstance(value, int) and value > 0},
+        {} if main is None else dict(main.info),
+        tuple(notes),
+    )
+
+
+def of_activity(activity: Activity) -> Observed:
+    """Describe what a job did, as far as its log shows it; the rest stays unknown.
+
+    Raises
+    ------
+    UserError
+        If the log shows no I/O.
+    """
+    main = max(activity.files, key=lambda file: file.bytes, default=None)
+    if main is None or not main.bytes:
+        raise UserError(f"{activity.source} shows no I/O", "was the program's I/O observed?")
+    nodes = activity.job.nodes
+    notes = []
+    if nodes is None:
+        notes.append("the log does not say on how many nodes the program ran")
+    read, written = _moved(activity)
+    operation = _operation(read, written)
+    level = main.upper
+    calls = level.read if read > written else level.write
+    known: dict[str, Any] = {
+        "nodes": nodes,
+        "processes_per_node": None if nodes is None else math.ceil(activity.job.ranks / nodes),
+        "files": len(activity.files),
+        "operation": operation,
+        "api": _api(main, activity),
+        "file_size": _size(main),
+        "transfer_size": _transfer(calls),
+        "collective": _collective(main),
+        "file_per_process": _file_per_process(activity),
+        "layout": _layout(main, activity.job.ranks),
+        "driver": main.driver,
+        "file_system": main.file_system,
+    }
+    workload = Workload.model_validate({name: value for name, value in known.items() if value is not None})
+    layout = {}
+    if main.layout is not None and main.layout.stripe_count:
+        layout = {"stripe_count": main.layout.stripe_count, "stripe_size": main.layout.stripe_size}
+    unseen = [name for name in ("collective", "transfer_size") if known[name] is None]
+    notes += [f"{name} cannot be told from the log" for name in unseen]
+    return Observed(workload, activity.job.ranks, layout, {**activity.hints, **main.info}, tuple(notes))
+
+
+def _moved(activity: Activity) -> tuple[int, int]:
+    levels = [file.upper for file in activity.files]
+    return sum(level.read.bytes for level in levels), sum(level.write.bytes for level in levels)
+
+
+def _operation(read: int, written: int) -> str:
+    if read <= _NEGLIGIBLE * (read + written):
+        return "write"
+    return "read" if written <= _NEGLIGIBLE * (read + written) else "both"
+
+
+def _api(main: FileActivity, activity: Activity) -> str | None:
+    """The highest interface: datasets have records of their own, so those of all files are looked at."""
+    if any(file.hdf5 is not None and file.hdf5.count for file in activity.files):
+        return "hdf5"
+    if any(file.pnetcdf is not None and file.pnetcdf.count for file in activity.files):
+        return "pnetcdf"
+    for name, level in (("mpiio", main.mpiio), ("posix", main.posix)):
+        if level is not None and level.count:
+            return name
+    return None
+
+
+def _size(file: FileActivity) -> int | None:
+    extents = [calls.extent for level in (file.posix, file.mpiio) if level for calls in (level.read, level.write)]
+    return file.size or max((extent for extent in extents if extent), default=None)
+
+
+def _transfer(calls: Calls) -> int | None:
+    """Bytes of the call that moved most: the commonest size weighs with its bytes."""
+    if calls.common:
+        return max(calls.common, key=lambda entry: entry[0] * entry[1])[0] or None
+    if calls.largest:
+        return calls.largest
+    return round(calls.mean) or None
+
+
+def _collective(file: FileActivity) -> bool | None:
+    modes = file.modes
+    if file.mpiio is None:
+        return False
+    if modes is None:
+        return None
+    together = modes.collective_reads + modes.collective_writes
+    alone = modes.independent_reads + modes.independent_writes + modes.nonblocking_reads + modes.nonblocking_writes
+    if not together + alone:
+        return None
+    if together >= _MOSTLY * (together + alone):
+        return True
+    return False if alone >= _MOSTLY * (together + alone) else None
+
+
+def _file_per_process(activity: Activity) -> bool:
+    moving = [file for file in activity.files if file.bytes]
+    return activity.job.ranks > 1 and len(moving) >= activity.job.ranks and all(file.ranks <= 1 for file in moving)
+
+
+def _layout(file: FileActivity, ranks: int) -> str | None:
+    """Segmented where each rank goes through its part from front to back; anything else needs a trace."""
+    if file.view_contiguous is False:
+        return None
+    level = file.upper if file.mpiio is None else (file.posix or file.upper)
+    calls = level.write if level.write.bytes >= level.read.bytes else level.read
+    if calls.consecutive is None or not calls.count or (file.modes is not None and file.modes.views):
+        return None
+    each = max(1, min(ranks, file.ranks))
+    return "segmented" if calls.consecutive >= _MOSTLY * max(0, calls.count - each) else None

@@ -1,0 +1,240 @@
+"""Every combination of some parameters for one or many workloads, predicted together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError
+from stripewise.model.base import PerformanceModel, Prediction
+from stripewise.model.carriers import Knob
+from stripewise.model.domain import Floats
+
+MOST = 2_000_000
+_ROWS = 200_000
+_FULL = 50_000
+_LEAST = 4
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best combination of each workload.
+
+    Attributes
+    ----------
+    points : ndarray, shape (w, c)
+        Of the model's domain.
+    mean, deviation : ndarray, shape (w,)
+        Of ln(performance), larger is better.
+    combinations : ndarray of int, shape (w,)
+        Allowed ones, each behaviour once.
+    """
+
+    points: Floats
+    mean: Floats
+    deviation: Floats
+    combinations: NDArray[np.int64]
+
+
+class Grid:
+    """The combinations of the free parameters.
+
+    Parameters
+    ----------
+    model : PerformanceModel
+    free : sequence of Knob
+    everything : sequence of Knob
+        All knobs: rules may name those that are not free.
+
+    Raises
+    ------
+    UserError
+        If there are more than two millions.
+    """
+
+    def __init__(self, model: PerformanceModel, free: Sequence[Knob], everything: Sequence[Knob]) -> None:
+        self.model = model
+        self.free = tuple(free)
+        self._knobs = tuple(everything)
+        domain = model.domain
+        choices = [self._choices(knob) for knob in free]
+        count = int(np.prod([len(c) for c in choices], dtype=np.float64)) if choices else 1
+        if count > MOST:
+            raise UserError(
+                f"{count:,} combinations of {', '.join(k.name for k in free)}, more than the {MOST:,} that are tried",
+                "fix some of them under [current]",
+            )
+        self.candidates = np.asarray(list(itertools.product(*choices)), dtype=np.float64).reshape(count, len(choices))
+        self._columns = len(domain.columns)
+
+    def _choices(self, knob: Knob) -> list[float]:
+        """Numbers of the values that were measured (a category), or are listed (a number)."""
+        domain = self.model.domain
+        if knob.column.kind == "categorical":
+            return [float(level) for level in domain.seen[knob.place]]
+        return [float(knob.column.values[level]) for level in domain.seen[knob.place]]
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def points(self, fixed: Floats) -> Floats:
+        """Cross workloads, shape (w, c), with the candidates, shape (w * m, c); candidates vary fastest."""
+        points: Floats = np.repeat(fixed, len(self), axis=0)
+        for place, knob in enumerate(self.free):
+            points[:, knob.place] = np.tile(self.candidates[:, place], len(fixed))
+        return points
+
+    def lawful(self, points: Floats, words: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Say which rows are allowed, and set what means nothing in them to its default; ``points`` are changed."""
+        columns = self._columns_of(points, words)
+        allowed = np.ones(len(points), dtype=bool)
+        for knob in self._ordered():
+            parameter = knob.parameter
+            assert parameter is not None
+            default = self._default(knob, words)
+            if default is not None:
+                acts = np.ones(len(points), dtype=bool)
+                for rule, wanted in ((parameter.active_if, True), (parameter.same_as_default, False)):
+                    if rule is not None and rule.names <= columns.keys():
+                        acts &= np.broadcast_to(np.asarray(rule(columns), dtype=bool), acts.shape) == wanted
+                points[:, knob.place] = np.where(acts, points[:, knob.place], default)
+                self._note(columns, knob, points)
+            if parameter.maximum_from is not None and parameter.maximum_from.names <= columns.keys():
+                allowed &= points[:, knob.place] <= np.asarray(parameter.maximum_from(columns), dtype=np.float64)
+            for constraint in knob.constraints:
+                if constraint.names <= columns.keys():
+                    allowed &= np.broadcast_to(np.asarray(constraint(columns), dtype=bool), allowed.shape)
+        return allowed
+
+    def _ordered(self) -> list[Knob]:
+        """Free settings, each after those that its rules name."""
+        remaining = [knob for knob in self.free if knob.parameter is not None]
+        ordered: list[Knob] = []
+        while remaining:
+            names = {k.parameter.name for k in remaining if k.parameter is not None}
+            ready = next((k for k in remaining if not self._needs(k) & names), remaining[0])
+            ordered.append(ready)
+            remaining.remove(ready)
+        return ordered
+
+    @staticmethod
+    def _needs(knob: Knob) -> set[str]:
+        assert knob.parameter is not None
+        rules = [r for r in (knob.parameter.active_if, knob.parameter.same_as_default) if r is not None]
+        return {name for rule in rules for name in rule.names} - {knob.parameter.name}
+
+    def _columns_of(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        for word, value in words.items():
+            if isinstance(value, np.ndarray) and len(value) != len(points):
+                columns[word] = np.repeat(value, len(points) // len(value))
+            else:
+                columns[word] = value
+        for knob in self._knobs:
+            self._note(columns, knob, points)
+        return columns
+
+    def _note(self, columns: dict[str, Any], knob: Knob, points: Floats) -> None:
+        if knob.parameter is not None:
+            columns[knob.parameter.name] = self.model.domain.values(knob.place, points[:, knob.place])
+
+    def _default(self, knob: Knob, words: Mapping[str, Any]) -> float | None:
+        """Number of a setting's default, where it can be told and is one of the column's."""
+        parameter = knob.parameter
+        assert parameter is not None
+        if parameter.default_from is not None or (knob.column.role in ("stripe_count", "stripe_size")):
+            return None
+        default = parameter.default if knob.column.default is None else knob.column.default
+        if default not in knob.column.values:
+            return None
+        place = knob.column.values.index(default)
+        if knob.column.kind == "categorical":
+            return float(place) if place in self.model.domain.seen[knob.place] else None
+        return float(knob.column.values[place])
+
+    # -- predictions ---------------------------------------------------------------------------------------
+
+    def best(self, fixed: Floats, words: Mapping[str, Any], groups: int = 1) -> Best:
+        """Find the best combination of each workload.
+
+        Parameters
+        ----------
+        fixed : ndarray, shape (w * groups, c)
+            Points whose free columns are ignored. With ``groups`` > 1 as many rows in a row are the same workload with
+            different values of what is unknown; their predictions are averaged.
+        words : mapping
+            The workload's words, scalars or arrays of length ``w * groups``.
+        groups : int
+        """
+        workloads = len(fixed) // groups
+        step = max(1, _ROWS // max(1, len(self) * groups))
+        parts = []
+        for start in range(0, workloads, step):
+            rows = slice(start * groups, min(workloads, start + step) * groups)
+            own = {name: w[rows] if isinstance(w, np.ndarray) else w for name, w in words.items()}
+            parts.append(self._some(fixed[rows], own, groups))
+        return Best(
+            np.concatenate([p.points for p in parts]),
+            np.concatenate([p.mean for p in parts]),
+            np.concatenate([p.deviation for p in parts]),
+            np.concatenate([p.combinations for p in parts]),
+        )
+
+    def _some(self, fixed: Floats, words: Mapping[str, Any], groups: int) -> Best:
+        workloads, m = len(fixed) // groups, len(self)
+        points = self.points(fixed)
+        lawful = self.lawful(points, words).reshape(workloads, groups, m)
+        allowed: NDArray[np.bool_] = np.logical_and.reduce(lawful, axis=1)
+        if not np.logical_or.reduce(allowed, axis=1).all():
+            raise UserError(
+                "no combination of the settings is allowed for this workload", "check the workload's values"
+            )
+        shaped = points.reshape(workloads, groups, m, -1)
+        screen = getattr(self.model, "screen_points", None)
+        if screen is not None and len(points) > _FULL // 8:
+            rough = screen(points).reshape(workloads, groups, m).mean(axis=1)
+            rough = rough if self.model.domain.objective.maximize else -rough
+            rough = np.where(allowed, rough, -np.inf)
+            kept = min(m, max(_LEAST, _FULL // max(1, 8 * workloads * groups)))
+            chosen = np.argpartition(-rough, kept - 1, axis=1)[:, :kept]
+        else:
+            chosen = np.broadcast_to(np.arange(m), (workloads, m))
+        picked = np.take_along_axis(shaped, chosen[:, None, :, None], axis=2)
+        found = self.model.predict_points(picked.reshape(-1, points.shape[1]))
+        mean = found.mean.reshape(workloads, groups, -1).mean(axis=1)
+        deviation = found.deviation.reshape(workloads, groups, -1).mean(axis=1)
+        mean = np.where(np.take_along_axis(allowed, chosen, axis=1), mean, -np.inf)
+        # Among equals the cheaper, then the first: folded forms of one behaviour are equal to the last bit.
+        price = self._price(picked[:, 0].reshape(-1, points.shape[1])).reshape(mean.shape)
+        level = np.where(mean >= mean.max(axis=1, keepdims=True), price, np.inf)
+        place = np.argmin(level, axis=1)
+        rows = np.arange(workloads)
+        count = (
+            np.array([self._distinct(shaped[w, 0][allowed[w]]) for w in rows])
+            if workloads <= 64
+            else (allowed.sum(axis=1))
+        )
+        return Best(picked[rows, 0, place], mean[rows, place], deviation[rows, place], count)
+
+    def _distinct(self, points: Floats) -> int:
+        return len(np.unique(points, axis=0))
+
+    def _price(self, points: Floats) -> Floats:
+        """What larger values cost: the sum of cost times log2(value)."""
+        total = np.zeros(len(points))
+        for knob in self.free:
+            if knob.parameter is not None and knob.parameter.cost > 0 and knob.column.kind == "ordinal":
+                total += knob.parameter.cost * np.log2(np.maximum(points[:, knob.place], 1.0))
+        return total
+
+    def predict(self, points: Floats, groups: int = 1) -> tuple[Floats, Floats]:
+        """Mean and deviation of ln(performance) of points, averaged over groups of rows."""
+        found: Prediction = self.model.predict_points(points)
+        return found.mean.reshape(-1, groups).mean(axis=1), found.deviation.reshape(-1, groups).mean(axis=1)

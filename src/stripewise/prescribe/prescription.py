@@ -1,0 +1,184 @@
+"""What is prescribed: settings, what they should bring, how sure that is, why, and what only people can change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stripewise.spec.configuration import Value
+from stripewise.spec.objective import Objective
+from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.workload import Workload
+
+_WIDE = 1.96
+
+
+@dataclass(frozen=True)
+class Change:
+    """A parameter that is to be changed.
+
+    Attributes
+    ----------
+    name : str
+        The model's column.
+    current : Value or None
+        None where it is unknown.
+    value : Value
+    unit : str
+    share : float or None
+        Predicted speed-up that would be lost without this change alone.
+    """
+
+    name: str
+    current: Value | None
+    value: Value
+    unit: str = ""
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change that no setting can make.
+
+    Attributes
+    ----------
+    name, current, value
+        As in :class:`Change`.
+    speedup : float
+        Predicted on top of what is prescribed.
+    text : str
+        What to do, and who.
+    """
+
+    name: str
+    current: Value | None
+    value: Value
+    speedup: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A measured cell near the prescription.
+
+    Attributes
+    ----------
+    values : dict
+        Its columns.
+    value : float
+        Typical value of its runs.
+    runs : int or None
+    distance : float
+        In the model's features, each divided by its spread.
+    chosen : bool
+        Whether it has the prescribed settings, else those of today.
+    """
+
+    values: dict[str, Value]
+    value: float
+    runs: int | None
+    distance: float
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Prescription:
+    """The answer to a request.
+
+    Attributes
+    ----------
+    origin : str
+        ``model NAME of table T``, or ``policy NAME``.
+    policy : bool
+        Whether no model was asked.
+    simulated : bool
+    objective : Objective or None
+    workload : Workload
+    changes : tuple of Change
+        Empty where today's settings stay.
+    kept : str
+        Why today's settings stay; empty where they do not.
+    plan : Plan
+        The changes that a plan can carry.
+    directory : str
+        Where to put the data, if that was chosen.
+    current, predicted : float or None
+        Predicted objective with today's settings and with the changes.
+    gain, deviation : float or None
+        Natural logarithm of the predicted speed-up and its standard deviation, of the best combination found, kept or
+        not.
+    combinations : int
+    advice : tuple of Advice
+    reasons : tuple of str
+    neighbours : tuple of Neighbour
+    notes : tuple of str
+    """
+
+    origin: str
+    workload: Workload
+    changes: tuple[Change, ...] = ()
+    kept: str = ""
+    plan: Plan = field(default_factory=Plan)
+    policy: bool = False
+    simulated: bool = False
+    objective: Objective | None = None
+    directory: str = ""
+    current: float | None = None
+    predicted: float | None = None
+    gain: float | None = None
+    deviation: float | None = None
+    combinations: int = 0
+    advice: tuple[Advice, ...] = ()
+    reasons: tuple[str, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def speedup(self) -> float | None:
+        """Predicted speed-up of the best combination found over today's settings."""
+        return None if self.gain is None else math.exp(self.gain)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95% interval of the speed-up."""
+        if self.gain is None or self.deviation is None:
+            return None
+        return math.exp(self.gain - _WIDE * self.deviation), math.exp(self.gain + _WIDE * self.deviation)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give everything as JSON's types."""
+        return {
+            "origin": self.origin,
+            "policy": self.policy,
+            "simulated": self.simulated,
+            "objective": None
+            if self.objective is None
+            else {"name": self.objective.name, "direction": self.objective.direction, "unit": self.objective.unit},
+            "workload": self.workload.model_dump(exclude_none=True),
+            "settings": {change.name: change.value for change in self.changes},
+            "changes": [_plain(change) for change in self.changes],
+            "kept": self.kept,
+            "plan": self.plan.text(),
+            "directory": self.directory,
+            "current": self.current,
+            "predicted": self.predicted,
+            "speedup": self.speedup,
+            "speedup_ci95": None if self.interval is None else list(self.interval),
+            "combinations": self.combinations,
+            "advice": [_plain(entry) for entry in self.advice],
+            "reasons": list(self.reasons),
+            "neighbours": [_plain(entry) for entry in self.neighbours],
+            "notes": list(self.notes),
+        }
+
+
+def _plain(entry: Change | Advice | Neighbour) -> dict[str, Any]:
+    return dict(vars(entry))
+
+
+def plan_of(settings: Sequence[Setting], identifier: str) -> Plan:
+    """Make a plan of settings; the last of a key counts."""
+    by_key: Mapping[Any, Setting] = {(s.apply, s.layer, s.key): s for s in settings}
+    return Plan(tuple(by_key.values()), identifier)

@@ -1,0 +1,109 @@
+"""A performance model as the expectation from which a search starts: a ``PriorMean`` for samplers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError
+from stripewise.model.base import PerformanceModel
+from stripewise.model.carriers import Knob, knobs
+from stripewise.model.domain import Floats
+from stripewise.model.export import bytes_of
+from stripewise.prescribe.prescriber import rows_of
+from stripewise.prescribe.request import Request, known_values
+from stripewise.spec.configuration import Value
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.space import Levels, Space
+from stripewise.spec.workload import Workload
+
+_MANY = 20_000
+
+
+class ModelPrior:
+    """What a model expects of the configurations of a space, for one workload.
+
+    Parameters
+    ----------
+    model : PerformanceModel
+    workload : Workload
+        Of the program that is tuned; what it leaves open counts as the mean over what was measured.
+
+    Raises
+    ------
+    UserError
+        If the workload leaves too much open, or was never measured.
+    """
+
+    def __init__(self, model: PerformanceModel, workload: Workload) -> None:
+        self._model = model
+        self._knobs = knobs(model.domain.schema, workload.file_system)
+        self._fixed = rows_of(model, known_values(model.domain, Request(workload)), self._knobs)
+        self._tables: dict[int, tuple[Space, list[tuple[int, Knob, NDArray[np.float64]]]]] = {}
+
+    def shared(self, space: Space) -> list[str]:
+        """Names of the space's parameters that the model knows."""
+        return [space.names[index] for index, _, _ in self._match(space)]
+
+    def __call__(self, space: Space, levels: Levels) -> NDArray[np.float64]:
+        """Expected natural logarithm of performance, larger is better: ``(n, d)`` to ``(n,)``.
+
+        Raises
+        ------
+        UserError
+            If the model knows none of the space's parameters.
+        """
+        match = self._match(space)
+        if not match:
+            raise UserError(
+                f"the model knows none of the parameters {', '.join(space.names)}",
+                f"it knows {', '.join(knob.name for knob in self._knobs)}: tune those, or leave out --model",
+            )
+        folded = space.fold(levels)
+        # Configurations that differ in nothing the model knows are one to it.
+        known = np.stack([numbers[folded[:, index]] for index, _, numbers in match], axis=1)
+        distinct, inverse = np.unique(known, axis=0, return_inverse=True)
+        mean = np.zeros(len(distinct))
+        for row in self._fixed:
+            points = np.tile(row, (len(distinct), 1))
+            for place, (_, knob, _) in enumerate(match):
+                points[:, knob.place] = distinct[:, place]
+            mean += self._mean(points)
+        result: NDArray[np.float64] = mean[inverse.reshape(-1)] / len(self._fixed)
+        return result
+
+    def _mean(self, points: Floats) -> Floats:
+        screen = getattr(self._model, "screen_points", None)
+        if screen is None or len(points) <= _MANY:
+            return self._model.predict_points(points).mean
+        rough: Floats = screen(points)
+        return rough if self._model.domain.objective.maximize else -rough
+
+    def _match(self, space: Space) -> list[tuple[int, Knob, NDArray[np.float64]]]:
+        """Parameters with the model's column and the number of each of their values there."""
+        held = self._tables.get(id(space))
+        if held is None or held[0] is not space:
+            found = []
+            for index, parameter in enumerate(space.parameters):
+                knob = next((knob for knob in self._knobs if _same(knob, parameter)), None)
+                if knob is not None:
+                    numbers = np.array([self._number(knob, value) for value in parameter.values])
+                    found.append((index, knob, numbers))
+            held = self._tables[id(space)] = (space, found)
+        return held[1]
+
+    def _number(self, knob: Knob, value: Value) -> float:
+        """The column's number for a value; a category that was never measured counts as today's setting."""
+        column = knob.column
+        if column.kind == "ordinal":
+            return float(value) / bytes_of(column)
+        for place in self._model.domain.seen[knob.place]:
+            if str(column.values[place]).lower() == str(value).lower():
+                return float(place)
+        return float(self._fixed[0, knob.place])
+
+
+def _same(knob: Knob, parameter: Parameter) -> bool:
+    if knob.name == parameter.name:
+        return True
+    return knob.parameter is not None and knob.parameter.name == parameter.name

@@ -1,0 +1,210 @@
+"""What is asked for: a workload, the settings it runs with today, and whatever else the model wants to know."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stripewise.errors import UserError
+from stripewise.model.domain import Domain
+from stripewise.model.export import bytes_of
+from stripewise.model.table import Column
+from stripewise.spec.configuration import Value
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.stack import Scalar, explain_validation
+from stripewise.spec.workload import Workload
+
+_ROLES = (
+    *("operation", "nodes", "processes", "processes_per_node", "file_size", "transfer_size", "layout", "piece_size"),
+    *("collective", "file_per_process", "api", "file_system"),
+)
+
+
+class WorkloadFile(BaseModel):
+    """A workload file.
+
+    An experiment file has a ``[workload]`` table too; what else stands in it is passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    workload: Workload = Workload()
+    current: dict[str, Scalar] = Field(
+        default_factory=dict, description="settings the program runs with today, by the model's parameters"
+    )
+    context: dict[str, Scalar] = Field(
+        default_factory=dict, description="columns of the model's table that no word of the workload names"
+    )
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question to a prescriber.
+
+    Attributes
+    ----------
+    workload : Workload
+    current : mapping
+        Settings of today by the names of the model's parameters; what is missing is at its default.
+    context : mapping
+        Values of columns that no word of the workload names.
+    processes : int or None
+        Ranks, where they are known and the number of nodes is not.
+    """
+
+    workload: Workload
+    current: Mapping[str, Value] = field(default_factory=dict)
+    context: Mapping[str, Value] = field(default_factory=dict)
+    processes: int | None = None
+
+    def with_observed(
+        self,
+        observed: Workload,
+        domain: Domain | None,
+        processes: int | None,
+        layout: Mapping[str, int],
+        hints: Mapping[str, str],
+    ) -> Request:
+        """Add what a run showed: what is declared here stays.
+
+        Parameters
+        ----------
+        observed : Workload
+        domain : Domain or None
+            Of the model, whose columns layout and hints are to become.
+        processes : int or None
+            Ranks.
+        layout : mapping
+            ``stripe_count`` and ``stripe_size`` (bytes) of the program's file.
+        hints : mapping
+            Hints that were in effect, by their key.
+        """
+        current: dict[str, Value] = {}
+        for place, column in enumerate(() if domain is None else domain.columns):
+            assert domain is not None
+            if place < domain.contexts or column.name in self.current:
+                continue
+            seen = [column.values[level] for level in domain.seen[place]]
+            if column.role in layout:
+                current[column.name] = layout[column.role] / bytes_of(column)
+            elif column.name in hints:
+                known = next((v for v in seen if str(v).lower() == hints[column.name].lower()), None)
+                if known is not None:
+                    current[column.name] = known
+        return Request(
+            self.workload.merged(observed), {**current, **self.current}, self.context, self.processes or processes
+        )
+
+
+def parse_request(text: str, origin: str) -> Request:
+    """Read a workload file.
+
+    Raises
+    ------
+    UserError
+        If it is no TOML, or says nothing of a workload, or something wrong.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+    if "workload" not in document:
+        raise UserError(f"{origin} has no [workload] table", "write one: operation, nodes, file_size and so on")
+    try:
+        entry = WorkloadFile.model_validate(document)
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+    return Request(entry.workload, entry.current, entry.context)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a request says of a model's columns.
+
+    Attributes
+    ----------
+    values : dict
+        By column, in the column's unit.
+    unknown : tuple of str
+        Columns of which nothing is said; every value that was measured counts alike.
+    notes : tuple of str
+        Sentences for the reader.
+    """
+
+    values: dict[str, Value]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def known_values(domain: Domain, request: Request) -> Known:
+    """Find the value of every column that a request tells.
+
+    Raises
+    ------
+    UserError
+        A name that the model does not know, or a category that was never measured.
+    """
+    columns = {column.name: column for column in domain.columns}
+    for given, what in ((request.current, "[current]"), (request.context, "[context]")):
+        for name in given:
+            if name not in columns:
+                raise UserError(f"{what} names {name}, which the model does not know", f"it knows {', '.join(columns)}")
+    values: dict[str, Value] = {}
+    unknown: list[str] = []
+    notes: list[str] = []
+    for place, column in enumerate(domain.columns):
+        value = _value(column, request)
+        if value is None and place >= domain.contexts:
+            continue
+        seen = [column.values[level] for level in domain.seen[place]]
+        if value is None and len(seen) == 1:
+            values[column.name] = seen[0]
+            notes.append(f"{column.name} is unknown; all measurements have {seen[0]}")
+        elif value is None:
+            unknown.append(column.name)
+            notes.append(f"{column.name} is unknown: the mean over {', '.join(map(str, seen))} counts")
+        else:
+            values[column.name] = _checked(column, value, seen)
+    return Known(values, tuple(unknown), tuple(notes))
+
+
+def _value(column: Column, request: Request) -> Value | None:
+    for given in (request.context, request.current):
+        if column.name in given:
+            value = given[column.name]
+            if isinstance(value, str) and column.role.endswith("_size"):
+                return parse_size(value) / bytes_of(column)
+            return value
+    if column.role not in _ROLES:
+        return None
+    word: Any = (
+        request.workload.processes or request.processes
+        if column.role == "processes"
+        else getattr(request.workload, column.role)
+    )
+    if column.role == "operation" and word == "both":
+        return None
+    if column.role.endswith("_size") and word is not None:
+        return float(word) / bytes_of(column)
+    found: Value | None = word
+    return found
+
+
+def _checked(column: Column, value: Value, seen: list[Any]) -> Value:
+    """A value as the column has it; texts of numbers and truths are the values they spell."""
+    if column.kind == "ordinal":
+        if isinstance(value, str | bool):
+            raise UserError(f"{column.name} = {value!r} is no number")
+        return int(value) if float(value) == int(value) else value
+    for known in seen:
+        same_kind = isinstance(known, bool) == isinstance(value, bool)
+        if (known == value and same_kind) or str(known).lower() == str(value).lower():
+            kept: Value = known
+            return kept
+    raise UserError(
+        f"{column.name} = {value!r} was never measured: a model cannot guess a category",
+        f"it knows {', '.join(map(str, seen))}",
+    )
