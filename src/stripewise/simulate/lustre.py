@@ -251,7 +251,7 @@ def round_seconds(row: Row) -> Numbers:
     """7. Two-phase: R * (t_sync * log2 P + messages * o + ss / B_agg), and what the rounds themselves wait for.
 
     An aggregator gets from a buffer's pieces as many messages as there are senders. Several on one node share its
-    bandwidth. Where holes are filled, the buffer is read before. Without read-ahead a round ends when the slowest of A
+    bandwidth, or that of its memory for what it holds. Where holes are filled, the buffer is read before. Without read-ahead a round ends when the slowest of A
     aggregators has its bytes: n requests one after the other wait t_access * (1 + (H_A - 1) / sqrt(n)) each, which is
     t_access * H_A for one. [S; M: 0.73 to 0.87 GiB/s an aggregator on Edison]
     """
@@ -261,13 +261,14 @@ def round_seconds(row: Row) -> Numbers:
     messages = np.minimum(batch.processes, np.maximum(1.0, way.buffer / row.parts.size))
     fixed = (sync + messages * site.network.message_seconds) / speed
     own = site.mpi.aggregator_bandwidth * speed
-    each = np.minimum(own, row.node / row.processes)
+    held = np.minimum(own, site.client.memory_bandwidth * speed / row.processes)
+    each = row.uncached_client / np.minimum(own, row.node / row.processes) + (1.0 - row.uncached_client) / held
     bytes_each = row.sent / way.aggregators
     # Empty holes that are not filled: every piece is a call of its own.
     count = np.where(batch.write & (row.parts.span > 1) & ~batch.ds_in_coll, bytes_each / row.parts.size, 0.0)
     first = row.read_first / way.aggregators / np.minimum(own, site.network.node_read_bandwidth / row.processes)
     packing = batch.bytes / row.parts.size / way.aggregators * site.client.piece_seconds / speed
-    total = way.rounds * fixed + bytes_each / each + first + packing + count * site.client.call_seconds / speed
+    total = way.rounds * fixed + bytes_each * each + first + packing + count * site.client.call_seconds / speed
     if not site.client.read_ahead:
         requests = np.maximum(1.0, way.buffer / row.request)
         spread = 1.0 + (harmonic(way.aggregators) - 1.0) / np.sqrt(requests)
