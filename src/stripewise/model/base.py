@@ -14,7 +14,7 @@ from stripewise.errors import UserError
 from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats, Frame
 from stripewise.model.features import Encoder, Matrix, make_encoder
-from stripewise.model.files import Stored, read_model_file, write_model_file
+from stripewise.model.files import Stored, write_model_file
 from stripewise.model.table import Table
 from stripewise.spec.options import Options
 
@@ -247,6 +247,9 @@ class PerformanceModel(ABC):
         UserError
             If it cannot be written.
         """
+        write_model_file(path, self._stored())
+
+    def _stored(self) -> Stored:
         document, arrays = self._state()
         head = {
             "model": self.name,
@@ -256,7 +259,7 @@ class PerformanceModel(ABC):
             "noise": self.noise,
             "state": document,
         }
-        write_model_file(path, Stored(head, arrays))
+        return Stored(head, arrays)
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -275,6 +278,3 @@ class PerformanceModel(ABC):
         model.noise = float(stored.head["noise"])
         model._restore(stored.head["state"], stored.arrays)
         return model
-
-
-__all__ = ["Explanation", "ModelOptions", "PerformanceModel", "Prediction", "read_model_file"]

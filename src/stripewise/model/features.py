@@ -1,7 +1,8 @@
 """What models see of a point: logarithms, indicators, and the ratios that physics suggests, found by role.
 
 Features are data, not code, so that they can be stored with a model and carried out by the runtime to the very same
-bits: each is one column as it is, an indicator of one category, or a sum of binary logarithms of columns in a fixed order.
+bits: each is one column as it is, an indicator of one category, or a sum of binary logarithms of columns in a fixed
+order.
 Which of them are kept is decided by the points of the training alone, never by their values.
 """
 
@@ -135,6 +136,11 @@ _RATIOS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("pieces a sieving buffer", ("sieving_buffer_size",), ("piece_size",)),
     ("request to sieving buffer", ("transfer_size",), ("sieving_buffer_size",)),
 )
+
+
+def at_least_one(x: Matrix) -> Matrix:
+    """Give a matrix a column of zeros if it has none: learners want one, and a table may lack any variation."""
+    return x if x.shape[1] else np.zeros((len(x), 1), dtype=np.float32)
 
 
 def make_encoder(domain: Domain, points: Floats, *, ratios: bool = True) -> Encoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,8 @@ def write_model_file(path: str | Path, stored: Stored) -> None:
     UserError
         If it cannot be written.
     """
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
-    try:
+
+    def write(part: Path) -> None:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             head = json.dumps({"format": FORMAT, "version": VERSION, **stored.head}, indent=1, allow_nan=False)
             archive.writestr(_member(_HEAD), head)
@@ -57,9 +56,26 @@ def write_model_file(path: str | Path, stored: Stored) -> None:
                 stream = io.BytesIO()
                 np.save(stream, array, allow_pickle=False)
                 archive.writestr(_member(f"{_ARRAYS}{name}.npy"), stream.getvalue())
+
+    write_whole(path, write)
+
+
+def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
+    """Write a file beside its place and move it there: it is written whole or not at all.
+
+    Raises
+    ------
+    UserError
+        If it cannot be written.
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
+    try:
+        write(part)
         part.replace(target)
-    except OSError as error:
-        raise UserError(f"cannot write the model {target}: {error.strerror}", "check the folder") from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: PyTorch's word for a folder that is not there
+        reason = getattr(error, "strerror", None) or "the folder does not exist, or is full"
+        raise UserError(f"cannot write the model {target}: {reason}", "check the folder") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -82,6 +98,10 @@ def read_model_file(path: str | Path) -> Stored:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
                 raise UserError(f"model {path} unpacks to more than {_LARGEST >> 20} MiB", "it is no model of ours")
+            if _HEAD not in archive.namelist() and any(n.endswith("/data.pkl") for n in archive.namelist()):
+                from stripewise.model.ann import read_pt  # noqa: PLC0415  PyTorch's own format
+
+                return read_pt(path)
             head = json.loads(archive.read(_HEAD).decode("utf-8"))
             if not isinstance(head, dict) or head.get("format") != FORMAT:
                 raise UserError(f"{path} is no performance model", "make one with stripewise train")

@@ -11,8 +11,8 @@ from pydantic import Field
 from stripewise.model.base import ModelOptions, PerformanceModel
 from stripewise.model.data import Data
 from stripewise.model.domain import Floats
-from stripewise.model.features import Matrix
-from stripewise.model.trees import Trees
+from stripewise.model.features import Matrix, at_least_one
+from stripewise.model.trees import Trees, threads
 
 
 class ForestOptions(ModelOptions):
@@ -35,16 +35,14 @@ class ForestModel(PerformanceModel):
     def _fit(self, data: Data, rng: np.random.Generator) -> None:
         from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  slow import
 
-        x = self.encoder.encode(data.points)
-        if x.shape[1] == 0:
-            x = np.zeros((len(x), 1), dtype=np.float32)
+        x = at_least_one(self.encoder.encode(data.points))
         options = self.options
         forest = RandomForestRegressor(
             options.trees,
             max_depth=options.max_depth or None,
             min_samples_leaf=options.min_rows,
             max_features=options.max_features,
-            n_jobs=-1,
+            n_jobs=threads(len(x)),
             random_state=int(rng.integers(2**31)),
         ).fit(x, data.target)
         self.trees = Trees.from_sklearn(forest.estimators_, 1.0 / options.trees)

@@ -16,7 +16,12 @@ from stripewise.spec.options import parse_options
 ENTRY_POINTS = "stripewise.models"
 
 _BUILT_IN = {
+    "auto": "stripewise.model.auto:AutoModel",
+    "linear": "stripewise.model.linear:LinearModel",
+    "tree": "stripewise.model.tree:TreeModel",
+    "boosting": "stripewise.model.boosting:BoostingModel",
     "forest": "stripewise.model.forest:ForestModel",
+    "ann": "stripewise.model.ann:AnnModel",
 }
 
 

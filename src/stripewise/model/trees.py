@@ -6,6 +6,7 @@ that every evaluator takes the same turns.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.domain import Floats
-from stripewise.model.features import Matrix
+from stripewise.model.features import Matrix, at_least_one
 
+_MANY_ROWS = 8000
 _KEYS = ("roots", "feature", "threshold", "left", "right", "value", "gain", "count")
 
 
@@ -90,29 +92,33 @@ class Trees:
     @classmethod
     def from_lightgbm(cls, booster: Any, factor: float = 1.0) -> Trees:
         """Take a LightGBM booster without categorical splits and without missing values."""
-        rows: dict[str, list[float]] = {key: [] for key in _KEYS[1:]}
-        roots = []
+        parts: dict[str, list[NDArray[Any]]] = {key: [] for key in _KEYS[1:]}
+        roots, start = [], 0
+        for block in booster.model_to_string().split("\nTree=")[1:]:
+            lines = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
 
-        def add(node: Mapping[str, Any]) -> int:
-            place = len(rows["feature"])
-            leaf = "leaf_value" in node
-            rows["feature"].append(-1 if leaf else node["split_feature"])
-            rows["threshold"].append(0.0 if leaf else node["threshold"])
-            rows["value"].append(factor * node["leaf_value" if leaf else "internal_value"])
-            rows["gain"].append(0.0 if leaf else node["split_gain"])
-            rows["count"].append(node.get("leaf_count" if leaf else "internal_count", 0))
-            rows["left"].append(-1)
-            rows["right"].append(-1)
-            if not leaf:
-                rows["left"][place] = add(node["left_child"])
-                rows["right"][place] = add(node["right_child"])
-            return place
+            def numbers(name: str, lines: dict[str, str] = lines) -> Floats:
+                return np.array(lines.get(name, "").split(), dtype=np.float64)
 
-        for tree in booster.dump_model()["tree_info"]:
-            roots.append(add(tree["tree_structure"]))
-        arrays = {key: np.asarray(values, dtype=np.float64) for key, values in rows.items()}
-        arrays["threshold"] = _down(arrays["threshold"])
-        return cls.of(roots, arrays)
+            leaves = int(lines["num_leaves"])
+            inner = leaves - 1
+            # Inner nodes come first, in LightGBM's order, in which children follow their parents; then the leaves.
+            zeros, none = np.zeros(leaves), np.full(leaves, -1.0)
+            children = [numbers(side).astype(np.int64) for side in ("left_child", "right_child")]
+            left, right = (np.where(c >= 0, c, inner + ~c) + start for c in children)
+            roots.append(start)
+            parts["feature"].append(np.concatenate([numbers("split_feature"), none]))
+            parts["threshold"].append(_down(np.concatenate([numbers("threshold"), zeros])))
+            parts["left"].append(np.concatenate([left, none]))
+            parts["right"].append(np.concatenate([right, none]))
+            parts["value"].append(factor * np.concatenate([numbers("internal_value"), numbers("leaf_value")]))
+            parts["gain"].append(np.concatenate([numbers("split_gain"), zeros]))
+            counts = numbers("leaf_count") if inner else zeros
+            parts["count"].append(np.concatenate([numbers("internal_count"), counts]))
+            start += inner + leaves
+        if not roots:
+            return cls.constant(0.0)
+        return cls.of(roots, {key: np.concatenate(arrays) for key, arrays in parts.items()})
 
     @classmethod
     def of(cls, roots: Sequence[int], arrays: Mapping[str, NDArray[Any]], bias: float = 0.0) -> Trees:
@@ -128,6 +134,11 @@ class Trees:
             np.asarray(arrays["count"], dtype=np.int32),
             bias,
         )
+
+    @classmethod
+    def constant(cls, bias: float) -> Trees:
+        """Give an ensemble of no tree at all."""
+        return cls.of([], {key: np.empty(0) for key in _KEYS[1:]}, bias)
 
     def arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """Give the arrays by name, for a model file."""
@@ -160,6 +171,18 @@ class Trees:
             raise UserError("the model file holds no proper trees", "it is damaged: train the model again")
         return trees
 
+    def walk(self, x: Matrix) -> NDArray[np.int64]:
+        """Leaf that each row reaches in each tree, shape ``(n, t)``; for few trees."""
+        nodes = np.tile(self.roots.astype(np.int64), (len(x), 1))
+        rows = np.arange(len(x))[:, None]
+        while True:
+            feature = self.feature[nodes]
+            inner = feature >= 0
+            if not inner.any():
+                return nodes
+            left = x[rows, np.maximum(feature, 0)] <= self.threshold[nodes] if x.shape[1] else inner
+            nodes = np.where(inner, np.where(left, self.left[nodes], self.right[nodes]), nodes)
+
     def scaled(self, factor: float) -> Trees:
         """Give the trees with every value, and the bias, multiplied."""
         return Trees(
@@ -185,14 +208,18 @@ class Trees:
         """Sum of all trees, shape ``(n,)``."""
         if len(x) == 0 or len(self) == 0:
             return np.full(len(x), self.bias)
-        values: Floats = self._booster.predict(_padded(x), num_threads=_threads())
+        values: Floats = self._booster.predict(
+            at_least_one(x), num_threads=threads(len(x)), predict_disable_shape_check=True
+        )
         return values + self.bias
 
     def members(self, x: Matrix) -> Floats:
         """Value of each tree, shape ``(n, t)``, without the bias."""
         if len(x) == 0 or len(self) == 0:
             return np.zeros((len(x), len(self)))
-        leaves = self._booster.predict(_padded(x), pred_leaf=True, num_threads=_threads()).reshape(len(x), -1)
+        leaves = self._booster.predict(
+            at_least_one(x), pred_leaf=True, num_threads=threads(len(x)), predict_disable_shape_check=True
+        ).reshape(len(x), -1)
         offsets, flat = self._leaves
         values: Floats = flat[offsets[None, :] + leaves.astype(np.int64)]
         return values
@@ -228,13 +255,6 @@ def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
     return np.where(rounded.astype(np.float64) > exact, lower, rounded)
 
 
-def _padded(x: Matrix) -> NDArray[np.float32]:
-    # LightGBM wants at least one column, which a model of a table without any variation does not have.
-    return x if x.shape[1] else np.zeros((len(x), 1), dtype=np.float32)
-
-
-def _threads() -> int:
-    """As many as this process may use."""
-    import os  # noqa: PLC0415
-
-    return len(os.sched_getaffinity(0))
+def threads(rows: int) -> int:
+    """Threads for so many rows: one for few, for which threads would mostly wait for one another."""
+    return 1 if rows < _MANY_ROWS else len(os.sched_getaffinity(0))

@@ -1,0 +1,138 @@
+"""``ann``: the networks of the study of MPI-IO prediction with neural networks, one for each operation.
+
+Inputs (one a column, more for several categories) - 256 - 128 - 1 with ReLU, mean squared error, Adam with a learning
+rate of 0.002 and a weight decay of 1e-5, dropout of 5% for write and none for read, inputs and target divided by their
+largest absolute value (MaxAbs), 80% of the rows to learn from and 20% to test. PyTorch trains; predictions need NumPy
+alone and are computed in float64 over the float32 weights, as the runtime does.
+
+What the study does not print is ours: batches of 256 rows, a cosine decay of the learning rate, at most 100 epochs,
+and the epoch that does best on the 20% is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.base import ModelOptions, PerformanceModel
+from stripewise.model.data import Data
+from stripewise.model.domain import Domain, Floats
+from stripewise.model.features import Encoder, Feature, Matrix
+from stripewise.model.files import Stored, write_whole
+from stripewise.model.network import AnnOptions, Network, import_torch, train
+
+_KEY = "stripewise"
+
+
+class AnnModel(PerformanceModel):
+    """Feed-forward networks, one for each value of the operation's column, or one."""
+
+    name: ClassVar[str] = "ann"
+    Options: ClassVar[type[ModelOptions]] = AnnOptions
+    options: AnnOptions
+    networks: dict[int, Network]
+    """By place of the operation among its column's values; -1 where there is one network for everything."""
+
+    def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
+        """One input a column, on its own axis, as in the study; the operation has networks instead."""
+        operation = operation_column(domain)
+        features: list[Feature] = []
+        for index, column in enumerate(domain.columns):
+            if index == operation:
+                continue
+            if column.kind == "ordinal":
+                features.append(Feature(column.name, "value", (index,)))
+                continue
+            places = range(1, 2) if len(column.values) == 2 else range(len(column.values))
+            features += [Feature(f"{column.name} is {column.values[p]}", "is", (index,), of=p) for p in places]
+        return Encoder(tuple(features))
+
+    def _fit(self, data: Data, rng: np.random.Generator) -> None:
+        x, value = self.encoder.encode(data.points), np.exp(data.target)
+        operation = operation_column(self.domain)
+        each = np.full(len(data), -1) if operation is None else data.points[:, operation].astype(np.int64)
+        self.networks = {}
+        for place in np.unique(each):
+            rows = np.flatnonzero(each == place)
+            write = operation is not None and str(self.domain.columns[operation].values[place]).lower() == "write"
+            dropout = self.options.dropout_write if write else self.options.dropout_read
+            seed = int(rng.integers(2**31))
+            self.networks[int(place)] = train(self.options, x[rows], value[rows], dropout, data.noise, seed)
+
+    def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
+        operation = operation_column(self.domain)
+        mean, deviation = np.empty(len(points)), np.empty(len(points))
+        for place, network in self.networks.items():
+            rows = np.full(len(points), True) if operation is None else points[:, operation] == place
+            mean[rows] = np.log(network.predict(x[rows]))
+            deviation[rows] = network.spread
+        return mean, deviation
+
+    def _importance(self) -> Floats:
+        """Summed absolute weights along all ways from an input to the output (Garson), over all networks."""
+        total = np.zeros(len(self.encoder.features))
+        for network in self.networks.values():
+            way = np.eye(len(total))
+            for weight in network.weights:
+                way = np.abs(weight.astype(np.float64)) @ way
+            total += way[0] / (way[0].sum() or 1.0)
+        return total
+
+    # -- keeping -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write PyTorch's format (``.pt``): tensors and one text, readable with ``weights_only=True``."""
+        torch = import_torch()
+        stored = self._stored()
+        document: dict[str, Any] = {_KEY: json.dumps(stored.head, allow_nan=False)}
+        document |= {name: torch.tensor(np.asarray(array)) for name, array in stored.arrays.items()}
+        write_whole(path, lambda part: torch.save(document, part))
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        document: dict[str, Any] = {"networks": []}
+        arrays: dict[str, np.ndarray[Any, Any]] = {}
+        for place, network in self.networks.items():
+            numbers, own = network.state()
+            document["networks"].append({"operation": place, **numbers})
+            arrays |= {f"network{place}.{name}": array for name, array in own.items()}
+        return document, arrays
+
+    def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.networks = {}
+        for entry in document["networks"]:
+            place = int(entry["operation"])
+            self.networks[place] = Network.restored(entry, arrays, f"network{place}.")
+            if len(self.networks[place].inputs) != len(self.encoder.features):
+                raise ValueError("a network does not fit the features")
+
+
+def operation_column(domain: Domain) -> int | None:
+    """Place of the context that says read or write, or None."""
+    for index, column in enumerate(domain.columns[: domain.contexts]):
+        if column.role == "operation" and column.kind == "categorical":
+            return index
+    return None
+
+
+def read_pt(path: str | Path) -> Stored:
+    """Read what :meth:`AnnModel.save` wrote; nothing but tensors, texts and numbers is accepted.
+
+    Raises
+    ------
+    UserError
+        PyTorch is missing, or the file holds anything else.
+    """
+    torch = import_torch()
+    try:
+        document = torch.load(path, map_location="cpu", weights_only=True)
+        head = json.loads(document.pop(_KEY))
+        arrays = {str(name): tensor.numpy() for name, tensor in document.items()}
+    except Exception as error:  # PyTorch raises anything for a foreign or damaged file
+        what = f"{path} is no performance model, or is damaged: {type(error).__name__}"
+        raise UserError(what, "train it again") from error
+    return Stored(head, arrays)

@@ -1,0 +1,202 @@
+"""What ``auto`` blends: each learns cells and predicts features, and can be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.model.boosting import Boosted, boost
+from stripewise.model.cells import Cells
+from stripewise.model.domain import Floats
+from stripewise.model.equation import Equation
+from stripewise.model.features import Matrix
+from stripewise.model.network import AnnOptions, Network, train
+from stripewise.model.smooth import Smooth
+from stripewise.model.trees import Trees, threads
+
+_MANY = 5000
+_SHARED = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A fitted forest of scikit-learn."""
+
+    forest: Any
+
+    def predict(self, x: Matrix) -> Floats:
+        """Predicted targets, shape ``(n,)``."""
+        return np.asarray(self.forest.predict(x), dtype=np.float64)
+
+    @property
+    def trees(self) -> Trees:
+        """The same as plain arrays."""
+        return Trees.from_sklearn(self.forest.estimators_, 1.0 / len(self.forest.estimators_))
+
+
+@dataclass(frozen=True, eq=False)
+class LogNetwork:
+    """A network, which predicts values, as a part that predicts their logarithms."""
+
+    network: Network
+
+    def predict(self, x: Matrix) -> Floats:
+        """Predicted ln(value), shape ``(n,)``."""
+        return np.log(self.network.predict(x))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Numbers and arrays, for a model file."""
+        return self.network.state()
+
+
+Part = Trees | Smooth | Equation | Boosted | Grown | LogNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A sum of parts, each over some of the features.
+
+    Attributes
+    ----------
+    parts : tuple of (Part, ndarray of int or None)
+        With the features that the part sees; None for all.
+    """
+
+    parts: tuple[tuple[Part, NDArray[np.int64] | None], ...]
+
+    def predict(self, x: Matrix) -> Floats:
+        """Predicted ln(value), shape ``(n,)``."""
+        total = np.zeros(len(x))
+        for part, features in self.parts:
+            total += part.predict(x if features is None else np.ascontiguousarray(x[:, features]))
+        return total
+
+    def settled(self) -> Member:
+        """Give the same with all trees as plain arrays, which can be stored."""
+        return Member(tuple((p.trees if isinstance(p, Boosted | Grown) else p, f) for p, f in self.parts))
+
+    def state(self, prefix: str) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+        """What a model file keeps."""
+        documents: list[dict[str, Any]] = []
+        arrays: dict[str, NDArray[Any]] = {}
+        for place, (part, features) in enumerate(self.parts):
+            own = f"{prefix}{place}."
+            seen = None if features is None else features.tolist()
+            if isinstance(part, Boosted | Grown):
+                raise TypeError("only settled members can be stored")
+            if isinstance(part, Trees):
+                documents.append({"kind": "trees", "bias": part.bias, "features": seen})
+                arrays |= part.arrays(own)
+            else:
+                numbers, several = part.state()
+                kind = {Smooth: "smooth", Equation: "equation", LogNetwork: "network"}[type(part)]
+                documents.append({"kind": kind, "features": seen, **numbers})
+                arrays |= {own + key: array for key, array in several.items()}
+        return documents, arrays
+
+    @classmethod
+    def restored(cls, documents: list[Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> Member:
+        """Take back what :meth:`state` gave."""
+        parts: list[tuple[Part, NDArray[np.int64] | None]] = []
+        for place, document in enumerate(documents):
+            own = f"{prefix}{place}."
+            part: Part
+            if document["kind"] == "trees":
+                part = Trees.restored(arrays, float(document["bias"]), own)
+            elif document["kind"] == "equation":
+                part = Equation.restored(document, arrays, own)
+            elif document["kind"] == "network":
+                part = LogNetwork(Network.restored(document, arrays, own))
+            else:
+                part = Smooth.restored(document, arrays, own)
+            features = document["features"]
+            parts.append((part, None if features is None else np.asarray(features, dtype=np.int64)))
+        return cls(tuple(parts))
+
+
+Learn = Callable[[Cells, np.random.Generator], Member]
+
+
+def learn_boosted(cells: Cells, rng: np.random.Generator) -> Member:
+    """Boosted trees; more and larger ones where there are many cells."""
+    return Member(((_boosted(cells.x, cells.mean, cells.count, rng), None),))
+
+
+def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator) -> Boosted:
+    many = len(x) > _MANY
+    seed = int(rng.integers(2**31))
+    # A cell of many runs is known better, but cells differ from any tree by more than their noise.
+    weight = count / (1.0 + count)
+    return boost(
+        x, target, weight, seed, rounds=400 if many else 300, leaves=63 if many else 31, rate=0.05,
+        min_rows=3, feature_fraction=0.8, bagging_fraction=0.8, bagging_freq=1, lambda_l2=0.1,
+    )  # fmt: skip
+
+
+def learn_extra(cells: Cells, rng: np.random.Generator) -> Member:
+    """Extremely randomised trees (Geurts and others, 2006)."""
+    from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  slow import
+
+    trees = 100 if len(cells) <= _MANY else 60
+    forest = ExtraTreesRegressor(
+        trees, min_samples_leaf=1, max_features=0.7, n_jobs=threads(len(cells)), random_state=int(rng.integers(2**31))
+    )
+    forest.fit(cells.x, cells.mean, sample_weight=cells.count / (1.0 + cells.count))
+    return Member(((Grown(forest), None),))
+
+
+def learn_smooth(cells: Cells, rng: np.random.Generator) -> Member:
+    """The smooth regression, its features weighted by boosted trees."""
+    importance = _boosted(cells.x, cells.mean, cells.count, rng).importance()
+    return Member(((Smooth.fit(cells.x, cells.mean, cells.count, importance, rng), None),))
+
+
+def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
+    """Give a learner of the linear time model, as it is."""
+
+    def learn(cells: Cells, rng: np.random.Generator) -> Member:
+        equation = Equation.fit(kinds, cells.x, cells.mean, cells.count / (1.0 + cells.count), switch, inverse)
+        return Member(((equation, None),))
+
+    return learn
+
+
+def learn_ann(cells: Cells, rng: np.random.Generator) -> Member:
+    """A network of the size and training of ``ann``, over the features by role."""
+    network = train(AnnOptions(), cells.x, np.exp(cells.mean), 0.0, 0.0, int(rng.integers(2**31)))
+    return Member(((LogNetwork(network), None),))
+
+
+def learn_relative(context_features: NDArray[np.int64]) -> Learn:
+    """Give a learner of the level of each workload (smooth, from the context alone) plus what is relative to it.
+
+    Which configuration is best is a question within a workload. Learned apart from the level, the answer carries over
+    to workloads whose level is hard to guess.
+    """
+
+    def learn(cells: Cells, rng: np.random.Generator) -> Member:
+        weight = cells.count / (1.0 + cells.count)
+        total = np.bincount(cells.workload, weight)
+        level = np.bincount(cells.workload, weight * cells.mean) / np.where(total > 0, total, 1.0)
+        present, first = np.unique(cells.workload, return_index=True)
+        x = cells.x[np.ix_(first, context_features)]
+        importance = np.ones(x.shape[1])
+        if len(present) >= 12:
+            importance = _boosted(x, level[present], np.ones(len(present)), rng).importance()
+        base = Smooth.fit(x, level[present], np.ones(len(present)), importance, rng)
+        relative = _boosted(cells.x, cells.mean - level[cells.workload], cells.count, rng)
+        return Member(((base, context_features), (relative, None)))
+
+    return learn
+
+
+def comparable(cells: Cells, contexts: int) -> bool:
+    """Whether most workloads were measured with the same configurations, so that their means can be compared."""
+    workloads = int(cells.workload.max()) + 1
+    configuration = np.unique(cells.points[:, contexts:], axis=0, return_inverse=True)[1].reshape(-1)
+    kinds = int(configuration.max()) + 1
+    return len(cells) >= _SHARED * workloads * kinds

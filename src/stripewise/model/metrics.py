@@ -1,0 +1,90 @@
+"""How good predictions are, and how good they could be: the scores of an oracle that knows every true value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from stripewise.model.classes import class_error
+from stripewise.model.data import Data
+from stripewise.model.domain import Domain, Floats
+from stripewise.model.table import Table
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of predictions ``r`` for measured values ``y``.
+
+    Attributes
+    ----------
+    prediction_accuracy : float
+        ``100 - mean(|y - r| / y) * 100``, in percent; it may be negative.
+    mape : float
+        Mean absolute error relative to ``y``, in percent.
+    r2_log : float or None
+        Share of the variance of ln y that is explained; None where y does not vary.
+    mae : float
+        Mean absolute error, in the objective's unit.
+    class_error : float
+        See :func:`stripewise.model.classes.class_error`.
+    """
+
+    prediction_accuracy: float
+    mape: float
+    r2_log: float | None
+    mae: float
+    class_error: float
+
+    def as_json(self) -> Mapping[str, float | None]:
+        """By name."""
+        return asdict(self)
+
+
+def scores(actual: Floats, predicted: Floats, *, maximize: bool) -> Scores:
+    """Score predictions.
+
+    Parameters
+    ----------
+    actual, predicted : ndarray, shape (n,)
+        Positive; at least one.
+    maximize : bool
+        Whether larger is better, for the classes.
+    """
+    mape = 100.0 * float(np.mean(np.abs(actual - predicted) / actual))
+    y, r = np.log(actual), np.log(predicted)
+    total = float(np.sum((y - y.mean()) ** 2))
+    return Scores(
+        prediction_accuracy=100.0 - mape,
+        mape=mape,
+        r2_log=1.0 - float(np.sum((y - r) ** 2)) / total if total > 0 else None,
+        mae=float(np.mean(np.abs(actual - predicted))),
+        class_error=class_error(actual, predicted, maximize=maximize),
+    )
+
+
+def oracle_scores(table: Table) -> Scores | None:
+    """Scores of the noise-free oracle: it predicts each run by the median of all runs of its folded configuration.
+
+    Returns
+    -------
+    Scores or None
+        None where nothing was repeated: noise is then unknown.
+    """
+    truth = true_values(table)
+    if truth is None:
+        return None
+    return scores(table.values, truth, maximize=table.objective.maximize)
+
+
+def true_values(table: Table) -> Floats | None:
+    """True value of each row: the median over all runs that fold together; None where nothing was repeated."""
+    cells = Data.of(Domain.of(table), table).cells
+    _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
+    if count.max() < 2:
+        return None
+    order = np.argsort(cell, kind="stable")
+    medians = np.array([np.median(part) for part in np.split(table.values[order], np.cumsum(count)[:-1])])
+    truth: Floats = medians[cell]
+    return truth

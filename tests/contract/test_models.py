@@ -1,0 +1,143 @@
+"""Every registered model keeps the contract of models, and so does one that another package brings."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.model import registry
+from stripewise.model.base import PerformanceModel
+from stripewise.model.registry import load_model, make_model, model_names
+from stripewise.testing.models import ModelContract, sample_table
+
+# Small enough to keep the suite quick, large enough to learn the sample.
+SMALL = {
+    "forest": {"trees": 40},
+    "boosting": {"rounds": 80, "learning_rate": 0.1},
+    "auto": {"folds": 2},
+    "ann": {"epochs": 40, "batch": 64},
+}
+
+
+class TestLinear(ModelContract):
+    # Whichever limits is a kink that a sum of costs can only round off.
+    accuracy = 65.0
+
+    def make(self) -> PerformanceModel:
+        return make_model("linear")
+
+
+class TestTree(ModelContract):
+    def make(self) -> PerformanceModel:
+        return make_model("tree")
+
+
+class TestForest(ModelContract):
+    accuracy = 88.0
+
+    def make(self) -> PerformanceModel:
+        return make_model("forest", SMALL["forest"])
+
+
+class TestBoosting(ModelContract):
+    accuracy = 88.0
+
+    def make(self) -> PerformanceModel:
+        return make_model("boosting", SMALL["boosting"])
+
+
+@pytest.mark.slow
+class TestAuto(ModelContract):
+    accuracy = 93.0
+
+    def make(self) -> PerformanceModel:
+        return make_model("auto", SMALL["auto"])
+
+
+@pytest.mark.slow
+class TestAnn(ModelContract):
+    suffix = ".pt"
+
+    @pytest.fixture(autouse=True)
+    def _torch(self) -> None:
+        # PyTorch is 3 GB and an extra of its own: neither the default install nor continuous integration has it.
+        if find_spec("torch") is None:
+            pytest.skip("PyTorch is not installed (extra 'ann')")
+
+    def make(self) -> PerformanceModel:
+        return make_model("ann", SMALL["ann"])
+
+
+def test_every_model_has_a_contract() -> None:
+    covered = {"linear", "tree", "forest", "boosting", "auto", "ann"}
+    assert set(model_names()) == covered
+
+
+def test_models_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("mine", "stripewise.model.tree:TreeModel", registry.ENTRY_POINTS)
+    broken = EntryPoint("broken", "no.such.module:Model", registry.ENTRY_POINTS)
+    other = EntryPoint("other", "stripewise.model.table:Table", registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry, broken, other])
+    assert model_names()[-1:] == ["other"]
+    assert make_model("mine").name == "tree"
+    with pytest.raises(UserError, match="cannot be loaded"):
+        make_model("broken")
+    with pytest.raises(UserError, match=r"is no stripewise\.model\.base\.PerformanceModel"):
+        make_model("other")
+
+
+def test_unknown_names_and_options() -> None:
+    with pytest.raises(UserError, match="unknown model 'forrest'"):
+        make_model("forrest")
+    with pytest.raises(UserError, match="no option 'tree'"):
+        make_model("forest", {"tree": 5})
+    with pytest.raises(UserError, match="trees"):
+        make_model("forest", {"trees": "many"})
+
+
+class Trap:
+    """Unpickling it would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> object:
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_reading_a_model_runs_no_code(tmp_path: Path) -> None:
+    sprung = tmp_path / "sprung"
+    model = tmp_path / "a.model"
+    make_model("tree").fit(sample_table(repeats=1)).save(model)
+    with zipfile.ZipFile(model) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    trap = tmp_path / "trap.npy"
+    np.save(trap, np.array([Trap(sprung)], dtype=object), allow_pickle=True)
+    members["arrays/value.npy"] = trap.read_bytes()
+    with zipfile.ZipFile(model, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(UserError, match="damaged"):
+        load_model(model)
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Trap(sprung)))
+        archive.writestr("archive/version", "3\n")
+    with pytest.raises(UserError):
+        load_model(tmp_path / "a.pt")
+    assert not sprung.exists()
+
+
+def test_trees_that_go_round_in_circles_are_refused(tmp_path: Path) -> None:
+    fitted = make_model("tree").fit(sample_table(repeats=1))
+    fitted.trees.left[0] = 0  # type: ignore[attr-defined]
+    fitted.save(tmp_path / "a.model")
+    with pytest.raises(UserError, match="no proper trees"):
+        load_model(tmp_path / "a.model")
