@@ -139,6 +139,7 @@ CASES = {
     ),
     "setup line that fails": (words("tune", "--setup", "module-that-is-not load x", "--", "true"), "setup"),
     "program without MPI": (words("tune", "--", "/bin/ls"), "/bin/ls uses no MPI library; launch an MPI program"),
+    "no ranks": (words("tune", "--", "mpiexec", "-n", "0", "/bin/ls"), "ask for 1 or more"),
     "ranks of a program without MPI": (words("tune", "--", "mpiexec", "-n", "2", "/bin/ls"), "uses no MPI library"),
     "script that starts no MPI program": (words("tune", "--", "sh", "-c", "true"), "no MPI program was found"),
     # -- experiment files

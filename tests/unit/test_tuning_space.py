@@ -106,6 +106,33 @@ def test_what_no_run_could_make_right_is_refused_before_the_first(fields, told):
         check_space(experiment(**fields), Workload(), "romio")
 
 
+OWN = """
+name = "own"
+[[parameter]]
+name = "x"
+kind = "ordinal"
+values = [1, 2, 4]
+apply = "env"
+key = "X"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "told"),
+    [
+        (OWN.replace("[1, 2, 4]", "[1]"), {}, "the default is the only configuration of x; give a parameter more"),
+        (OWN, {"constraints": ["x < 2"]}, "the only configuration of x that satisfies 'x < 2'"),
+        (OWN + '[[derived]]\nname = "Y"\napply = "env"\nvalue = "z * 2"\n', {}, "stack own: 'z \\* 2' names z"),
+        ('constraint = ["z > 2"]\n' + OWN, {}, "stack own: 'z > 2' names z, which is no parameter"),
+    ],
+)
+def test_a_space_without_a_choice_and_rules_over_nothing_are_refused(text, fields, told, tmp_path):
+    stack = tmp_path / "own.toml"
+    stack.write_text(text)
+    with pytest.raises(UserError, match=told):
+        check_space(experiment(stacks=[str(stack)], **fields), Workload(), None)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -77,7 +77,8 @@ def importance(space: Space, history: History, seed: int = 0) -> Importance:
     rows = _Rows.of(space, history, rng)
     n = len(rows.value)
     if n < _LEAST_TRIALS:
-        return Importance(note=f"too few runs to tell which parameters matter: {n} configurations have a value")
+        having = "1 configuration has" if n == 1 else f"{n} configurations have"
+        return Importance(note=f"too few runs to tell which parameters matter: {having} a value")
     varied = [j for j in range(len(space.parameters)) if np.ptp(rows.levels[:, j]) > 0]
     if not varied or np.ptp(rows.value) == 0:
         return Importance(dict.fromkeys(space.names, 0.0), "all configurations performed alike")

@@ -116,6 +116,9 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         return True
 
     line = split(words, executable)
+    for name, number in (("ranks", line.ranks), ("nodes", line.nodes)):
+        if number is not None and number < 1:
+            raise UserError(f"the command asks {line.launcher} for {number} {name}", "ask for 1 or more")
     find_program(words[0], environment, cwd)
     launcher = find_program(line.launcher, environment, cwd) if line.launcher else None
     home = cwd / line.folder if line.folder else cwd

@@ -11,7 +11,8 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import History, Role, Trial
 from stripewise.tuning.budget import most_pairs, worst_case
-from stripewise.tuning.space import BoundSpace, bind_space, describe_space
+from stripewise.tuning.launching import run_timeout
+from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 
 _FIRST = 5
 
@@ -31,8 +32,11 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     if preflight.space is not None:
         bound = BoundSpace(preflight.space, (), {})
     else:
-        bound = bind_space(experiment, workload, preflight.io, preflight.environment.get("mpi"), preflight.lost)
+        mpi = preflight.environment.get("mpi")
+        check_space(experiment, workload, preflight.io, mpi, preflight.lost)
+        bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost)
     objective = preflight.objective or experiment.objective.build()
+    longest = None if runner.simulated else run_timeout(experiment, (), None)
     notes = [*preflight.summary, *preflight.warnings]
     if workload.operation is None and preflight.space is None:
         notes.append(
@@ -45,7 +49,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "space": describe_space(bound),
         "left_out": dict(bound.left_out),
         "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],
-        "worst_case": worst_case(experiment, workload.nodes or 1, experiment.timeout, None),
+        "worst_case": worst_case(experiment, workload.nodes or 1, longest, None),
         "confirmation_pairs": most_pairs(experiment),
         "notes": notes,
     }

@@ -10,6 +10,8 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
 
+_ELSEWHERE = "name another folder with --scratch, or set STRIPEWISE_HOME"
+
 
 def state_folder() -> Path:
     """Folder of what Stripewise keeps, by the XDG convention; ``STRIPEWISE_HOME`` moves it off a home quota."""
@@ -34,6 +36,24 @@ def working_folder(facts: Mapping[str, Any]) -> Path:
             f"the folder {folder}, in which the experiment was begun, is gone", "restore it, or start a new experiment"
         )
     return folder
+
+
+def make_runs_folder(experiment: Experiment) -> None:
+    """Make the folder of :func:`runs_folder`, before anything is begun that could not keep its output.
+
+    Raises
+    ------
+    UserError
+        If it cannot be made or written.
+    """
+    folder = runs_folder(experiment)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise UserError(f"cannot make {folder} for the runs' output: {error.strerror}", _ELSEWHERE) from error
+    if not writable:
+        raise UserError(f"cannot write to {folder}, where the runs' output goes", _ELSEWHERE)
 
 
 def runs_folder(experiment: Experiment) -> Path:

@@ -137,7 +137,7 @@ class Planner:
     def _over_budget(self, spent: Spent) -> str:
         budget = self.experiment.budget
         if spent.runs >= budget.runs:
-            return f"the budget of {budget.runs} launches is used up"
+            return f"the budget of {budget.runs} {'launch' if budget.runs == 1 else 'launches'} is used up"
         if budget.seconds is not None and spent.seconds >= budget.seconds:
             return f"the time budget of {budget.seconds:g} s is used up"
         if budget.node_hours is not None and spent.node_hours >= budget.node_hours:

@@ -12,10 +12,11 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Apply, Kind, Parameter, When
 from stripewise.spec.space import Space
-from stripewise.spec.stack import Stack, load_stack
+from stripewise.spec.stack import Stack, load_stack, stack_names
 from stripewise.spec.workload import Workload
 from stripewise.tuning.overrides import overridden, own_parameter
 
+_COUNTED = 100_000
 _LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
 
 
@@ -93,6 +94,7 @@ def bind_space(
     parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     space = _bound(parameters, constraints, stacks, left_out, workload)
+    _check_choice(space)
     return _only_live(BoundSpace(space, stacks, left_out))
 
 
@@ -125,7 +127,37 @@ def check_space(
     for constraint in constraints:
         if not constraint.names <= known:
             constraint(dict.fromkeys(known))
-    _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
+    _check_stacks(stacks, known)
+    space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
+    if workload.processes or len(fixed) == len(parameters):
+        _check_choice(space)
+
+
+def _check_choice(space: Space) -> None:
+    """Refuse a space in which there is nothing to choose."""
+    if space.cardinality <= _COUNTED and space.count() == (1, True):
+        held = f" that satisfies {' and '.join(repr(c.text) for c in space.constraints)}" if space.constraints else ""
+        raise UserError(
+            f"the default is the only configuration of {', '.join(space.names)}{held}",
+            "give a parameter more values, or loosen the constraints",
+        )
+
+
+def _check_stacks(stacks: Sequence[Stack], known: Collection[str]) -> None:
+    """Refuse rules over names that no stack has: they would never act, and nobody would know."""
+    universe = {*known, *(p.name for name in stack_names() for p in load_stack(name).parameters)}
+    universe |= {p.name for stack in stacks for p in stack.parameters}
+    for stack in stacks:
+        rules = [*stack.constraints, *(d.value for d in stack.derived), *(k.condition for k in stack.knowledge)]
+        rules += [d.active_if for d in stack.derived if d.active_if is not None]
+        for rule in rules:
+            unknown = sorted(rule.names - universe)
+            if unknown:
+                raise UserError(
+                    f"stack {stack.name}: '{rule.text}' names {unknown[0]}, which is no parameter and no word of the "
+                    "workload",
+                    "correct the name",
+                )
 
 
 def _bound(
