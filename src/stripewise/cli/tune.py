@@ -62,6 +62,13 @@ def tune(
         str | None,
         typer.Option(help="Performance model to start from; this version reads none.", metavar="FILE"),
     ] = None,
+    warm_start: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Start from a finished experiment in the store, or auto for the most similar; repeatable.",
+            metavar="ID|auto",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of every random choice; the same seed makes the same choices.")
     ] = None,
@@ -97,6 +104,7 @@ def tune(
         objective={"name": objective, "direction": direction},
         runner=runner,
         model=model,
+        warm_start=warm_start,
         seed=seed,
         name=name,
         setup=setup,

@@ -54,6 +54,7 @@ class AutoSampler(Sampler):
     """
 
     name: ClassVar[str] = "auto"
+    uses_prior: ClassVar[bool] = True
     Options: ClassVar[type[SamplerOptions]] = AutoOptions
     options: AutoOptions
     # Results of pure functions, kept because the loop asks several questions after one history and of one space.
@@ -77,7 +78,7 @@ class AutoSampler(Sampler):
     def _next(self, space: Space, seen: Seen, belief: Belief | None, rng: np.random.Generator) -> tuple[Levels, str]:
         if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
             return default, "default"
-        prior = self._prior(space)
+        prior = self.expectation(space)
         # Knowledge speaks of few parameters: its favourite is worth a run, but no reason to leave the rest unexplored.
         if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
             return self._liked(space, seen, prior, rng), "prior"
@@ -89,9 +90,14 @@ class AutoSampler(Sampler):
 
     def _liked(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
         """The configuration that the prior expects most of."""
-        rows = self._listed(space).levels if self.options.search != "screened" else None
-        rows = seen.draw(rng, _SAMPLE) if rows is None else rows[self._listed(space).unseen(seen)]
-        return rows[[int(np.argmin(expected(prior, space, rows)))]] if len(rows) else rows
+        pool = self._listed(space)
+        if self.options.search == "screened" or pool.levels is None:
+            rows = seen.draw(rng, _SAMPLE)
+            cost = expected(prior, space, rows)
+        else:
+            new = pool.unseen(seen)
+            rows, cost = pool.levels[new], pool.expected(prior)[new]
+        return rows[[int(np.argmin(cost))]] if len(rows) else rows
 
     def recommend(self, space: Space, history: History) -> list[Trial]:
         """See :meth:`stripewise.search.base.Sampler.recommend`; by posterior mean, which pools what neighbours say."""
@@ -115,7 +121,8 @@ class AutoSampler(Sampler):
         gain: Floats = expected_improvement(*belief.predict(point), belief.best) * belief.works(point)
         return float(gain[0])
 
-    def _prior(self, space: Space) -> PriorMean | None:
+    def expectation(self, space: Space) -> PriorMean | None:
+        """See :meth:`stripewise.search.base.Sampler.expectation`: without a prior, the stack files' knowledge."""
         if self.prior is None and self.options.knowledge and space.knowledge:
             return knowledge_prior
         return self.prior
@@ -129,6 +136,6 @@ class AutoSampler(Sampler):
         held = self._believed
         if held is None or held[0] is not space or held[1] is not history:
             options = self.options
-            belief = believe(space, history, self._prior(space), trust=options.trust, most=options.observations)
+            belief = believe(space, history, self.expectation(space), trust=options.trust, most=options.observations)
             self._believed = held = (space, history, belief)
         return held[2]

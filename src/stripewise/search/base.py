@@ -64,6 +64,8 @@ class Sampler(ABC):
     """
 
     name: ClassVar[str]
+    uses_prior: ClassVar[bool] = False
+    """Whether the search starts from a prior, so that users who ask for one can be told where it would be ignored."""
     Options: ClassVar[type[SamplerOptions]] = SamplerOptions
 
     def __init__(self, options: SamplerOptions | None = None, *, prior: PriorMean | None = None) -> None:
@@ -93,6 +95,13 @@ class Sampler(ABC):
             Distinct, canonical and feasible configurations, none of them in the history. Fewer than ``n``, or none,
             means that nothing else is left to try.
         """
+
+    def expectation(self, space: Space) -> PriorMean | None:
+        """Give the prior, or what the method expects in its place (expert knowledge, say); None for neither.
+
+        Called before the search, by what is put on top of it (:class:`stripewise.search.earlier.EarlierPrior`).
+        """
+        return self.prior
 
     def recommend(self, space: Space, history: History) -> list[Trial]:
         """Order the finished trials by how good they are believed to be, best first.

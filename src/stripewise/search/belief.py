@@ -53,15 +53,24 @@ class Belief:
     def _expected(self, levels: Levels) -> Floats:
         return expected(self.prior, self.geometry.space, levels) - self.offset
 
+    def mean(self, levels: Levels) -> Floats:
+        """Mean of the true cost, shape ``(n,)``."""
+        return self.process.mean(self.geometry.knots(levels), self._expected(levels)) + self.centre
+
     @property
     def observations(self) -> int:
         """How many the process learned from."""
         return len(self.process.data.cost)
 
-    def predict(self, levels: Levels, knots: NDArray[np.int64] | None = None) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the true cost, shape ``(n,)`` each; ``knots`` saves finding them again."""
+    def predict(
+        self, levels: Levels, knots: NDArray[np.int64] | None = None, prior: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the true cost, shape ``(n,)`` each.
+
+        ``knots`` and ``prior`` (see :func:`expected`) save finding them again.
+        """
         knots = self.geometry.knots(levels) if knots is None else knots
-        mean, sd = self.process.predict(knots, self._expected(levels))
+        mean, sd = self.process.predict(knots, self._expected(levels) if prior is None else prior - self.offset)
         return mean + self.centre, sd
 
     def works(self, levels: Levels, knots: NDArray[np.int64] | None = None) -> Floats:

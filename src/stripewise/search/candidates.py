@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.model.landscape import TableSpace
-from stripewise.search.belief import Belief
+from stripewise.search.base import PriorMean
+from stripewise.search.belief import Belief, expected
 from stripewise.search.costs import Floats
 from stripewise.search.improvement import expected_improvement
 from stripewise.search.kernel import Geometry
@@ -37,6 +38,7 @@ class Pool:
 
     def __init__(self, space: Space) -> None:
         self.space = space
+        self._expected: tuple[PriorMean | None, Floats] | None = None
 
     @cached_property
     def _moving(self) -> NDArray[np.int64]:
@@ -68,6 +70,13 @@ class Pool:
         assert self.levels is not None
         return Geometry(self.space).knots(self.levels)
 
+    def expected(self, prior: PriorMean | None) -> Floats:
+        """Cost of :attr:`levels` that a prior expects; asked for anew with each question, computed once."""
+        assert self.levels is not None
+        if self._expected is None or self._expected[0] is not prior:
+            self._expected = prior, expected(prior, self.space, self.levels)
+        return self._expected[1]
+
     def unseen(self, seen: Seen) -> NDArray[np.bool_]:
         """Say which of :attr:`levels` are new, shape ``(n,)``."""
         assert self.levels is not None
@@ -92,16 +101,16 @@ def maximise(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator, s
     """
     listed = pool.levels if search != "screened" else None
     if listed is not None and (search == "exhaustive" or len(listed) * belief.observations**2 < _AFFORDABLE):
-        gains = np.where(pool.unseen(seen), score(belief, listed, pool.knots), -1.0)
+        gains = np.where(pool.unseen(seen), score(belief, listed, pool.knots, pool.expected(belief.prior)), -1.0)
         best = int(np.argmax(gains)) if len(gains) else 0
         return listed[[best]] if len(gains) and gains[best] >= 0 else listed[:0]
     return screen(pool.space, seen, belief, rng)
 
 
-def score(belief: Belief, rows: Levels, knots: NDArray[np.int64] | None = None) -> Floats:
+def score(belief: Belief, rows: Levels, knots: NDArray[np.int64] | None = None, prior: Floats | None = None) -> Floats:
     """Expected improvement of each configuration, times the probability that it works."""
     knots = belief.geometry.knots(rows) if knots is None else knots
-    mean, sd = belief.predict(rows, knots)
+    mean, sd = belief.predict(rows, knots, prior)
     return expected_improvement(mean, sd, belief.best) * belief.works(rows, knots)
 
 

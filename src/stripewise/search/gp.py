@@ -194,6 +194,12 @@ class Process:
             sd[part] = np.sqrt(np.maximum(own[part] - explained, _LEAST))
         return mean, sd
 
+    def mean(self, knots: NDArray[np.int64], prior: Floats) -> Floats:
+        """Give the mean alone, at a fraction of the cost of :meth:`predict`, shape ``(m,)``."""
+        parts = [slice(start, start + _BLOCK) for start in range(0, len(knots), _BLOCK)]
+        found = [prior[part] + self._cross(knots[part], prior[part]) @ self._alpha for part in parts]
+        return np.concatenate(found) if found else np.empty(0)
+
     def seen(self) -> Floats:
         """Mean of the true cost of each observation, its own residue included, shape ``(n,)``."""
         noise: Floats = self.noise**2 * self.data.variance * self._alpha

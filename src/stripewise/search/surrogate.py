@@ -55,6 +55,7 @@ class SurrogateSampler(Sampler):
     """
 
     name: ClassVar[str] = "surrogate"
+    uses_prior: ClassVar[bool] = True
     Options: ClassVar[type[SamplerOptions]] = SurrogateOptions
     options: SurrogateOptions
 

@@ -93,6 +93,10 @@ class Experiment(BaseModel):
     pruning: dict[str, Any] = Field(default_factory=dict)
     stopping: dict[str, Any] = Field(default_factory=dict)
     model: str | None = None
+    warm_start: list[str] = Field(
+        default_factory=list,
+        description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
+    )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     setup: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)
@@ -118,6 +122,11 @@ class Experiment(BaseModel):
     @classmethod
     def _budget_number(cls, value: Any) -> Any:
         return {"runs": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("warm_start", mode="before")
+    @classmethod
+    def _warm_start_text(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
     @field_validator("command", mode="before")
     @classmethod

@@ -95,7 +95,11 @@ def check(experiment: Experiment) -> None:
     if experiment.stacks and experiment.runner.startswith(_OWN_SPACE):
         raise UserError(f"runner {experiment.runner} brings its own parameters", "leave out the stacks")
     experiment.objective.build()
-    make_sampler(experiment.sampler, experiment.sampler_options)
+    sampler = make_sampler(experiment.sampler, experiment.sampler_options)
+    if experiment.warm_start and not sampler.uses_prior:
+        raise UserError(
+            f"sampler {experiment.sampler} cannot start from earlier experiments", "use --sampler auto or surrogate"
+        )
     make_resampler(experiment.resampling)
     make_pruner(experiment.pruning)
     make_stopping(experiment.stopping)

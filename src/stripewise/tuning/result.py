@@ -106,6 +106,7 @@ def conclude(
         "importance_note": shares.note,
         "ineffective": sorted(effect.name for effect in effects if effect.status == "no_effect"),
         "left_out": dict(bound.left_out),
+        "warm_start": list(facts.get("warm_start", [])),
         "confirmation": confirmation_section(
             conclusion, pairs, chosen, len(tested), objective, experiment, workload, simulated
         )

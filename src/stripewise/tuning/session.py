@@ -8,11 +8,13 @@ from typing import Any
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.measure.report import Report, observed_workload, parse_report
 from stripewise.runner.base import Preflight, Runner
+from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.launch import Launch
+from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
@@ -24,6 +26,7 @@ from stripewise.tuning.outcomes import run_of
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.result import conclude
 from stripewise.tuning.space import BoundSpace, bind_space, check_space
+from stripewise.tuning.warm_start import check_named, choose, prior_of
 
 _POLL_SECONDS = 0.5
 
@@ -81,6 +84,8 @@ class Session:
             )
             self._check_same_environment(self._preflight)
             self._check_space(self._preflight)
+            if "warm_start" not in self._ledger.facts:
+                check_named(self._store, self._ledger.experiment.warm_start)
             self._ledger.set_state("running")
             self._tell("worst_case", **self._worst_case())
             planner = self._planner()
@@ -209,12 +214,35 @@ class Session:
             self._bound = self._bind()
             count, exact = self._bound.space.count()
             self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._workload())
+            planner.sampler.prior = self._prior(planner.sampler, self._bound.space)
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
                 self._tell("worst_case", **self._worst_case())
         if self._bound is None:
             return planner
         return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
+
+    def _prior(self, sampler: Sampler, space: Space) -> PriorMean | None:
+        """What is expected before the first run: earlier experiments, on top of what the sampler has already."""
+        wanted = self._ledger.experiment.warm_start
+        if not wanted:
+            return sampler.prior
+        workload = self._workload()
+        chosen = self._ledger.facts.get("warm_start")
+        if chosen is None:
+            chosen = choose(
+                self._store,
+                wanted,
+                self._identifier,
+                self._objective,
+                space,
+                workload,
+                simulated=self._runner.simulated,
+            )
+            self._ledger.remember(warm_start=chosen)
+            names = ", ".join(f"{one['experiment']} ({one['similarity']:.0%} like this one)" for one in chosen)
+            self._tell("note", text=f"the search starts from {names or 'nothing: no earlier experiment is like it'}")
+        return prior_of(self._store, chosen, space, workload, self._objective, sampler)
 
     def _worst_case(self) -> dict[str, float | None]:
         nodes, run_bytes = self._workload().nodes or 1, self._ledger.facts.get("run_bytes")

@@ -1,0 +1,169 @@
+"""Which earlier experiments a search starts from, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.search.base import PriorMean, Sampler
+from stripewise.search.earlier import Earlier, EarlierPrior, similarity
+from stripewise.spec.objective import Objective
+from stripewise.spec.space import Space
+from stripewise.spec.trial import History
+from stripewise.spec.workload import Workload
+from stripewise.store.base import Record, Store
+
+AUTO = "auto"
+_MOST = 5
+_PAGE = 200
+_LEAST_SIMILAR = 0.1
+_COMMON = 0.5
+
+
+def check_named(store: Store, wanted: Sequence[str]) -> None:
+    """Refuse experiments that cannot be started from before a run is spent.
+
+    Raises
+    ------
+    UserError
+        If there is no such experiment, or it has not finished.
+    """
+    for name in wanted:
+        if name == AUTO:
+            continue
+        record = store.record(name)
+        if record.state != "finished" or record.result is None:
+            raise UserError(
+                f"warm start: experiment {record.id} is {record.state}, not finished",
+                f"finish it with: stripewise resume {record.id}",
+            )
+
+
+def choose(
+    store: Store,
+    wanted: Sequence[str],
+    own: str,
+    objective: Objective,
+    space: Space,
+    workload: Workload,
+    *,
+    simulated: bool,
+) -> list[dict[str, Any]]:
+    """Choose the experiments to start from; kept among the facts, so that a resumed search starts from the same.
+
+    Parameters
+    ----------
+    store : Store
+    wanted : sequence of str
+        Identifiers, or ``auto``: finished experiments of the store with the same objective and at least half of the
+        parameters, the five most similar workloads of them, the latest first where they are alike.
+    own : str
+        Identifier of the experiment that is starting.
+    objective, space, workload
+        Of the experiment that is starting.
+    simulated : bool
+        Whether its runs are; simulated and measured ones are never mixed.
+
+    Returns
+    -------
+    list of dict
+        ``experiment``, ``name``, ``similarity`` (0 to 1) and ``trials`` of each.
+
+    Raises
+    ------
+    UserError
+        If a named experiment has another objective, no parameter in common, or was simulated where this one is not.
+    """
+    chosen: list[Record] = []
+    for name in wanted:
+        if name == AUTO:
+            continue
+        record = store.record(name)
+        reason = _why_not(record, objective, space, simulated=simulated, common=0.0)
+        if reason:
+            raise UserError(f"warm start: experiment {record.id} {reason}", "leave it out of --warm-start")
+        chosen.append(record)
+    if AUTO in wanted:
+        known = {own, *(record.id for record in chosen)}
+        found = [
+            record
+            for record in _finished(store)
+            if record.id not in known
+            and not _why_not(record, objective, space, simulated=simulated, common=_COMMON)
+            and _like(record, workload) >= _LEAST_SIMILAR
+        ]
+        found.sort(key=lambda record: -_like(record, workload))
+        chosen += found[: max(0, _MOST - len(chosen))]
+    return [
+        {
+            "experiment": record.id,
+            "name": record.experiment.name,
+            "similarity": _like(record, workload),
+            "trials": record.trials,
+        }
+        for record in chosen
+    ]
+
+
+def prior_of(
+    store: Store,
+    chosen: Sequence[Mapping[str, Any]],
+    space: Space,
+    workload: Workload,
+    objective: Objective,
+    sampler: Sampler,
+) -> PriorMean | None:
+    """Make the prior of the chosen experiments, on top of what the sampler expects; its own where there are none.
+
+    Raises
+    ------
+    UserError
+        If one of them has been deleted since it was chosen.
+    """
+    if not chosen:
+        return sampler.prior
+    earlier = []
+    for one in chosen:
+        identifier = str(one["experiment"])
+        try:
+            record = store.record(identifier)
+        except UserError as error:
+            raise UserError(
+                f"this experiment started from experiment {identifier}, which is not in the store any more",
+                "start a new experiment",
+            ) from error
+        default = (record.result or {}).get("default", {}).get("configuration", {})
+        history = History(objective, store.trials(record.id, facts=False))
+        earlier.append(Earlier(_workload(record), default, history))
+    return EarlierPrior(space, workload, earlier, sampler.expectation(space))
+
+
+def _finished(store: Store) -> list[Record]:
+    found: list[Record] = []
+    while page := store.records(state="finished", limit=_PAGE, offset=len(found)):
+        found += page
+    return found
+
+
+def _why_not(record: Record, objective: Objective, space: Space, *, simulated: bool, common: float) -> str:
+    """Why nothing can be learned from an experiment; empty if something can."""
+    result = record.result or {}
+    if bool(result.get("simulated")) != simulated:
+        return "was simulated, this one is not" if result.get("simulated") else "was measured, this one is simulated"
+    theirs = result.get("objective", {})
+    if (theirs.get("name"), theirs.get("direction")) != (objective.name, objective.direction):
+        return f"has another objective ({theirs.get('name')})"
+    names = {p["name"] for p in result.get("space", {}).get("parameters", [])}
+    shared = names & set(space.names)
+    if not shared or len(shared) < common * len(space.names):
+        return "has no parameter in common with this one" if not shared else "has few parameters in common"
+    return ""
+
+
+def _like(record: Record, workload: Workload) -> float:
+    return similarity(_workload(record), workload)
+
+
+def _workload(record: Record) -> Workload:
+    return Workload.model_validate((record.result or {}).get("workload", {}))
