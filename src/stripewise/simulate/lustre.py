@@ -251,9 +251,10 @@ def round_seconds(row: Row) -> Numbers:
     """7. Two-phase: R * (t_sync * log2 P + messages * o + ss / B_agg), and what the rounds themselves wait for.
 
     An aggregator gets from a buffer's pieces as many messages as there are senders. Several on one node share its
-    bandwidth, or that of its memory for what it holds. Where holes are filled, the buffer is read before. Without read-ahead a round ends when the slowest of A
-    aggregators has its bytes: n requests one after the other wait t_access * (1 + (H_A - 1) / sqrt(n)) each, which is
-    t_access * H_A for one. [S; M: 0.73 to 0.87 GiB/s an aggregator on Edison]
+    bandwidth, or that of its memory for what it holds. Where holes are filled, the buffer is read before. Without
+    read-ahead a round ends when the slowest of A aggregators has its bytes: n requests one after the other wait
+    t_access * (1 + (H_A - 1) / sqrt(n)) each, which is t_access * H_A for one. [S; M: 0.73 to 0.87 GiB/s an aggregator
+    on Edison]
     """
     site, batch, way = row.site, row.batch, row.way
     speed = site.client.core_speed
