@@ -15,18 +15,24 @@ _PRIOR_FREEDOM = 1.0
 _LEAST_NOISE = 1e-3
 
 
-def learned_noise(history: History) -> float:
-    """Standard deviation of the cost of one run, pooled over the repeats of each trial.
-
-    Without repeats it is :data:`TYPICAL_NOISE`, which weighs as much as one degree of freedom afterwards: a lucky pair
-    must not look like silence.
-    """
+def pooled_repeats(history: History) -> tuple[float, int]:
+    """Pool the repeats of each trial: squared deviations of the costs from their means, and degrees of freedom."""
     scale = CostScale.of(history)
     squares, freedom = 0.0, 0
     for trial in history.finished:
         costs = scale(trial.values)
         squares += float(np.var(costs)) * len(costs)
         freedom += len(costs) - 1
+    return squares, freedom
+
+
+def learned_noise(history: History) -> float:
+    """Standard deviation of the cost of one run, pooled over the repeats of each trial.
+
+    Without repeats it is :data:`TYPICAL_NOISE`, which weighs as much as one degree of freedom afterwards: a lucky pair
+    must not look like silence.
+    """
+    squares, freedom = pooled_repeats(history)
     if freedom > 1 and squares == 0:
         return _LEAST_NOISE  # what repeats to the last digit was computed, not measured
     squares += _PRIOR_FREEDOM * TYPICAL_NOISE**2

@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from stripewise.measure.confirmation import pairs_needed
 from stripewise.measure.sequential import FIRST_LOOK
+from stripewise.search.posterior import TYPICAL_NOISE, pooled_repeats
 from stripewise.spec.experiment import Confirmation, Experiment
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 
 MOST_PAIRS = 40
-_TYPICAL_SPREAD = 0.10
+_PRIOR_RUNS = 3
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
 
@@ -92,13 +91,8 @@ def noise(history: History) -> float:
 
     A prior worth three observations of 10% keeps one lucky pair from looking like silence.
     """
-    squares, freedom = 3 * _TYPICAL_SPREAD**2, 3.0
-    for trial in history.finished:
-        values = np.log(np.asarray([v for v in trial.values if v > 0]))
-        if len(values) > 1:
-            squares += float(np.sum((values - values.mean()) ** 2))
-            freedom += len(values) - 1
-    return float(np.sqrt(squares / freedom))
+    squares, freedom = pooled_repeats(history)
+    return math.sqrt((squares + _PRIOR_RUNS * TYPICAL_NOISE**2) / (freedom + _PRIOR_RUNS))
 
 
 def worst_case(
