@@ -65,7 +65,7 @@ def validate(
     elif inverse is not None:
         found = inverse_validate(measured, model, options, folds=inverse, seed=seed, progress=progress)
     else:
-        found = cross_validate(measured, model, options, folds=folds or _FOLDS, seed=seed, progress=progress)
+        found = cross_validate(measured, model, options, folds=_FOLDS if folds is None else folds, seed=seed, progress=progress)
     if json_output:
         print_json(found.as_json())
         return

@@ -1,0 +1,327 @@
+"""The parts of performance models: features, trees, the smooth regression, weights, memory, classes, rules."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
+from stripewise.errors import UserError
+from stripewise.model.blend import best_shift, weights
+from stripewise.model.boosting import boost, calibrate
+from stripewise.model.cells import Cells
+from stripewise.model.classes import class_bounds, class_error, classes
+from stripewise.model.data import Data
+from stripewise.model.domain import Domain
+from stripewise.model.equation import Equation
+from stripewise.model.features import Encoder, make_encoder
+from stripewise.model.memory import Memory
+from stripewise.model.metrics import oracle_scores, scores, true_values
+from stripewise.model.registry import make_model
+from stripewise.model.smooth import Smooth
+from stripewise.model.speed import SpeedClassifier
+from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.model.trees import Trees
+from stripewise.testing.models import sample_table
+
+
+def table_of(columns: list[Column], rows: list[dict[str, object]], contexts: int = 0) -> Table:
+    schema = Schema(
+        name="t",
+        objective=ObjectiveColumn(column="y", direction="maximize", unit="MiB/s"),
+        context=columns[:contexts],
+        parameter=columns[contexts:],
+    )
+    return make_table(schema, rows)
+
+
+# -- features ---------------------------------------------------------------------------------------------------------
+
+
+def sized() -> Table:
+    columns = [
+        Column(name="n", kind="ordinal", role="nodes", values=[2, 4]),
+        Column(name="ppn", kind="ordinal", role="processes_per_node", values=[4, 8]),
+        Column(name="gib", kind="ordinal", role="file_size", unit="GiB", values=[1, 16]),
+        Column(name="kind", kind="categorical", role="layout", values=["a", "b", "c"]),
+        Column(name="count", kind="ordinal", role="stripe_count", scale="log2", values=[1, 4]),
+    ]
+    rows = [
+        {"n": n, "ppn": p, "gib": g, "kind": k, "count": c, "y": 1.0}
+        for n in (2, 4)
+        for p in (4, 8)
+        for g in (1, 16)
+        for k in "abc"
+        for c in (1, 4)
+    ]
+    return table_of(columns, rows, contexts=4)
+
+
+def test_ratios_are_found_by_role_and_are_in_bytes() -> None:
+    table = sized()
+    domain = Domain.of(table)
+    points = domain.table_points(table)
+    encoder = make_encoder(domain, points)
+    x = dict(zip(encoder.names, encoder.encode(points).T, strict=True))
+    n, ppn, gib, _, count = points.T
+    assert np.allclose(x["log2 bytes a process"], np.log2(gib * 2**30 / (n * ppn)))
+    assert np.allclose(x["log2 ranks a stripe"], np.log2(n * ppn / count))
+    assert np.allclose(x["log2 bytes a stripe"], np.log2(gib * 2**30 / count))
+    assert {"kind is a", "kind is b", "kind is c"} <= x.keys()
+    assert x["log2 bytes a process"].dtype == np.float32
+
+
+def test_what_never_varies_or_is_said_already_is_no_feature() -> None:
+    table = sized()
+    one_node = table.take(table.context_levels[:, 0] == 0)
+    domain = Domain.of(one_node)
+    names = make_encoder(domain, domain.table_points(one_node)).names
+    assert "n" not in names
+    # With one node count, processes are the processes per node but for a factor.
+    assert "log2 processes" not in names
+    assert "log2 ranks a stripe" in names
+
+
+def test_an_encoder_survives_json() -> None:
+    table = sized()
+    domain = Domain.of(table)
+    points = domain.table_points(table)
+    encoder = make_encoder(domain, points)
+    again = Encoder.from_json(encoder.as_json())
+    assert again == encoder
+    assert Domain.from_json(domain.as_json()) == domain
+
+
+def test_meaningless_settings_fold() -> None:
+    table = sample_table(repeats=1)
+    domain = Domain.of(table)
+    data = Data.of(domain, table)
+    # Of the nine combinations of switch and aggregators, those with the switch off are one.
+    assert len(np.unique(data.cells)) == len(table) * 7 // 9
+    assert len(np.unique(data.workloads)) == 24
+
+
+def test_cross_is_every_workload_with_every_configuration() -> None:
+    domain = Domain.of(sample_table(repeats=1))
+    points = domain.cross(
+        {"access": ["read", "write"], "nodes": [1, 3], "chunk": [1, 2]},
+        {"stripes": [1, 2, 8], "cb": ["disable", "enable", "automatic"], "cb_nodes": [1, 1, 4]},
+    )
+    one_by_one = domain.points(
+        {
+            "access": ["read"] * 3 + ["write"] * 3,
+            "nodes": [1] * 3 + [3] * 3,
+            "chunk": [1] * 3 + [2] * 3,
+            "stripes": [1, 2, 8] * 2,
+            "cb": ["disable", "enable", "automatic"] * 2,
+            "cb_nodes": [1, 1, 4] * 2,
+        }
+    )
+    assert np.array_equal(points, one_by_one)
+
+
+# -- trees ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 12, (400, 5)).astype(np.float32)
+    y = np.where(x[:, 0] > 5, x[:, 1], -x[:, 2]) + rng.normal(0, 0.1, 400)
+    return x, y, rng.integers(-2, 14, (300, 5)).astype(np.float32)
+
+
+def test_forests_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    x, y, new = learned
+    forest = ExtraTreesRegressor(9, random_state=0).fit(x, y)
+    trees = Trees.from_sklearn(forest.estimators_, 1.0 / 9)
+    assert np.allclose(trees.predict(new), forest.predict(new), rtol=1e-6, atol=1e-6)
+    assert np.allclose(trees.members(new).sum(axis=1), trees.predict(new))
+    leaves = trees.walk(new)
+    assert np.allclose(trees.value[leaves].sum(axis=1), trees.predict(new), atol=1e-6)
+
+
+def test_boosted_trees_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    x, y, new = learned
+    boosted = boost(x, y, None, 0, rounds=20)
+    trees = boosted.trees
+    assert np.allclose(trees.predict(new), boosted.predict(new), rtol=1e-6, atol=1e-6)
+    assert np.allclose(trees.importance(5), boosted.importance(), rtol=1e-4)
+    twice = Trees.joined([trees.scaled(0.5), trees.scaled(1.5)])
+    assert np.allclose(twice.predict(new), 2 * trees.predict(new), rtol=1e-5, atol=1e-5)
+    assert np.allclose(Trees.restored(trees.arrays("a."), trees.bias, "a.").predict(new), trees.predict(new))
+
+
+def test_too_few_rows_boost_to_their_mean() -> None:
+    x = np.arange(3, dtype=np.float32)[:, None]
+    boosted = boost(x, np.array([1.0, 2.0, 3.0]), None, 0, rounds=5)
+    assert np.allclose(boosted.predict(x), 2.0)
+    assert np.allclose(boosted.trees.predict(x), 2.0)
+
+
+# -- other members ----------------------------------------------------------------------------------------------------
+
+
+def test_the_smooth_regression_continues_a_trend() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 4, (80, 2)).astype(np.float32)
+    y = 3.0 * x[:, 0] + rng.normal(0, 0.05, 80)
+    smooth = Smooth.fit(x, y, np.ones(80), np.array([1.0, 0.0]), rng)
+    assert np.allclose(smooth.predict(x), y, atol=0.3)
+    beyond = smooth.predict(np.array([[6.0, 2.0]], dtype=np.float32))
+    assert abs(beyond[0] - 18.0) < 2.0
+    document, arrays = smooth.state()
+    again = Smooth.restored(document, {f"s.{k}": v for k, v in arrays.items()}, "s.")
+    assert np.array_equal(again.predict(x), smooth.predict(x))
+
+
+def test_many_cells_are_thinned_but_all_are_heard() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 6, (1500, 1)).astype(np.float32)
+    y = np.sin(x[:, 0]) + rng.normal(0, 0.3, 1500)
+    smooth = Smooth.fit(x, y, np.ones(1500), np.ones(1), rng)
+    grid = np.linspace(0.2, 5.8, 50, dtype=np.float32)[:, None]
+    assert np.sqrt(np.mean((smooth.predict(grid) - np.sin(grid[:, 0])) ** 2)) < 0.08
+
+
+def test_the_equation_finds_costs() -> None:
+    rng = np.random.default_rng(0)
+    size = np.exp2(rng.uniform(0, 6, 200))
+    write = rng.integers(0, 2, 200)
+    time = np.where(write == 1, 2.0 + 0.5 * size, 1.0 + 0.1 * size)
+    x = np.stack([np.log2(size), write], axis=1).astype(np.float32)
+    equation = Equation.fit("qi", x, -np.log(time), np.ones(200), [1], True)
+    assert np.allclose(equation.predict(x), -np.log(time), atol=0.01)
+    far = np.array([[8.0, 1.0]], dtype=np.float32)
+    assert np.isclose(np.exp(-equation.predict(far))[0], 2.0 + 0.5 * 256, rtol=0.02)
+
+
+# -- blending ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_better_member_gets_the_weight() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(0, 1, 500)
+    good, bad = truth + rng.normal(0, 0.1, 500), truth + rng.normal(0, 1, 500)
+    found = weights(np.stack([good, bad], axis=1), truth, np.ones(500))
+    assert found[0] > 0.9
+    assert math.isclose(found.sum(), 1.0)
+
+
+def test_relative_errors_count_where_workloads_are_named() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(25), 20)
+    truth = rng.normal(0, 1, 500)
+    level = rng.normal(0, 0.7, 25)[groups]
+    # The first is right about differences and wrong about levels, the second the other way round.
+    relative, absolute = truth + level, truth + rng.normal(0, 0.7, 500)
+    both = np.stack([relative, absolute], axis=1)
+    assert weights(both, truth, np.ones(500), groups)[0] > weights(both, truth, np.ones(500))[0] + 0.2
+
+
+def test_the_shift_is_zero_without_noise_and_positive_with_it() -> None:
+    rng = np.random.default_rng(0)
+    mean = np.zeros(4000)
+    assert best_shift(mean + rng.normal(0, 0.01, 4000), mean, np.full(4000, 1e-4)) <= 1.0
+    noisy = best_shift(mean + rng.normal(0, 0.6, 4000), mean, np.full(4000, 0.36))
+    assert 0.25 <= noisy <= 0.75
+
+
+def test_uncertainty_is_calibrated() -> None:
+    rng = np.random.default_rng(0)
+    disagreement = rng.uniform(0.01, 0.2, 20000)
+    errors = rng.normal(0, 1, 20000) * np.hypot(3.0 * disagreement, 0.05)
+    factor, floor = calibrate(disagreement, errors**2)
+    predicted = np.hypot(factor * disagreement, floor)
+    assert 0.9 < np.mean(errors**2) / np.mean(predicted**2) < 1.1
+    assert calibrate(np.empty(0), np.empty(0)) == (1.0, 0.0)
+
+
+def test_memory_finds_exactly_what_it_holds() -> None:
+    table = sample_table(repeats=1)
+    domain = Domain.of(table)
+    data = Data.of(domain, table)
+    cells = Cells.of(data, make_encoder(domain, data.points))
+    memory = Memory.of(cells, cells.mean, np.zeros(len(cells)), domain.contexts)
+    assert np.array_equal(memory.find(cells.points), np.arange(len(cells)))
+    moved = cells.points.copy()
+    moved[:, 1] += 0.5
+    assert np.all(memory.find(moved) == -1)
+    assert not memory.knows_workload(moved).any()
+    moved = cells.points.copy()
+    moved[:, -1] = 77
+    assert np.all(memory.find(moved) == -1)
+    assert memory.knows_workload(moved).all()
+
+
+# -- classes and metrics ----------------------------------------------------------------------------------------------
+
+
+def test_performance_classes() -> None:
+    bounds = class_bounds(110.0)
+    assert np.allclose(bounds[:10], 0.55 * np.arange(1, 11))
+    widths = np.diff(bounds)
+    assert np.allclose(widths[9:] / np.concatenate([[0.55], widths[9:-1]]), 1.1)
+    assert bounds[-1] < 110.0
+    assert list(classes(np.array([0.1, 0.55, 0.56, 5.5, 5.6, 110.0]), bounds)) == [0, 0, 1, 9, 10, len(bounds)]
+    assert class_error(np.array([1.0, 2.0]), np.array([1.0, 2.0]), maximize=True) == 0.0
+    # Times: twice as slow is half the performance.
+    rate = class_error(np.array([100.0, 50.0]), np.array([50.0, 50.0]), maximize=True)
+    assert rate == class_error(np.array([0.01, 0.02]), np.array([0.02, 0.02]), maximize=False)
+
+
+def test_scores_by_hand() -> None:
+    found = scores(np.array([100.0, 200.0]), np.array([110.0, 180.0]), maximize=True)
+    assert math.isclose(found.prediction_accuracy, 90.0)
+    assert math.isclose(found.mape, 10.0)
+    assert math.isclose(found.mae, 15.0)
+    y, r = np.log([100, 200]), np.log([110, 180])
+    assert found.r2_log is not None
+    assert math.isclose(found.r2_log, 1 - np.sum((y - r) ** 2) / np.sum((y - y.mean()) ** 2))
+    assert scores(np.array([5.0]), np.array([5.0]), maximize=True).r2_log is None
+
+
+def test_the_oracle_knows_medians_of_what_folds_together() -> None:
+    table = sample_table(repeats=3, noise=0.2)
+    truth = true_values(table)
+    assert truth is not None
+    off = (table.levels[:, 1] == 1) & np.all(table.context_levels == 0, axis=1) & (table.levels[:, 0] == 0)
+    assert off.sum() == 9
+    assert np.allclose(truth[off], np.median(table.values[off]))
+    found = oracle_scores(table)
+    assert found is not None
+    assert math.isclose(found.mape, 100 * np.mean(np.abs(table.values - truth) / table.values))
+
+
+def test_there_is_no_oracle_without_repeats() -> None:
+    table = sized()
+    assert oracle_scores(table) is None
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_in_the_units_of_the_table() -> None:
+    table = sample_table()
+    rules = make_model("tree", {"max_depth": 3}).fit(table).explain().rules
+    assert len(rules) == 8
+    assert all(rule.startswith("if ") and "value is about" in rule for rule in rules)
+    assert any("MiB/s" in rule for rule in rules)
+    sizes = [rule for rule in make_model("tree", {"max_depth": 8}).fit(table).explain().rules if "chunk" in rule]
+    assert any("chunk <= 2 MiB" in rule or "chunk > 2 MiB" in rule for rule in sizes)
+
+
+def test_slow_average_fast() -> None:
+    table = sample_table(noise=0.01)
+    classifier = SpeedClassifier.fit(table, bounds=(300.0, 900.0), depth=8)
+    frame = {"access": ["write", "read"], "nodes": [1, 8], "chunk": [1, 16], "stripes": [1, 8]}
+    frame |= {"cb": ["disable", "enable"], "cb_nodes": [1, 4]}
+    assert classifier.classify(frame) == ["slow", "fast"]
+    assert np.allclose(classifier.probabilities(frame).sum(axis=1), 1.0)
+    assert any(": slow (slow 100%" in rule for rule in classifier.rules())
+    with pytest.raises(UserError, match="do not ascend"):
+        SpeedClassifier.fit(table, bounds=(2.0, 1.0))
+    times = SpeedClassifier.fit(sample_table(maximize=False), depth=8)
+    assert times.classify(frame) == ["slow", "fast"]

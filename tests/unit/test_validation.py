@@ -1,0 +1,225 @@
+"""Validation: what is held out is not learned from, true values judge prescriptions, and the commands say so."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.errors import UserError
+from stripewise.evaluation.prescribing import prescribing
+from stripewise.evaluation.validation import cross_validate, inverse_validate, leave_out
+from stripewise.model import registry
+from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
+from stripewise.model.tree import TreeModel
+from stripewise.testing.models import sample_table
+
+
+def small(values: dict[tuple[str, str], list[float]], direction: str = "maximize") -> Table:
+    """A table of workloads (``w``) and configurations (``c``), with the values of each in turn as repeats."""
+    workloads, configurations = sorted({w for w, _ in values}), sorted({c for _, c in values})
+    schema = Schema(
+        name="small",
+        objective=ObjectiveColumn(column="y", direction=direction),
+        context=[Column(name="w", kind="categorical", values=list(workloads))],
+        parameter=[Column(name="c", kind="categorical", values=list(configurations), default=configurations[0])],
+    )
+    rows = [{"w": w, "c": c, "y": y, "repeat": i} for (w, c), several in values.items() for i, y in enumerate(several)]
+    return make_table(schema, rows)
+
+
+def test_every_row_is_predicted_by_a_model_that_has_not_seen_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = sample_table(repeats=1)
+    learned: list[set[float]] = []
+    fit, predict = TreeModel.fit, TreeModel.predict_table
+
+    def spy_fit(self: TreeModel, rows: Table, seed: int = 0) -> TreeModel:
+        learned.append(set(rows.values))
+        return fit(self, rows, seed)
+
+    def spy_predict(self: TreeModel, rows: Table) -> Any:
+        assert not learned[-1] & set(rows.values), "a test row was learned from"
+        return predict(self, rows)
+
+    monkeypatch.setattr(TreeModel, "fit", spy_fit)
+    monkeypatch.setattr(TreeModel, "predict_table", spy_predict)
+    found = cross_validate(table, "tree", folds=4)
+    assert len(learned) == 4
+    assert sum(len(table) - len(rows) for rows in learned) == len(table)
+    assert found.tested == found.rows == len(table)
+    assert leave_out(table, "tree", ["contexts"]).folds == 24
+    inverse_validate(table, "tree", folds=4)
+
+
+def test_k_fold_scores_and_oracle() -> None:
+    table = sample_table(repeats=4, noise=0.1)
+    found = cross_validate(table, "forest", {"trees": 30}, folds=5)
+    assert found.oracle_accuracy is not None
+    assert 85 < found.metrics.prediction_accuracy < found.oracle_accuracy
+    document = found.as_json()
+    assert document["prescription"] is None
+    assert document["folds"] == 5
+    assert math.isclose(document["metrics"]["prediction_accuracy"], 100 - document["metrics"]["mape"])
+
+
+def test_more_to_learn_from_is_better() -> None:
+    curve = inverse_validate(sample_table(repeats=1), "tree", folds=16).curve
+    assert [point["parts"] for point in curve] == [16, 8, 4, 2]
+    assert curve[0]["training_rows"] < curve[-1]["training_rows"]
+    assert curve[0]["prediction_accuracy"] < curve[-1]["prediction_accuracy"]
+
+
+def test_prescription_by_hand() -> None:
+    table = small(
+        {
+            ("a", "x"): [10, 10], ("a", "y"): [20, 20], ("a", "z"): [40, 40],
+            ("b", "x"): [10, 10], ("b", "y"): [20, 20], ("b", "z"): [5, 5],
+        }
+    )  # fmt: skip
+    fold = table.context_levels[:, 0]
+    # The model likes z everywhere: right for a, a quarter of the best for b.
+    likes_z = np.where(table.levels[:, 0] == 2, 9.0, 1.0)
+    judged = prescribing(table, fold, likes_z)
+    assert math.isclose(judged.quality.arithmetic, (100 + 25) / 2)
+    assert math.isclose(judged.quality.harmonic, 2 / (1 / 100 + 1 / 25))
+    assert math.isclose(judged.quality.worst, 25)
+    best = judged.static[0]
+    assert best.configuration == {"c": "y"}
+    assert math.isclose(best.quality.arithmetic, 75)
+    assert (best.best, best.last) == (1, 0)
+    assert math.isclose(best.loss, 10)
+    default = next(static for static in judged.static if static.default)
+    assert default.configuration == {"c": "x"}
+    assert [entry["configuration"]["c"] for entry in judged.chosen] == ["z", "z"]
+    document = judged.as_json()
+    assert document["best_static"]["configuration"] == {"c": "y"}
+    assert document["default"]["configuration"] == {"c": "x"}
+
+
+def test_times_are_better_if_smaller() -> None:
+    table = small({("a", "x"): [1, 1], ("a", "y"): [4, 4], ("b", "x"): [2, 2], ("b", "y"): [1, 1]}, "minimize")
+    likes_x = np.where(table.levels[:, 0] == 0, 1.0, 9.0)
+    judged = prescribing(table, table.context_levels[:, 0], likes_x)
+    assert math.isclose(judged.quality.worst, 50)
+    assert judged.static[0].configuration == {"c": "x"}
+
+
+def test_luck_is_not_crowned() -> None:
+    # The best is picked on odd repeats (x: 30) and scored on even ones (x: 10): y's 20 counts as all of it.
+    table = small({("a", "x"): [10, 30], ("a", "y"): [20, 20], ("b", "x"): [10, 10], ("b", "y"): [20, 20]})
+    likes_y = np.where(table.levels[:, 0] == 1, 9.0, 1.0)
+    assert math.isclose(prescribing(table, table.context_levels[:, 0], likes_y).quality.worst, 100)
+
+
+def test_trees_by_depth_prescribe_from_the_workload() -> None:
+    found = leave_out(sample_table(noise=0.02), "tree", ["contexts"], depths=[1, 3])
+    assert found.prescription is not None
+    assert set(found.prescription.by_depth) == {1, 3}
+    for quality in found.prescription.by_depth.values():
+        assert 50 < quality.worst <= quality.harmonic <= quality.arithmetic <= 100
+    assert found.prescription.quality.workloads == 24
+
+
+def test_other_columns_can_be_left_out() -> None:
+    table = sample_table(repeats=1)
+    found = leave_out(table, "linear", ["nodes"])
+    assert found.folds == 4
+    assert found.prescription is not None
+    assert leave_out(table, "linear", ["stripes"]).prescription is None
+
+
+def test_unseen_categories_are_reported_not_guessed() -> None:
+    found = leave_out(sample_table(repeats=1), "tree", ["cb", "nodes"])
+    assert found.skipped == []
+    with pytest.raises(UserError, match=r"never show.*leave out fewer"):
+        leave_out(sample_table(repeats=1), "tree", ["access"])
+    # A category that occurs in one row only.
+    table = sample_table(repeats=1)
+    levels = table.levels.copy()
+    levels[:, 1] = 0
+    levels[0, 1] = 2
+    odd = Table(table.schema, levels, table.context_levels, table.repeats, table.values)
+    found = cross_validate(odd, "tree", folds=5)
+    assert found.tested == len(odd) - 1
+    assert len(found.skipped) == 1
+    assert "1 rows have a category" in found.skipped[0]
+
+
+def test_one_row_folds() -> None:
+    table = sample_table(repeats=1).take(np.arange(0, 800, 40))
+    found = cross_validate(table, "linear", folds=len(table))
+    assert found.folds == found.tested == len(table) == 20
+
+
+@pytest.mark.parametrize(
+    "call, word",
+    [
+        (lambda t: cross_validate(t, "tree", folds=1), "folds"),
+        (lambda t: cross_validate(t, "tree", folds=len(t) + 1), "folds"),
+        (lambda t: inverse_validate(t, "tree", folds=len(t)), "too few rows"),
+        (lambda t: leave_out(t, "tree", ["nodez"]), "no column nodez"),
+        (lambda t: leave_out(t.take(t.context_levels[:, 1] == 0), "tree", ["nodes"]), "never varies"),
+        (lambda t: leave_out(t, "tree", ["stripes"], depths=[2]), "whole workloads"),
+        (lambda t: cross_validate(t, "treee", folds=2), "unknown model"),
+    ],
+)
+def test_wrong_requests_are_refused(call: Any, word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        call(sample_table(repeats=1))
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    write_table(sample_table(repeats=1), tmp_path / "sample")
+    return tmp_path
+
+
+def test_train_writes_a_model_and_explains_it(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", str(files / "sample"), "--model", "tree", "--model-option", "max_depth=2", "--out"]
+    assert main([*command, str(files / "a.model"), "--explain"]) == 0
+    shown = capsys.readouterr().out
+    assert "what matters" in shown
+    assert "if " in shown
+    assert "slow" in shown
+    assert registry.load_model(files / "a.model").options.max_depth == 2  # type: ignore[attr-defined]
+    assert main([*command, str(files / "b.model"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["rows"] == 864
+    assert (files / "a.model").read_bytes() == (files / "b.model").read_bytes()
+
+
+def test_validate_prints_the_documented_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = str(files / "sample")
+    assert main(["validate", table, "--model", "linear", "--leave-out", "contexts", "--depths", "1-2", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {"model", "rows", "folds", "metrics", "prescription"} <= document.keys()
+    assert document["metrics"].keys() >= {
+        "prediction_accuracy", "mape", "r2_log", "mae", "class_error", "oracle_accuracy",
+    }  # fmt: skip
+    assert document["prescription"].keys() >= {"arithmetic", "harmonic", "worst", "best_static", "by_depth"}
+    assert set(document["prescription"]["by_depth"]) == {"1", "2"}
+    assert main(["validate", table, "--model", "linear", "--inverse", "4"]) == 0
+    assert "rows to learn from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--folds", "3", "--inverse", "3"], "exclude one another"),
+        (["--depths", "1-3"], "add --leave-out contexts"),
+        (["--leave-out", "contexts", "--depths", "5-1"], "write one as in 1-10"),
+        (["--model-option", "trees"], "write NAME=VALUE"),
+        (["--folds", "0"], "0 folds"),
+    ],
+)
+def test_wrong_use_says_so(files: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main(["validate", str(files / "sample"), "--model", "linear", *words]) == 2
+    assert message in capsys.readouterr().err
