@@ -51,6 +51,10 @@ class _Commands(LazyGroup):
             "stripewise.cli.calibrate",
             "Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone.",
         ),
+        "evaluate": (
+            "stripewise.cli.evaluate",
+            "Compare default test cases with their prescribed settings, measured, beside an oracle.",
+        ),
         "diagnose": (
             "stripewise.cli.diagnose",
             "Say why I/O is slow, and what would mend it, from logs of past runs.",
@@ -63,6 +67,10 @@ class _Commands(LazyGroup):
         "validate": (
             "stripewise.cli.validate",
             "Say how well a model predicts, and prescribes for, what it has not seen.",
+        ),
+        "summarize": (
+            "stripewise.cli.summarize",
+            "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
         ),
         "doctor": (
             "stripewise.cli.doctor",

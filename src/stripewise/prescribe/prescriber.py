@@ -62,7 +62,7 @@ class Prescriber:
         """
         return _Answer(self.model, self._table, self._file_system or request.workload.file_system, request).give()
 
-    def everything(self, workloads: Sequence[Request]) -> list[dict[str, Value]]:
+    def everything(self, workloads: Sequence[Request], *, eager: bool = False) -> list[dict[str, Value]]:
         """Find the best value of every parameter, those of the program's author too, for many workloads at once.
 
         This is the selection of the neural-network study (its Listing 3): for benchmarks, which can do anything. What
@@ -72,6 +72,8 @@ class Prescriber:
         ----------
         workloads : sequence of Request
             Each with a value of every context and, under ``current``, of every parameter.
+        eager : bool
+            Take the best even where its gain is within its uncertainty, as the study does.
 
         Returns
         -------
@@ -93,7 +95,7 @@ class Prescriber:
             grid = Grid(self.model, [knob for knob in every if knob.can_change(operation)], every)
             best = grid.best(fixed, words)
             now, doubt = grid.predict(fixed)
-            keep = best.mean - now <= np.hypot(best.deviation, doubt)
+            keep = best.mean - now <= (0.0 if eager else np.hypot(best.deviation, doubt))
             points = np.where(keep[:, None], fixed, best.points)
             for place, name in enumerate(domain.names):
                 values = domain.values(place, points[:, place])

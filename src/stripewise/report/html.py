@@ -6,10 +6,11 @@ import base64
 import hashlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.spec.trial import Trial
@@ -87,11 +88,83 @@ def render_report(record: Record, trials: Sequence[Trial]) -> str:
         policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",
         banner=banner,
         headline=findings.headline(reading),
+        nav=navigation(_SECTIONS),
         sections=join(sections),
         figures=figures_json(drawn),
         plotly=plotly,
         script=script,
     )
+
+
+_SECTIONS = {
+    "settings": "Settings",
+    "proof": "Proof",
+    "effects": "Effects",
+    "apply": "Apply",
+    "trajectory": "Search",
+    "parameters": "Parameters",
+    "machine": "Machine",
+    "validity": "Validity",
+    "cost": "Cost",
+    "runs": "Runs",
+    "provenance": "Provenance",
+}
+
+
+def page(
+    *,
+    title: str,
+    subtitle: str,
+    headline: object,
+    sections: Mapping[str, tuple[str, object]],
+    figures: Mapping[str, Any],
+    simulated: bool = False,
+) -> str:
+    """Write a page of the reports' looks that needs no network.
+
+    Parameters
+    ----------
+    title, subtitle : str
+    headline : object
+        Escaped, unless it is HTML already.
+    sections : mapping
+        Identifier to heading and content, in order.
+    figures : mapping
+        Plotly figures by the names under which the content leaves places for them.
+    simulated : bool
+        Whether to say so at the top.
+    """
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415
+
+    from stripewise.report.figures import figures_json  # noqa: PLC0415
+    from stripewise.report.markup import Html, escape, join, paragraph, section, tag  # noqa: PLC0415
+
+    banner = Html("")
+    if simulated:
+        banner = tag(
+            "div", tag("strong", "Simulated: these runs were computed, not measured."), class_="simulated", role="note"
+        )
+    plotly, script = Html(get_plotlyjs()), Html(_asset("report.js"))
+    return Template(_asset("report.html")).substitute(
+        title=escape(title),
+        subtitle=paragraph(subtitle, class_="subtitle"),
+        style=_asset("report.css"),
+        policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",
+        banner=banner,
+        headline=escape(headline),
+        nav=navigation({name: heading for name, (heading, _) in sections.items()}),
+        sections=join(section(name, heading, content) for name, (heading, content) in sections.items()),
+        figures=figures_json(dict(figures)),
+        plotly=plotly,
+        script=script,
+    )
+
+
+def navigation(headings: Mapping[str, str]) -> str:
+    """Links to sections, by identifier."""
+    from stripewise.report.markup import tag  # noqa: PLC0415
+
+    return " ".join(tag("a", heading, href=f"#{name}") for name, heading in headings.items())
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -108,6 +108,28 @@ class Points:
         """All combinations of all operations, one operation after the other."""
         return tuple(point for operation in self.campaign.operations for point in self.of(operation))
 
+    def point(self, operation: str, values: Mapping[str, Value]) -> Point | None:
+        """Give the point of some values, folded; None where a constraint or the program forbids it.
+
+        Raises
+        ------
+        UserError
+            If a tunable has no such value.
+        """
+        fixed, tuned = self._apart(operation)
+        given = {factor.name: values[factor.name] for factor in fixed}
+        chosen: Mapping[str, Value] = {}
+        if tuned:
+            space = self._space(operation, given, tuned)
+            levels = space.levels([{factor.name: values[factor.name] for factor in tuned}])
+            if not space.feasible(levels)[0]:
+                return None
+            chosen = space.configuration(levels[0])
+        every = {**given, **chosen}
+        folded = Configuration({factor.name: every[factor.name] for factor in self.campaign.factors})
+        point = Point(operation, folded, self._workload(operation, folded))
+        return point if self._possible(point) else None
+
     def settings(self, point: Point) -> tuple[Setting, ...]:
         """Give what brings a point's tunables to the program that are no words of its command line.
 
