@@ -394,3 +394,21 @@ def test_a_workload_of_both_directions_is_simulated_in_two_batches() -> None:
 
     assert directions(Workload()) == directions(Workload(operation="both")) == ("write", "read")
     assert directions(Workload(operation="read")) == ("read",)
+
+
+def test_contiguous_parts_pass_few_locks_and_large_numbers_of_writers_more() -> None:
+    """Grants extend to the next lock; above 32 writers by 32 MiB at most, above 4 waiters not downwards."""
+    site = load_site("edison")
+
+    def switches(nodes: int, processes_per_node: int) -> float:
+        work = WRITE.model_copy(
+            update={"nodes": nodes, "processes_per_node": processes_per_node, "collective": False}
+        )  # fmt: skip
+        outcome = simulate(site, Batch.make(work, "write", {"stripe_count": 1}))
+        return float(outcome.bounds["locks"][0]) / site.locks.seconds
+
+    assert switches(1, 16) == 0
+    assert switches(4, 1) == pytest.approx(8)
+    assert switches(16, 1) == pytest.approx(16)
+    assert switches(16, 2) == pytest.approx(16)
+    assert switches(16, 4) == pytest.approx(64 * GIB / (32 * MIB))

@@ -207,7 +207,7 @@ class Batch:
         values = space.columns(space.fold(levels))
         for parameter in space.parameters:
             column = np.asarray(values[parameter.name])
-            settings[parameter.name] = _left_out(column, column == parameter.default)
+            settings[parameter.name] = _left_out(column, parameter.default) if parameter.ordered else column
         return cls.make(workload, direction, settings, access)
 
     def with_columns(self, **columns: Any) -> Batch:
@@ -306,10 +306,9 @@ def _unset(column: NDArray[Any]) -> Flags:
     return unset
 
 
-def _left_out(column: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
-    kept = column.astype(object)
-    kept[rows] = None
-    return kept
+def _left_out(column: NDArray[Any], default: Any) -> NDArray[Any]:
+    """Numbers with NaN where nothing is set."""
+    return np.where(column == default, np.nan, column.astype(float))
 
 
 def _number(value: Any, default: float) -> Any:
@@ -319,7 +318,9 @@ def _number(value: Any, default: float) -> Any:
     if np.ndim(value) == 0:
         return float(value)
     column = np.asarray(value)
-    return np.where(_unset(column), default, column).astype(float) if column.dtype == object else column
+    if column.dtype == object:
+        return np.where(_unset(column), default, column).astype(float)
+    return np.where(np.isnan(column), default, column) if column.dtype.kind == "f" else column
 
 
 def _codes(value: Any, words: tuple[str, ...], name: str, default: str) -> Any:

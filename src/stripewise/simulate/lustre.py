@@ -217,9 +217,9 @@ def target_seconds(row: Row, speeds: Numbers | None) -> Numbers:
 def lock_seconds(row: Row) -> Numbers:
     """6. Extent locks (LDLM) of a shared file that several clients write.
 
-    Each passing of a lock on an object takes t_lock. Segmented: one a client, or one for each 32 MiB above 32 writers,
-    as growth is capped there. Taking turns: one for each piece. Aggregators on whole stripes own their objects, unless
-    co_ratio lets several write to one. [S: ldlm_extent.c]
+    Each passing of a lock on an object takes t_lock. Segmented: one a client, two while few wait, as locks then grow
+    downwards too, or one for each 32 MiB above 32 writers, as growth is capped there. Taking turns: one for each piece.
+    Aggregators on whole stripes own their objects, unless co_ratio lets several write to one. [S: ldlm_extent.c]
 
     A call that spans several objects holds all their locks at once, and each request waits until the slowest of the
     other clients has given back what conflicts: t_lock * H_N. The processes of a client queue for it. [G, fitted to
@@ -229,7 +229,9 @@ def lock_seconds(row: Row) -> Numbers:
     several = batch.write & ~batch.file_per_process & (batch.nodes > 1)
     owner = batch.bytes / stripes.count  # bytes of an object
     growth = np.where(batch.processes > site.locks.growth_writers, owner / site.locks.growth_bytes, 0.0)
-    segmented = np.maximum(np.minimum(batch.processes, batch.nodes), growth)
+    # A lock that also grew downwards holds what its lower neighbour writes next: it passes twice.
+    passes = np.where(batch.nodes - 1.0 <= site.locks.downward_waiters, 2.0, 1.0)
+    segmented = np.maximum(batch.nodes * passes, growth)
     piece = np.where(way.sieved, way.sieve_buffer, parts.size)
     chunk = np.where(piece <= stripes.size, piece, np.maximum(stripes.size, piece / stripes.count))
     turns = np.where(way.sieved, row.sent, parts.moved) / stripes.count / chunk

@@ -170,6 +170,9 @@ class Locks(_Part):
     )
     growth_writers: Count = Field(default=32, description="conflicting locks above which growth is capped; source")
     growth_bytes: Size = Field(default=32 << 20, description="growth of a lock when capped; Lustre source")
+    downward_waiters: Count = Field(
+        default=4, description="waiting locks above which a lock no longer grows downwards; Lustre source"
+    )
 
 
 class Mpi(_Part):
