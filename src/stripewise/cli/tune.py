@@ -27,7 +27,7 @@ from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.folders import runs_folder, working_folder
+from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.tuning.session import Session
 
 
@@ -60,7 +60,7 @@ def tune(
     runner: Annotated[str | None, typer.Option(help="local, or replay:TABLE for recorded measurements.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Performance model to start from; this version reads none.", metavar="FILE"),
+        typer.Option(help="Performance model to start from, as train has written it.", metavar="FILE"),
     ] = None,
     warm_start: Annotated[
         list[str] | None,
@@ -119,6 +119,7 @@ def tune(
         with make_runner(experiment, runs_folder(experiment) / "dry-run") as prober:
             print_dry_run(dry_run(experiment, prober), json_output)
         return
+    make_runs_folder(experiment)
     opened = open_store(store)
     try:
         identifier = opened.create(experiment, {"folder": str(Path.cwd())})

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stripewise.errors import UserError
+from stripewise.model.registry import load_model
 from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
@@ -71,6 +72,7 @@ def with_options(
             "stacks": [_absolute(stack) for stack in merged.stacks],
             "runner": _absolute_path(merged.runner),
             "scratch": str(Path(merged.scratch).absolute()) if merged.scratch else None,
+            "model": str(Path(merged.model).absolute()) if merged.model else None,
         }
     )
     if not merged.name:
@@ -107,10 +109,11 @@ def check(experiment: Experiment) -> None:
         load_stack(stack)
     make_runner(experiment, runs_folder(experiment))
     if experiment.model is not None:
-        raise UserError(
-            "searching from a performance model is not part of this version",
-            "leave out --model; the stacks' own knowledge is used",
-        )
+        if not sampler.uses_prior:
+            raise UserError(
+                f"sampler {experiment.sampler} cannot start from a model", "use --sampler auto or surrogate"
+            )
+        load_model(experiment.model)
 
 
 def _absolute(stack: str) -> str:

@@ -107,6 +107,7 @@ def conclude(
         "ineffective": sorted(effect.name for effect in effects if effect.status == "no_effect"),
         "left_out": dict(bound.left_out),
         "warm_start": list(facts.get("warm_start", [])),
+        "model": facts.get("model"),
         "confirmation": confirmation_section(
             conclusion, pairs, chosen, len(tested), objective, experiment, workload, simulated
         )

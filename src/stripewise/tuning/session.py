@@ -20,6 +20,7 @@ from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
 from stripewise.tuning.budget import worst_case
 from stripewise.tuning.events import Event, Listener, silent
+from stripewise.tuning.from_model import start_from_model
 from stripewise.tuning.launching import make_launch, run_timeout
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.outcomes import run_of
@@ -224,6 +225,9 @@ class Session:
 
     def _prior(self, sampler: Sampler, space: Space) -> PriorMean | None:
         """What is expected before the first run: earlier experiments, on top of what the sampler has already."""
+        prior = self._model_prior(space)
+        if prior is not None:
+            sampler.prior = prior
         wanted = self._ledger.experiment.warm_start
         if not wanted:
             return sampler.prior
@@ -243,6 +247,17 @@ class Session:
             names = ", ".join(f"{one['experiment']} ({one['similarity']:.0%} like this one)" for one in chosen)
             self._tell("note", text=f"the search starts from {names or 'nothing: no earlier experiment is like it'}")
         return prior_of(self._store, chosen, space, workload, self._objective, sampler)
+
+    def _model_prior(self, space: Space) -> PriorMean | None:
+        """What a performance model expects, if the experiment names one; the same file as when it began."""
+        named = self._ledger.experiment.model
+        if named is None:
+            return None
+        started = start_from_model(named, space, self._workload(), self._ledger.facts.get("model"))
+        if "model" not in self._ledger.facts:
+            self._ledger.remember(model=started.facts)
+            self._tell("note", text=started.note)
+        return started.prior
 
     def _worst_case(self) -> dict[str, float | None]:
         nodes, run_bytes = self._workload().nodes or 1, self._ledger.facts.get("run_bytes")
