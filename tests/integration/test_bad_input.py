@@ -93,6 +93,11 @@ CASES = {
     "unknown option": (words("tune", "--bugdet", "3", "--", "true"), "bugdet"),
     "budget of nothing": (words("tune", "--budget", "0", "--", "true"), "budget"),
     "budget that is no number": (words("tune", "--budget", "many", "--", "true"), "budget"),
+    "endless time": (words("tune", "--time", "inf", "--", "true"), "finite"),
+    "scratch that cannot be made": (
+        lambda folder: stack(STACK, "--scratch", write(folder, "a-file", "") + "/x")(folder),
+        "cannot make",
+    ),
     "negative time": (words("tune", "--time", "-5", "--", "true"), "seconds"),
     "unknown stack": (words("tune", "--stack", "gpfs", "--", "true"), "unknown stack 'gpfs'"),
     "missing stack file": (words("tune", "--stack", "{folder}/none.toml", "--", "true"), "none.toml"),

@@ -35,8 +35,8 @@ class Budget(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = 40
-    seconds: Annotated[float, Field(gt=0)] | None = None
-    node_hours: Annotated[float, Field(gt=0)] | None = None
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    node_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class Confirmation(BaseModel):
@@ -65,7 +65,7 @@ class Hooks(BaseModel):
         default_factory=list, description="files that the program writes, removed before each run"
     )
     drop_caches: Literal["none", "advise", "system"] = "none"
-    timeout: Annotated[float, Field(gt=0)] = 600.0
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
 
 
 class ParameterOverride(BaseModel):
@@ -106,7 +106,7 @@ class Experiment(BaseModel):
     hooks: Hooks = Hooks()
     confirmation: Confirmation = Confirmation()
     warmup: Annotated[int, Field(ge=0, le=100)] = 1
-    timeout: Annotated[float, Field(gt=0)] | None = Field(
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="seconds a run; default from the warm-up"
     )
     scratch: str | None = Field(default=None, description="folder for the runs' own folders")
