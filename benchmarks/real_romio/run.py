@@ -51,6 +51,7 @@ class Case:
     command: list[str]
     stacks: list[str]
     file: Path
+    workload: dict[str, Any]
 
 
 def experiment_of(
@@ -68,6 +69,7 @@ def experiment_of(
             "confirmation": {"pairs": pairs},
             "hooks": {"delete": [str(case.file)]},
             "parameters": narrow,
+            "workload": case.workload,
             "seed": seed,
         }
     )
@@ -110,9 +112,11 @@ def study(case: Case, narrow: dict[str, Any], folder: Path, repeats: int, seed: 
     tuned_experiment = experiment_of(case, narrow, sampler="auto", budget=40, pairs=None, seed=seed)
     tuned, _ = carry_out(tuned_experiment, store_url, folder)
     distinct = tuned["space"]["distinct"]
+    print(f"{case.name}: tuned with {tuned['runs']} launches; now {distinct} to sweep", file=sys.stderr)
     swept, trials = carry_out(
         experiment_of(case, narrow, sampler="exhaustive", budget=distinct + 2, pairs=0, seed=seed), store_url, folder
     )
+    print(f"{case.name}: swept; now {(BEST + 2) * repeats} interleaved", file=sys.stderr)
     workload = Workload.model_validate(swept["workload"])
     space = bind_space(tuned_experiment, workload, tuned["environment"].get("io")).space
     ranked = sorted(
@@ -180,7 +184,15 @@ def cases(options: argparse.Namespace, folder: Path) -> list[Case]:
         else:
             source = HERE / "programs" / "checkpoint.f90"
             words = [build(source, options.mpifort, folder), str(file), str(options.mebibytes)]
-        found.append(Case(f"{options.label}/{name}", [*prefix, *words], options.stack.split(","), file))
+        found.append(
+            Case(
+                f"{options.label}/{name}",
+                [*prefix, *words],
+                options.stack.split(","),
+                file,
+                json.loads(options.workload),
+            )
+        )
     return found
 
 
@@ -199,6 +211,9 @@ def main() -> int:
     parser.add_argument("--mpifort", default="mpifort")
     parser.add_argument("--kernel", help="stripewise-kernel built with this MPI")
     parser.add_argument("--narrow", default="{}", help="[parameters] as JSON, where the sweep would take too long")
+    parser.add_argument(
+        "--workload", default="{}", help="[workload] as JSON: what a user would declare, so that fewer points differ"
+    )
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--mebibytes", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=15)
