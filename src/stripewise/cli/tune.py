@@ -57,7 +57,12 @@ def tune(
         ),
     ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
-    runner: Annotated[str | None, typer.Option(help="local, or replay:TABLE for recorded measurements.")] = None,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            help="local, sim:NAME-or-FILE for a simulated cluster, or replay:TABLE for recorded measurements."
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="Performance model to start from, as train has written it.", metavar="FILE"),
