@@ -14,6 +14,7 @@ from stripewise.spec.campaign import Campaign, Factor, Tunable
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Apply
+from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
 from stripewise.spec.workload import Workload
@@ -63,7 +64,9 @@ def table_of(
     rows = [{**row, column: row.pop("value")} for row in rows]
     schema = Schema(
         name=campaign.name,
-        description=" ".join(part for part in (campaign.description, about, _assumed(campaign)) if part),
+        description=" ".join(
+            f"{part.rstrip('.')}." for part in (campaign.description, about, _assumed(campaign)) if part
+        ),
         source=campaign.source,
         license=campaign.license,
         complete=whole and not failed,
@@ -129,7 +132,11 @@ def _assumed(campaign: Campaign) -> str:
     assumed = campaign.assumptions()
     if not assumed:
         return ""
-    listed = "; ".join(f"{name} {', '.join(map(str, values))}" for name, values in assumed.items())
+    units = {factor.name: factor.unit for factor in campaign.factors}
+    listed = "; ".join(
+        f"{name} {', '.join(format_size(v) if units[name] == 'B' else str(v) for v in values)}"
+        for name, values in assumed.items()
+    )
     return f"Not printed in the study, chosen here: {listed}."
 
 

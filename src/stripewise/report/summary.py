@@ -1,0 +1,168 @@
+"""The page of a table's summaries: clusters, dependable settings, site defaults; one file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stripewise.model.table import Table
+from stripewise.report.markup import Html, escape, figure, join, paragraph, section, table, tag, value_text
+from stripewise.summaries import Report
+
+_ROWS = 30
+
+
+def render_summary(data: Table, reports: Sequence[Report]) -> str:
+    """Write the page as text."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415  slow to load
+
+    from stripewise.report.figures import figures_json  # noqa: PLC0415
+    from stripewise.report.html import _asset, _fingerprint  # noqa: PLC0415
+
+    drawn = summary_figures(data, reports)
+    plotly, script = Html(get_plotlyjs()), Html(_asset("report.js"))
+    policy = f"script-src {_fingerprint(plotly)} {_fingerprint(script)}"
+    text = data.schema.description
+    simulated = "simulated" in text.lower()
+    banner = tag(
+        "div", tag("strong", "Simulated: these runs were computed, not measured."), class_="simulated", role="note"
+    )
+    parts = [_operation(data, report, set(drawn)) for report in reports]
+    head = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data: blob:; '
+        f"style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; {policy}\">\n"
+        f'<link rel="icon" href="data:,">\n<title>{html.escape(data.name)} · Stripewise</title>\n'
+        f"<style>\n{_asset('report.css')}\n</style>\n</head>\n"
+    )
+    links = join(tag("a", report.operation, href=f"#{report.operation}") for report in reports)
+    body = join(
+        [
+            tag("a", "To the content", class_="skip", href="#main"),
+            banner if simulated else Html(""),
+            tag("header", join([paragraph("Stripewise summary", class_="brand"), tag("h1", data.name),
+                                paragraph(text, class_="subtitle") if text else Html("")])),
+            tag("main", join([tag("nav", links, aria_label="Sections"), *parts]), id="main"),
+            tag("noscript", paragraph("The figures need JavaScript, which is off. The tables hold the same numbers.")),
+        ]
+    )  # fmt: skip
+    scripts = (
+        f'<script type="application/json" id="figures">{figures_json(drawn)}</script>\n'
+        f"<script>{plotly}</script>\n<script>{script}</script>\n"
+    )
+    return f"{head}<body>\n{body}\n{scripts}</body>\n</html>\n"
+
+
+def summary_figures(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
+    """Draw the figures of all operations, by name."""
+    from stripewise.plots.summary import cluster_tree, five_number_bands, silhouettes  # noqa: PLC0415
+
+    drawn: dict[str, Any] = {}
+    units = _units(data)
+    for report in reports:
+        name = report.operation
+        drawn[f"{name}-bands"] = five_number_bands(
+            [entry.numbers for entry in report.summaries],
+            [entry.cluster for entry in report.summaries],
+            [f"{_words(entry.context, units)}\n{_words(entry.configuration, units)}" for entry in report.summaries],
+            title=f"{name}: minimum, quartiles, maximum",
+            quantity=data.schema.objective.column,
+            unit=data.schema.objective.unit,
+        )
+        if report.clusters is not None:
+            drawn[f"{name}-tree"] = cluster_tree(report.clusters.tree, report.clusters.count)
+            drawn[f"{name}-silhouettes"] = silhouettes(report.clusters.silhouettes, report.clusters.count)
+    return drawn
+
+
+def _operation(data: Table, report: Report, drawn: set[str]) -> Html:
+    units, unit = _units(data), data.schema.objective.unit
+    name = report.operation
+    parts: list[object] = [
+        figure(
+            f"{name}-bands", f"Five-number summaries of {name}", "Each configuration of each workload, by its median."
+        )
+    ]
+    if report.clusters is not None:
+        parts.append(_clusters(report, unit))
+        parts += [
+            figure(f"{name}-{kind}", about, about)
+            for kind, about in (
+                ("tree", "Hierarchical clustering"),
+                ("silhouettes", "Silhouette by number of clusters"),
+            )
+            if f"{name}-{kind}" in drawn
+        ]
+    rows = [
+        (
+            _words(row.configuration, units), f"{row.contexts} of {row.of}", f"{row.typical:.1%}", f"{row.low:.1%}",
+            f"{row.worst:.1%}", f"{row.spread:.1%}", f"{row.best_cluster:.0%}",
+        )
+        for row in report.consistent[:_ROWS]
+    ]  # fmt: skip
+    if rows:
+        parts.append(
+            table(
+                "Settings that stay good under load (shares of each workload's best median)",
+                ("setting", "workloads", "median", "worse quartile", "its worst", "spread", "in the best cluster"),
+                rows,
+                range(1, 7),
+            )
+        )
+    effects = [
+        (
+            _words({row.parameter: row.value}, units), f"×{row.median:.2f}", f"×{row.low:.2f}", row.configurations
+        )
+        for row in report.effects
+    ]  # fmt: skip
+    if effects:
+        parts.append(
+            table(
+                "What single values do (factor against the parameter's worst value, all else held)",
+                ("value", "median", "worse quartile", "configurations"),
+                effects,
+                range(1, 4),
+            )
+        )
+    parts.append(_defaults(report, units))
+    return section(name, name.capitalize(), *parts)
+
+
+def _clusters(report: Report, unit: str) -> Html:
+    assert report.clusters is not None
+    rows = [
+        (f"cluster {number}", size, *(f"{value:,.4g}" for value in centre))
+        for number, (size, centre) in enumerate(
+            zip(report.clusters.sizes, report.clusters.centres, strict=True), start=1
+        )
+    ]
+    headings = ("", "configurations", "minimum", "lower quartile", "median", "upper quartile", "maximum")
+    return table(f"Clusters ({escape(unit)})", headings, rows, range(1, 7))
+
+
+def _defaults(report: Report, units: Mapping[str, str]) -> Html:
+    rows = [
+        (
+            _words(entry.workload, units) or "all workloads", _words(entry.configuration, units),
+            f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
+            "" if entry.declared is None else f"{entry.declared:.1%}",
+        )
+        for entry in report.defaults
+    ]  # fmt: skip
+    if not rows:
+        return paragraph("No setting was measured in most of the workloads: a model has to prescribe.")
+    headings = ("class of workload", "best one setting", "workloads", "mean", "harmonic", "worst", "today's default")
+    return table("Best site defaults (achieved over each workload's best)", headings, rows, range(2, 7))
+
+
+def _units(data: Table) -> dict[str, str]:
+    return {column.name: column.unit for column in data.schema.columns}
+
+
+def _words(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
+    return " ".join(
+        f"{name}={value_text(value, units.get(name, ''))}" for name, value in values.items() if value is not None
+    )

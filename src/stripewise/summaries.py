@@ -1,0 +1,555 @@
+"""Five-number summaries of repeated measurements, clusters of them, and the settings that are good whatever the load.
+
+Benchmarks on a shared file system scatter; a configuration is described by minimum, quartiles and maximum of its
+repeats, configurations of like behaviour are found by hierarchical clustering of these, and what is recommended is what
+stays good at its lower quartile, not what was best once. Reads and writes are kept apart throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from sklearn.cluster import KMeans
+from sklearn.metrics import silhouette_score
+
+from stripewise.errors import UserError
+from stripewise.model.landscape import Landscape
+from stripewise.model.table import Column, Table
+from stripewise.spec.configuration import Value
+from stripewise.spec.sizes import format_size
+
+Floats = NDArray[np.float64]
+NUMBERS = ("minimum", "q1", "median", "q3", "maximum")
+_MOST_CLUSTERS = 10
+_MOST_LEAVES = 2000
+_SILHOUETTE_SAMPLE = 2000
+_CLASSES = 3
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One configuration in one context.
+
+    Attributes
+    ----------
+    context : mapping
+        The workload, without the operation.
+    configuration : mapping
+        Of the parameters that mean something here; the others are None.
+    numbers : tuple of float
+        Minimum, lower quartile, median, upper quartile, maximum, in the objective's unit.
+    runs : int
+    cluster : int
+        From 1, the best first.
+    picked, scored : float
+        Medians of odd and of even repeats: what is picked by the one is scored by the other, so that luck is not
+        crowned. Both are the median where there are not both.
+    """
+
+    context: Mapping[str, Value]
+    configuration: Mapping[str, Value | None]
+    numbers: tuple[float, float, float, float, float]
+    runs: int
+    cluster: int = 0
+    picked: float = 0.0
+    scored: float = 0.0
+
+    @property
+    def median(self) -> float:
+        """The median."""
+        return self.numbers[2]
+
+    @property
+    def spread(self) -> float:
+        """Interquartile range over median."""
+        return (self.numbers[3] - self.numbers[1]) / abs(self.numbers[2])
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        return {
+            "context": dict(self.context),
+            "configuration": dict(self.configuration),
+            **dict(zip(NUMBERS, self.numbers, strict=True)),
+            "runs": self.runs,
+            "cluster": self.cluster,
+        }
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Groups of configurations that behave alike.
+
+    Attributes
+    ----------
+    count : int
+    silhouettes : mapping
+        Mean silhouette for each number of clusters tried; the largest won.
+    centres : tuple of tuple of float
+        Five numbers of each cluster: medians over its members.
+    sizes : tuple of int
+    tree : ndarray, shape (n - 1, 4)
+        The linkage (Ward, on the logarithms of the five numbers), of the configurations or, above 2,000 of them, of
+        groups found by k-means first.
+    leaves : int
+    """
+
+    count: int
+    silhouettes: Mapping[int, float]
+    centres: tuple[tuple[float, ...], ...]
+    sizes: tuple[int, ...]
+    tree: Floats = field(repr=False)
+    leaves: int
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """How good a setting is over the workloads in which it was measured.
+
+    Attributes
+    ----------
+    configuration : mapping
+    contexts : int
+    of : int
+        Contexts that the operation has.
+    typical : float
+        Geometric mean over contexts of its median as a share of the context's best median.
+    low : float
+        The same with its worse quartile in place of its median: what it gives under load.
+    worst : float
+        The smallest of these over contexts.
+    spread : float
+        Median over contexts of interquartile range over median.
+    best_cluster : float
+        Share of its contexts in which it lies in the best cluster.
+    """
+
+    configuration: Mapping[str, Value | None]
+    contexts: int
+    of: int
+    typical: float
+    low: float
+    worst: float
+    spread: float
+    best_cluster: float
+
+
+@dataclass(frozen=True)
+class Default:
+    """The best one setting for a class of workloads.
+
+    Attributes
+    ----------
+    workload : mapping
+        The class: values, or ranges, of the context; empty for all workloads together.
+    configuration : mapping
+    contexts, of : int
+        In how many of the class's contexts it was measured.
+    arithmetic, harmonic, worst : float
+        Achieved over best, over these contexts; above 1 by noise only, since pick and score are from different repeats.
+    declared : float or None
+        The same arithmetic mean for the setting that acts when nothing is set, where the table says which and has it.
+    """
+
+    workload: Mapping[str, str]
+    configuration: Mapping[str, Value | None]
+    contexts: int
+    of: int
+    arithmetic: float
+    harmonic: float
+    worst: float
+    declared: float | None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one value of one parameter does, over all workloads and all values of the others.
+
+    Attributes
+    ----------
+    parameter, value
+    median : float
+        Factor on the median against the parameter's worst value, by least squares on the logarithms with a term for
+        each workload: designs that are no full grid still compare like with like.
+    low : float
+        The same for the worse quartile: under load.
+    configurations : int
+        That have the value.
+    """
+
+    parameter: str
+    value: Value
+    median: float
+    low: float
+    configurations: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """All there is to say of one operation of a table.
+
+    Attributes
+    ----------
+    operation : str
+        ``read``, ``write``, or ``all`` where the table does not tell them apart.
+    summaries : tuple of Summary
+        The best median first.
+    clusters : Clusters or None
+        None for fewer than four configurations.
+    consistent : tuple of Consistency
+        The most dependable first.
+    effects : tuple of Effect
+        Parameter by parameter, the best value first.
+    defaults : tuple of Default
+        All workloads together first, then by class; those are left out of whose
+        workloads no setting met more than half.
+    """
+
+    operation: str
+    summaries: tuple[Summary, ...]
+    clusters: Clusters | None
+    consistent: tuple[Consistency, ...]
+    effects: tuple[Effect, ...]
+    defaults: tuple[Default, ...]
+
+
+def summarise(table: Table) -> list[Report]:
+    """Summarise a table, operation by operation.
+
+    Raises
+    ------
+    UserError
+        If a value is not above zero, which a bandwidth or a time cannot be.
+    """
+    if np.any(table.values <= 0):
+        row = int(np.argmax(table.values <= 0)) + 1
+        raise UserError(
+            f"table {table.name}: row {row}: the objective is {table.values[row - 1]:g}, not above zero",
+            "leave failed runs out",
+        )
+    column = next((c for c in table.schema.context if c.role == "operation" or c.name == "operation"), None)
+    if column is None:
+        return [_report(table, "all", None)]
+    reports = []
+    for value in column.values:
+        rows = table.take(table.of({column.name: value}))
+        if len(rows):
+            reports.append(_report(rows, str(value), column.name))
+    return reports
+
+
+def _report(table: Table, operation: str, apart: str | None) -> Report:
+    maximize = table.objective.maximize
+    found = five_numbers(table, apart)
+    clusters, labels = cluster([entry.numbers for entry in found], maximize)
+    found = [_with(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
+    sign = -1 if maximize else 1
+    ordered = sorted(found, key=lambda entry: sign * entry.median)
+    return Report(
+        operation,
+        tuple(ordered),
+        clusters,
+        tuple(consistent(found, maximize)),
+        tuple(effects(found, maximize)),
+        tuple(defaults(table, found, apart)),
+    )
+
+
+def _with(entry: Summary, *, cluster: int) -> Summary:
+    return Summary(entry.context, entry.configuration, entry.numbers, entry.runs, cluster, entry.picked, entry.scored)
+
+
+def five_numbers(table: Table, apart: str | None = None) -> list[Summary]:
+    """Summarise each configuration of each context; rows that act alike (inactive parameters) count as one.
+
+    Parameters
+    ----------
+    table : Table
+    apart : str, optional
+        A context column to leave out of the summaries' contexts.
+    """
+    found: list[Summary] = []
+    for context in table.contexts():
+        land = Landscape.of(table, context)
+        space, groups = land.space, land.groups
+        active = space.active(space.points)
+        order = np.argsort(groups, kind="stable")
+        present, starts = np.unique(groups[order], return_index=True)
+        shown = {name: value for name, value in context.items() if name != apart}
+        for point, rows in zip(present, np.split(order, starts[1:]), strict=True):
+            values, repeats = land.table.values[rows], land.table.repeats[rows]
+            odd = repeats % 2 == 1
+            both = bool(odd.any() and (~odd).any())
+            chosen = space.configuration(space.points[point])
+            found.append(
+                Summary(
+                    shown,
+                    {name: chosen[name] if on else None for name, on in zip(space.names, active[point], strict=True)},
+                    tuple(float(v) for v in np.quantile(values, [0, 0.25, 0.5, 0.75, 1])),  # type: ignore[arg-type]
+                    len(values),
+                    picked=float(np.median(values[odd] if both else values)),
+                    scored=float(np.median(values[~odd] if both else values)),
+                )
+            )
+    return found
+
+
+def cluster(numbers: Sequence[Sequence[float]], maximize: bool = True) -> tuple[Clusters | None, NDArray[np.int64]]:
+    """Group five-number summaries hierarchically; the number of clusters is that of the largest mean silhouette.
+
+    Parameters
+    ----------
+    numbers : sequence of five floats
+        Above zero.
+    maximize : bool
+        Clusters are numbered from the best median on.
+
+    Returns
+    -------
+    tuple of (Clusters or None, ndarray of int, shape (n,))
+        None, and one cluster, for fewer than four summaries or where all are alike.
+    """
+    data = np.log(np.asarray(numbers, dtype=np.float64).reshape(-1, len(NUMBERS)))
+    distinct = len(np.unique(np.round(data, 12), axis=0))
+    if len(data) < 4 or distinct < 3:
+        return None, np.ones(len(data), dtype=np.int64)
+    leaves, member = data, np.arange(len(data))
+    if len(data) > _MOST_LEAVES:
+        # Linkage needs memory by the square of its leaves.
+        groups = KMeans(_MOST_LEAVES // 2, n_init=1, random_state=0).fit(data)
+        leaves, member = np.asarray(groups.cluster_centers_), np.asarray(groups.labels_)
+    tree = np.asarray(linkage(leaves, "ward"), dtype=np.float64)
+    sample = slice(None)
+    if len(data) > _SILHOUETTE_SAMPLE:
+        sample = np.random.default_rng(0).choice(len(data), _SILHOUETTE_SAMPLE, replace=False)  # type: ignore[assignment]
+    scores: dict[int, float] = {}
+    for count in range(2, min(_MOST_CLUSTERS, distinct - 1) + 1):
+        labels = fcluster(tree, count, "maxclust")[member][sample]
+        if 1 < len(np.unique(labels)) < len(labels):
+            scores[count] = float(silhouette_score(data[sample], labels))
+    if not scores:
+        return None, np.ones(len(data), dtype=np.int64)
+    best = max(scores, key=lambda count: (scores[count], -count))
+    labels = fcluster(tree, best, "maxclust")[member]
+    centres = {int(label): np.exp(np.median(data[labels == label], axis=0)) for label in np.unique(labels)}
+    ranked = sorted(centres, key=lambda label: -centres[label][2] if maximize else centres[label][2])
+    renamed = {label: number for number, label in enumerate(ranked, start=1)}
+    final = np.array([renamed[int(label)] for label in labels], dtype=np.int64)
+    return (
+        Clusters(
+            count=len(ranked),
+            silhouettes=scores,
+            centres=tuple(tuple(float(v) for v in centres[label]) for label in ranked),
+            sizes=tuple(int(np.sum(final == number)) for number in range(1, len(ranked) + 1)),
+            tree=tree,
+            leaves=len(leaves),
+        ),
+        final,
+    )
+
+
+def consistent(summaries: Sequence[Summary], maximize: bool = True) -> list[Consistency]:
+    """Rank settings by what they give under load, over all contexts in which they were measured.
+
+    Settings measured in fewer than half as many contexts as the widest known one are left out: they may have met the
+    easy ones only. None is given where no setting met more than half of the contexts: see :func:`effects` there.
+    """
+    best = _best(summaries, maximize)
+    groups = _by_configuration(summaries)
+    widest = max(len(members) for members in groups.values())
+    if 2 * widest <= len(best) and len(best) > 1:
+        return []
+    rows = []
+    for members in groups.values():
+        if 2 * len(members) < widest:
+            continue
+        quartile = 1 if maximize else 3
+        typical = [_share(m.median, best[_key(m.context)], maximize) for m in members]
+        low = [_share(m.numbers[quartile], best[_key(m.context)], maximize) for m in members]
+        rows.append(
+            Consistency(
+                members[0].configuration,
+                len(members),
+                len(best),
+                _geometric(typical),
+                _geometric(low),
+                min(low),
+                float(np.median([m.spread for m in members])),
+                sum(m.cluster == 1 for m in members) / len(members),
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.low, -row.worst))
+
+
+def effects(summaries: Sequence[Summary], maximize: bool = True) -> list[Effect]:
+    """Tell the parameters' values apart by their main effects.
+
+    Parameters
+    ----------
+    summaries : sequence of Summary
+    maximize : bool
+    """
+    parameters = list(summaries[0].configuration)
+    contexts = {key: place for place, key in enumerate(dict.fromkeys(_key(s.context) for s in summaries))}
+    columns: dict[tuple[str, str], int] = {}
+    values: dict[tuple[str, str], Value] = {}
+    for entry in summaries:
+        for name in parameters:
+            value = entry.configuration[name]
+            if value is not None:
+                columns.setdefault((name, repr(value)), len(contexts) + len(columns))
+                values[name, repr(value)] = value
+    matrix = np.zeros((len(summaries), len(contexts) + len(columns)))
+    for row, entry in enumerate(summaries):
+        matrix[row, contexts[_key(entry.context)]] = 1
+        for name in parameters:
+            if entry.configuration[name] is not None:
+                matrix[row, columns[name, repr(entry.configuration[name])]] = 1
+    sign = 1 if maximize else -1
+    quartile = 1 if maximize else 3
+    targets = np.log([[s.median, s.numbers[quartile]] for s in summaries])
+    solved = sign * np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    found = []
+    for name in parameters:
+        own = [key for key in columns if key[0] == name]
+        if len(own) < 2:
+            continue
+        base = solved[[columns[key] for key in own]].min(axis=0)
+        rows = [
+            Effect(
+                name,
+                values[key],
+                float(np.exp(solved[columns[key], 0] - base[0])),
+                float(np.exp(solved[columns[key], 1] - base[1])),
+                int(matrix[:, columns[key]].sum()),
+            )
+            for key in own
+        ]
+        found += sorted(rows, key=lambda row: -row.low)
+    return found
+
+
+def defaults(table: Table, summaries: Sequence[Summary], apart: str | None = None) -> list[Default]:
+    """Find the best one setting for all workloads, and for each class of them.
+
+    A class is a combination of the categorical columns of the context; ordered ones with more than three values are
+    cut into thirds. A setting must have been measured in all contexts of its class, or, where none was, in as many as
+    any; a class of whose contexts no setting met more than half is left out, for there a model has to prescribe.
+    """
+    columns = [c for c in table.schema.context if c.name != apart]
+    varied = [c for c in columns if len({repr(s.context[c.name]) for s in summaries}) > 1]
+    names = {c.name: _classes(c, [s.context[c.name] for s in summaries]) for c in varied}
+    best = _best(summaries, table.objective.maximize, scored=True)
+    declared = {c.name: c.default for c in table.schema.parameter}
+    found = [*_default({}, summaries, best, declared, table.objective.maximize)]
+    groups: dict[tuple[tuple[str, str], ...], list[Summary]] = {}
+    for entry in summaries:
+        key = tuple((c.name, names[c.name][repr(entry.context[c.name])]) for c in varied)
+        groups.setdefault(key, []).append(entry)
+    if len(groups) > 1:
+        for key, members in groups.items():
+            found += _default(dict(key), members, best, declared, table.objective.maximize)
+    return found
+
+
+def _default(
+    workload: Mapping[str, str],
+    members: Sequence[Summary],
+    best: Mapping[str, float],
+    declared: Mapping[str, Value | None],
+    maximize: bool,
+) -> list[Default]:
+    of = len({_key(m.context) for m in members})
+    groups = _by_configuration(members)
+    widest = max(map(len, groups.values()))
+    if 2 * widest <= of and of > 1:
+        return []
+    full = [group for group in groups.values() if len(group) == widest]
+    # Picked by odd repeats relative to the best of odd repeats, scored by even ones.
+    top = _best(members, maximize, picked=True)
+    chosen = max(full, key=lambda group: _mean([_share(m.picked, top[_key(m.context)], maximize) for m in group]))
+    ratios = [_share(m.scored, best[_key(m.context)], maximize) for m in chosen]
+    found = Default(
+        workload,
+        chosen[0].configuration,
+        len(chosen),
+        of,
+        _mean(ratios),
+        len(ratios) / sum(1 / ratio for ratio in ratios),
+        min(ratios),
+        _declared(members, best, declared, maximize),
+    )
+    return [found]
+
+
+def _declared(
+    members: Sequence[Summary], best: Mapping[str, float], declared: Mapping[str, Value | None], maximize: bool
+) -> float | None:
+    if any(value is None for value in declared.values()):
+        return None
+    own = [m for m in members if all(v is None or v == declared[n] for n, v in m.configuration.items())]
+    return _mean([_share(m.scored, best[_key(m.context)], maximize) for m in own]) if own else None
+
+
+def _best(
+    summaries: Sequence[Summary], maximize: bool, *, scored: bool = False, picked: bool = False
+) -> dict[str, float]:
+    """The best median of each context; with ``scored``, the best by odd repeats at its value in even ones."""
+    groups: dict[str, list[Summary]] = {}
+    for entry in summaries:
+        groups.setdefault(_key(entry.context), []).append(entry)
+    pick = max if maximize else min
+    found = {}
+    for key, members in groups.items():
+        if scored:
+            found[key] = pick(members, key=lambda m: m.picked).scored
+        else:
+            found[key] = pick(m.picked if picked else m.median for m in members)
+    return found
+
+
+def _by_configuration(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    groups: dict[str, list[Summary]] = {}
+    for entry in summaries:
+        groups.setdefault(_key(entry.configuration), []).append(entry)
+    return groups
+
+
+def _key(values: Mapping[str, Any]) -> str:
+    return repr(sorted(values.items()))
+
+
+def _share(value: float, best: float, maximize: bool) -> float:
+    return value / best if maximize else best / value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _geometric(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def _classes(column: Column, values: Sequence[Value]) -> dict[str, str]:
+    """Name the class of each value: itself, or the third of the column's values in which it lies."""
+    present = [value for value in column.values if value in values]
+
+    def said(value: Value) -> str:
+        if column.unit == "B" and isinstance(value, int) and not isinstance(value, bool):
+            return format_size(value)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    if column.kind == "categorical" or len(present) <= _CLASSES:
+        return {repr(value): said(value) for value in present}
+    named = {}
+    size = -(-len(present) // _CLASSES)
+    for start in range(0, len(present), size):
+        part = present[start : start + size]
+        for value in part:
+            named[repr(value)] = f"{said(part[0])} to {said(part[-1])}" if len(part) > 1 else said(part[0])
+    return named

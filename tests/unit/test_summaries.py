@@ -1,0 +1,217 @@
+"""Five-number summaries, clusters, dependable settings and site defaults."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.errors import UserError
+from stripewise.model.table import Schema, Table, make_table, write_table
+from stripewise.plots.summary import cluster_tree, five_number_bands, silhouettes
+from stripewise.summaries import cluster, five_numbers, summarise
+
+VALUES = {"operation": ["write", "read"], "nodes": [1, 2, 4], "cb_nodes": [1, 2, 4], "mode": ["a", "b"]}
+
+
+def build(value: Any, *, repeats: int = 6, maximize: bool = True, keep: Any = None) -> Table:
+    """A table over VALUES; ``value`` gives the figure of a row."""
+    schema = Schema.model_validate(
+        {
+            "name": "site",
+            "objective": {"column": "y", "direction": "maximize" if maximize else "minimize", "unit": "MiB/s"},
+            "context": [
+                {"name": "operation", "kind": "categorical", "role": "operation", "values": VALUES["operation"]},
+                {"name": "nodes", "kind": "ordinal", "role": "nodes", "values": VALUES["nodes"]},
+            ],
+            "parameter": [
+                {
+                    "name": "cb_nodes",
+                    "kind": "ordinal",
+                    "role": "aggregators",
+                    "values": VALUES["cb_nodes"],
+                    "default": 1,
+                },
+                {"name": "mode", "kind": "categorical", "values": VALUES["mode"], "default": "a"},
+            ],
+        }
+    )
+    rows = [
+        {"operation": o, "nodes": n, "cb_nodes": c, "mode": m, "repeat": r}
+        for o in VALUES["operation"] for n in VALUES["nodes"] for c in VALUES["cb_nodes"] for m in VALUES["mode"]
+        for r in range(repeats)
+    ]  # fmt: skip
+    rows = [row for row in rows if keep is None or keep(row)]
+    return make_table(schema, [{**row, "y": value(row)} for row in rows])
+
+
+def steady(row: dict[str, Any]) -> float:
+    """Two aggregators are best for writes, one for reads; mode b is a tenth slower; repeats differ a little."""
+    factor = {"write": {1: 1.0, 2: 4.0, 4: 2.0}, "read": {1: 3.0, 2: 2.0, 4: 1.0}}[row["operation"]][row["cb_nodes"]]
+    return 100 * row["nodes"] * factor * (0.9 if row["mode"] == "b" else 1.0) * (1 + 0.01 * row["repeat"])
+
+
+def test_five_numbers_are_minimum_quartiles_and_maximum() -> None:
+    found = five_numbers(build(steady), "operation")
+    entry = next(e for e in found if e.context == {"nodes": 2} and e.configuration == {"cb_nodes": 2, "mode": "a"})
+    own = [800 * (1 + 0.01 * r) for r in range(6)]
+    assert entry.numbers == pytest.approx(np.quantile(own, [0, 0.25, 0.5, 0.75, 1]))
+    assert entry.runs == 6
+    assert entry.picked == pytest.approx(np.median(own[1::2])) and entry.scored == pytest.approx(np.median(own[0::2]))
+
+
+def test_reads_and_writes_are_kept_apart() -> None:
+    reports = summarise(build(steady))
+    assert [report.operation for report in reports] == ["write", "read"]
+    assert [len(report.summaries) for report in reports] == [18, 18]
+    assert reports[0].defaults[0].configuration == {"cb_nodes": 2, "mode": "a"}
+    assert reports[1].defaults[0].configuration == {"cb_nodes": 1, "mode": "a"}
+    assert reports[1].defaults[0].declared == pytest.approx(1.0)
+    assert reports[0].defaults[0].declared == pytest.approx(0.25)
+
+
+def test_times_are_better_when_smaller() -> None:
+    report = summarise(build(lambda row: 1e6 / steady(row), maximize=False))[0]
+    assert report.defaults[0].configuration == {"cb_nodes": 2, "mode": "a"}
+    assert report.summaries[0].median == min(entry.median for entry in report.summaries)
+    assert report.consistent[0].configuration == {"cb_nodes": 2, "mode": "a"}
+    assert report.effects[0].value == 2 and report.effects[0].median == pytest.approx(4.0)
+
+
+def test_clusters_are_those_that_were_put_in() -> None:
+    rng = np.random.default_rng(0)
+    base = np.repeat([1000.0, 300.0, 80.0, 20.0], 30)
+    numbers = base[:, None] * np.array([0.8, 0.95, 1.0, 1.05, 1.2]) * rng.lognormal(0, 0.05, (120, 1))
+    clusters, labels = cluster(numbers.tolist())
+    assert clusters is not None and clusters.count == 4 and clusters.sizes == (30, 30, 30, 30)
+    assert list(labels) == [1] * 30 + [2] * 30 + [3] * 30 + [4] * 30
+    assert max(clusters.silhouettes, key=lambda count: clusters.silhouettes[count]) == 4
+    slow_first, renumbered = cluster(numbers.tolist(), maximize=False)
+    assert slow_first is not None and list(renumbered[:30]) == [4] * 30
+    assert clusters.tree.shape == (119, 4)
+
+
+def test_few_or_equal_configurations_make_no_clusters() -> None:
+    assert cluster([[1, 2, 3, 4, 5]] * 3)[0] is None
+    none, labels = cluster([[1, 2, 3, 4, 5]] * 50)
+    assert none is None and set(labels) == {1}
+
+
+@pytest.mark.slow
+def test_thousands_of_configurations_are_grouped_first() -> None:
+    rng = np.random.default_rng(0)
+    base = np.repeat([1000.0, 10.0], 2500)
+    numbers = base[:, None] * np.array([0.8, 0.95, 1.0, 1.05, 1.2]) * rng.lognormal(0, 0.1, (5000, 1))
+    clusters, labels = cluster(numbers.tolist())
+    assert clusters is not None and clusters.count == 2 and clusters.leaves == 1000
+    assert set(labels[:2500]) == {1} and set(labels[2500:]) == {2}
+
+
+def test_a_setting_that_collapses_under_load_is_not_called_consistent() -> None:
+    def loaded(row: dict[str, Any]) -> float:
+        if row["cb_nodes"] == 4:
+            return 1000.0 if row["repeat"] % 2 else 100.0  # the best median of all, half of the time
+        return {1: 300.0, 2: 500.0}[row["cb_nodes"]]
+
+    report = summarise(build(loaded, repeats=7))[0]
+    by_aggregators = {row.configuration["cb_nodes"]: row for row in report.consistent}
+    assert report.consistent[0].configuration["cb_nodes"] == 2
+    assert by_aggregators[4].low < by_aggregators[2].low
+    assert by_aggregators[4].spread > 0.5 > by_aggregators[2].spread == 0
+
+
+def test_luck_is_not_crowned() -> None:
+    """Where nothing matters, the best of eighteen is worth what any is, however good its luckiest half looks."""
+    crowned, honest = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        report = summarise(build(lambda row, rng=rng: 100 * rng.lognormal(0, 0.3), repeats=10))[0]
+        best = max(report.summaries, key=lambda entry: entry.picked)
+        typical = float(np.median([entry.median for entry in report.summaries]))
+        crowned.append(best.picked / typical)
+        honest.append(best.scored / typical)
+    assert np.mean(crowned) > 1.2
+    assert 0.85 < np.mean(honest) < 1.15
+
+
+def test_defaults_by_class_differ_where_workloads_do() -> None:
+    def value(row: dict[str, Any]) -> float:
+        best = {1: 1, 2: 2, 4: 4}[row["nodes"]]
+        return 100.0 / (1 + abs(best - row["cb_nodes"])) * (1 + 0.001 * row["repeat"])
+
+    report = summarise(build(value))[0]
+    chosen = {d.workload.get("nodes"): d.configuration["cb_nodes"] for d in report.defaults}
+    assert (chosen["1"], chosen["2"], chosen["4"]) == (1, 2, 4)
+    together = next(d for d in report.defaults if not d.workload)
+    assert together.worst < 0.6 < min(d.worst for d in report.defaults if d.workload)
+
+
+def test_sparse_designs_are_judged_by_main_effects() -> None:
+    keep = {(1, 1, "a"), (1, 2, "b"), (2, 4, "a"), (2, 2, "a"), (4, 1, "b"), (4, 4, "b")}
+    report = summarise(build(steady, keep=lambda row: (row["nodes"], row["cb_nodes"], row["mode"]) in keep))[0]
+    assert report.consistent == () and not [d for d in report.defaults if not d.workload]
+    effects = {(e.parameter, e.value): e.median for e in report.effects}
+    assert effects["cb_nodes", 2] == pytest.approx(4.0, rel=0.05) and effects["mode", "a"] == pytest.approx(
+        1 / 0.9, rel=0.05
+    )
+
+
+@pytest.mark.parametrize("bad", [0.0, -3.0])
+def test_values_that_cannot_be_are_refused_with_their_row(bad: float) -> None:
+    table = build(steady)
+    table.values[5] = bad
+    with pytest.raises(UserError, match=f"row 6: the objective is {bad:g}, not above zero"):
+        summarise(table)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("nan", "objective is nan"),
+        ("inf", "objective is inf"),
+        ("fast", "could not convert"),
+        ("", "could not convert"),
+    ],
+)
+def test_malformed_tables_end_in_one_line(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(build(steady), tmp_path / "site")
+    data = (tmp_path / "site.csv").read_text("utf-8").splitlines()
+    data[7] = data[7].rpartition(",")[0] + f",{text}"
+    (tmp_path / "site.csv").write_text("\n".join(data) + "\n", "utf-8")
+    assert main(["summarize", str(tmp_path / "site")]) == 2
+    error = capsys.readouterr().err
+    assert message in error and "row 7" in error and error.count("\n") == 1
+
+
+def test_the_command_prints_tables_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(build(steady), tmp_path / "site")
+    assert main(["summarize", str(tmp_path / "site.csv")]) == 0
+    shown = capsys.readouterr().out
+    assert "good under load" in shown and "cb_nodes=2 mode=a" in shown
+    assert main(["summarize", str(tmp_path / "site"), "--json", "--html", str(tmp_path / "page.html")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["operations"]["write"]["consistent"][0]["configuration"] == {"cb_nodes": 2, "mode": "a"}
+    assert document["operations"]["read"]["clusters"]["count"] >= 2
+    page = (tmp_path / "page.html").read_text("utf-8")
+    body = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert "Best site defaults" in body and not re.search(r'(?:src|href)="https?:', body)
+    figures = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.S)[1])  # type: ignore[index]
+    assert {"write-bands", "write-tree", "read-silhouettes"} <= set(figures["figures"])
+
+
+def test_figures_hold_what_they_are_given() -> None:
+    numbers = [[1.0, 2, 3, 4, 5], [10.0, 20, 30, 40, 50], [11.0, 20, 30, 40, 50], [100.0, 110, 120, 130, 140]]
+    clusters, _ = cluster(numbers * 3)
+    assert clusters is not None
+    bands = five_number_bands(numbers, [1, 2, 2, 3], list("abcd"), title="t", quantity="y", unit="u")
+    dots = [trace for trace in bands.data if trace.mode == "markers"]
+    assert [list(trace.y) for trace in dots] == [[3.0], [30.0, 30.0], [120.0]]
+    assert len(cluster_tree(clusters.tree, clusters.count).data) > 0
+    assert len(silhouettes(clusters.silhouettes, clusters.count).data[0].x) == len(clusters.silhouettes)
