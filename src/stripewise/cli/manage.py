@@ -12,7 +12,7 @@ from rich.table import Table
 
 from stripewise.cli.hints import completed
 from stripewise.cli.options import JsonOption, StoreOption
-from stripewise.cli.output import console, number, print_json
+from stripewise.cli.output import console, number, print_json, printable
 from stripewise.cli.result import print_result
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
@@ -57,8 +57,14 @@ def list_experiments(
     for record in records:
         line = _line(record)
         gain = f"{line['speedup']:.2f}" if line["confirmed"] else "-"
+        gain += " (simulated)" if line["simulated"] else ""
         table.add_row(
-            line["id"], escape(line["name"]), line["state"], gain, str(line["runs"]), line["updated"].replace("T", " ")
+            line["id"],
+            escape(printable(line["name"])),
+            line["state"],
+            gain,
+            str(line["runs"]),
+            line["updated"].replace("T", " "),
         )
     console.print(table)
 
@@ -185,7 +191,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     experiment = record.experiment
-    console.print(f"experiment {record.id}  {escape(experiment.name)}  {record.state}")
+    console.print(f"experiment {record.id}  {escape(printable(experiment.name))}  {record.state}")
     console.print(f"command    {escape(' '.join(experiment.command)) or experiment.runner}")
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
     console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {len(trials)} configurations")

@@ -71,6 +71,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def printable(text: str) -> str:
+    """Write a text of the user's in one line that does nothing to the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def number(value: float | None, unit: str = "", digits: int = 4) -> str:
     """Write a measured number with a sensible number of digits and its unit."""
     if value is None:

@@ -87,7 +87,7 @@ class Progress:
             self._say(line)
 
     def _on_worst_case(self, runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> None:
-        cost = [f"{runs} launches"]
+        cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
         if seconds is not None:
             cost.append(f"{duration(seconds)}, {number(node_hours, 'node-hours', 3)}")
         if bytes:

@@ -32,6 +32,8 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     if json_output:
         print_json(document)
         return
+    for line in document["found"]:
+        console.print(escape(line))
     space = document["space"]
     about = "" if space["exact"] else "about "
     console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
@@ -46,7 +48,8 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
         console.print(f"  {escape(Configuration(configuration).describe(defaults))}")
     worst = document["worst_case"]
     hours = "unknown" if worst["node_hours"] is None else number(worst["node_hours"])
-    console.print(f"worst case: {worst['runs']} launches, time {duration(worst['seconds'])}, node-hours {hours}")
+    launches = f"{worst['runs']} launch{'' if worst['runs'] == 1 else 'es'}"
+    console.print(f"worst case: {launches}, time {duration(worst['seconds'])}, node-hours {hours}")
     for note in document["notes"]:
         console.print(f"note: {escape(note)}")
 

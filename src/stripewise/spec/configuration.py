@@ -54,5 +54,10 @@ class Configuration(Mapping[str, Value]):
 
     def describe(self, default: Mapping[str, Value] | None = None) -> str:
         """Write the values that differ from ``default`` (all, if none is given) as ``name=value`` words."""
-        changed = [f"{name}={value}" for name, value in self.items() if default is None or default.get(name) != value]
+        changed = [
+            # As carriers spell it, and as `stripewise run` says it.
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in self.items()
+            if default is None or default.get(name) != value
+        ]
         return " ".join(changed) or "(defaults)"

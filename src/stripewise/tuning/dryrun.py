@@ -25,7 +25,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``space``, ``left_out``, ``first`` (configurations), ``worst_case``, ``confirmation_pairs``, ``notes``.
+        ``found`` (program, MPI, how settings travel), ``space``, ``left_out``, ``first`` (configurations),
+        ``worst_case``, ``confirmation_pairs``, ``notes``.
     """
     preflight = runner.prepare()
     workload = experiment.workload.merged(preflight.workload)
@@ -37,7 +38,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost)
     objective = preflight.objective or experiment.objective.build()
     longest = None if runner.simulated else run_timeout(experiment, (), None)
-    notes = [*preflight.summary, *preflight.warnings]
+    notes = [*preflight.warnings]
     if workload.operation is None and preflight.space is None:
         notes.append(
             "the warm-up run will show what the program does, and parameters that cannot act are left out then"
@@ -51,6 +52,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],
         "worst_case": worst_case(experiment, workload.nodes or 1, longest, None),
         "confirmation_pairs": most_pairs(experiment),
+        "found": list(preflight.summary),
         "notes": notes,
     }
 
