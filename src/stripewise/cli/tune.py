@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from stripewise.spec.experiment import Experiment, parse_experiment
 from stripewise.spec.trial import State
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
+from stripewise.tuning.budget import spent
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
@@ -202,10 +204,13 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
 def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> NothingWorks:
     """Say where the failed run's output is, and how to go on once the program works."""
     record = store.record(identifier)
-    runs = [run for trial in store.trials(identifier) for run in trial.runs]
+    trials, budget = store.trials(identifier), record.experiment.budget
+    used = spent(trials, float(record.facts.get("seconds", 0.0)))
+    limits = (budget.runs, budget.seconds, budget.node_hours)
     mend = error.mend
-    if len(runs) < record.experiment.budget.runs:
+    if all(most is None or have < most for have, most in zip(astuple(used), limits, strict=True)):
         mend += f", then: stripewise resume {identifier} tries it again"
+    runs = [run for trial in trials for run in trial.runs]
     folders = [run.facts["folder"] for run in runs if run.state is State.FAILED and "folder" in run.facts]
     return NothingWorks(error.what, f"{mend} (its output: {folders[-1]})" if folders else mend)
 
