@@ -131,6 +131,10 @@ def test_other_columns_can_be_left_out() -> None:
     assert found.folds == 4
     assert found.prescription is not None
     assert leave_out(table, "linear", ["stripes"]).prescription is None
+    grouped = leave_out(table, "linear", ["contexts"], folds=3)
+    assert (grouped.folds, grouped.tested) == (3, len(table))
+    assert grouped.prescription is not None
+    assert grouped.prescription.quality.workloads == 24
 
 
 def test_unseen_categories_are_reported_not_guessed() -> None:
@@ -213,7 +217,7 @@ def test_validate_prints_the_documented_json(files: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["--folds", "3", "--inverse", "3"], "exclude one another"),
+        (["--folds", "3", "--inverse", "3"], "--inverse excludes"),
         (["--depths", "1-3"], "add --leave-out contexts"),
         (["--leave-out", "contexts", "--depths", "5-1"], "write one as in 1-10"),
         (["--model-option", "trees"], "write NAME=VALUE"),

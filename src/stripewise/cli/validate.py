@@ -30,7 +30,10 @@ def validate(
     table: Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")],
     model: ModelOption = "auto",
     model_option: ModelOptionsOption = None,
-    folds: Annotated[int | None, typer.Option(help="Hold out each of K random parts (default 5).", metavar="K")] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Hold out each of K random parts (default 5); with --leave-out: K groups.", metavar="K"),
+    ] = None,
     inverse: Annotated[int | None, typer.Option(help="Learn from one of K random parts only.", metavar="K")] = None,
     leave: Annotated[
         str | None,
@@ -47,8 +50,8 @@ def validate(
     json_output: JsonOption = False,
 ) -> None:
     """Say how well a model predicts, and prescribes for, what it has not seen."""
-    if sum(choice is not None for choice in (folds, inverse, leave)) > 1:
-        raise UserError("--folds, --inverse and --leave-out exclude one another", "choose one")
+    if inverse is not None and (folds is not None or leave is not None):
+        raise UserError("--inverse excludes --folds and --leave-out", "choose one")
     wanted = _depths(depths)
     if wanted and leave is None:
         raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
@@ -61,11 +64,13 @@ def validate(
 
     if leave is not None:
         columns = [name.strip() for name in leave.split(",") if name.strip()]
-        found = leave_out(measured, model, columns, options, depths=wanted, seed=seed, progress=progress)
+        found = leave_out(measured, model, columns, options, folds=folds, depths=wanted, seed=seed, progress=progress)
     elif inverse is not None:
         found = inverse_validate(measured, model, options, folds=inverse, seed=seed, progress=progress)
     else:
-        found = cross_validate(measured, model, options, folds=_FOLDS if folds is None else folds, seed=seed, progress=progress)
+        found = cross_validate(
+            measured, model, options, folds=_FOLDS if folds is None else folds, seed=seed, progress=progress
+        )
     if json_output:
         print_json(found.as_json())
         return

@@ -239,7 +239,7 @@ def _static(table: Table, works: Sequence[_Workload], names: Sequence[Mapping[st
     sign = 1.0 if table.objective.maximize else -1.0
     top, bottom = np.nanmax(sign * truth, axis=1), np.nanmin(sign * truth, axis=1)
     found = []
-    for point in everywhere:
+    for point in map(int, everywhere):
         value = sign * truth[:, point]
         found.append(
             Static(

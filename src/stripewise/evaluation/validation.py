@@ -176,6 +176,7 @@ def leave_out(
     columns: Sequence[str],
     options: Mapping[str, Any] | None = None,
     *,
+    folds: int | None = None,
     depths: Sequence[int] = (),
     seed: int = 0,
     progress: Progress = lambda done, of: None,
@@ -187,6 +188,8 @@ def leave_out(
 
     Parameters
     ----------
+    folds : int, optional
+        Deal them at random into so many groups, and hold out one group after the other: a table may have thousands.
     depths : sequence of int
         Depths of the trees that prescribe, see :func:`prescribing`.
 
@@ -206,9 +209,14 @@ def leave_out(
             raise UserError(f"table {table.name} has no column {name}", f"choose from {', '.join(names)}")
     levels = np.concatenate([table.context_levels, table.levels], axis=1)[:, [names.index(name) for name in wanted]]
     fold = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
-    folds = int(fold.max()) + 1
-    if folds < 2:
+    groups = int(fold.max()) + 1
+    if groups < 2:
         raise UserError(f"{', '.join(wanted)} never varies in table {table.name}", "leave out another column")
+    if folds is not None and folds < 2:
+        raise UserError(f"{folds} groups cannot be held out one after the other", "choose 2 or more")
+    if folds is not None and folds < groups:
+        fold = (np.random.default_rng(seed).permutation(groups) % folds)[fold]
+    folds = groups if folds is None else min(folds, groups)
     whole = set(wanted) <= set(contexts)
     if depths and not whole:
         raise UserError(

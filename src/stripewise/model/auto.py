@@ -28,6 +28,7 @@ from stripewise.model.features import Matrix, at_least_one
 from stripewise.model.linear import operation_switch
 from stripewise.model.members import (
     Learn,
+    Lesson,
     Member,
     comparable,
     learn_ann,
@@ -42,7 +43,9 @@ from stripewise.model.trees import Trees
 
 _LEAST_CELLS = 8
 _LEAST_WORKLOADS = 4
-_MANY = 5000
+_MANY = 6000
+_FEW_FOLDS = 3
+_IDLE = 0.03
 
 
 class AutoOptions(ModelOptions):
@@ -90,9 +93,7 @@ class AutoModel(PerformanceModel):
     def _fit(self, data: Data, rng: np.random.Generator) -> None:
         cells = Cells.of(data, self.encoder)
         learners = self._learners(cells, self.domain.contexts)
-        k = min(self.options.folds, len(cells))
-        if len(cells) > _MANY:
-            k = min(k, 3)
+        k = min(self.options.folds, len(cells), _FEW_FOLDS if len(cells) > _MANY else len(cells))
         workloads = int(cells.workload.max()) + 1
         blind = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
         trust = cells.count / (1.0 + cells.count)
@@ -103,15 +104,26 @@ class AutoModel(PerformanceModel):
         self.known_weights = equal if blind is None else weights(blind, cells.mean, trust)
         if blind is not None:
             self.doubt["known"] = self._doubt(blind, self.known_weights, cells, noise)
+        blend = cells.mean if blind is None else blind @ self.known_weights
         self.new_weights, self.doubt["new"] = self.known_weights, self.doubt["known"]
         if blind is not None and workloads >= _LEAST_WORKLOADS:
             folds = cells.workload_folds(rng, min(k, workloads))
             apart = self._held_out(learners, cells, folds, rng)
             self.new_weights = weights(apart, cells.mean, trust, cells.workload)
             self.doubt["new"] = self._doubt(apart, self.new_weights, cells, noise)
-        self.members = {name: learn(cells, rng).settled() for name, learn in learners.items()}
-        self._remember(data, cells, blind, noise)
+        self._drop_idle(learners)
+        lesson = Lesson(cells, rng)
+        self.members = {name: learn(lesson).settled() for name, learn in learners.items()}
+        self._remember(data, cells, blind, blend, noise)
         self.student = self._teach(cells, rng)
+
+    def _drop_idle(self, learners: dict[str, Learn]) -> None:
+        """Leave out members that hardly count, and share their weight among the others."""
+        keep = np.maximum(self.known_weights, self.new_weights) >= _IDLE
+        for name in [name for name, kept in zip(learners, keep, strict=True) if not kept]:
+            del learners[name]
+        self.known_weights = self.known_weights[keep] / self.known_weights[keep].sum()
+        self.new_weights = self.new_weights[keep] / self.new_weights[keep].sum()
 
     @staticmethod
     def _held_out(
@@ -123,9 +135,13 @@ class AutoModel(PerformanceModel):
             test = folds == fold
             if not test.any():
                 continue
-            train = cells.take(~test)
+            train = np.flatnonzero(~test)
+            if len(train) > _MANY:
+                # Enough to weigh the members, who all learn everything in the end.
+                train = np.sort(rng.choice(train, _MANY, replace=False))
+            lesson = Lesson(cells.take(train), rng)
             for place, learn in enumerate(learners.values()):
-                result[test, place] = learn(train, rng).predict(cells.x[test])
+                result[test, place] = learn(lesson).predict(cells.x[test])
         return result
 
     def _noise(self, data: Data, cells: Cells, blind: Floats | None) -> Floats:
@@ -156,19 +172,21 @@ class AutoModel(PerformanceModel):
         errors = np.maximum((cells.mean - mean) ** 2 - noise / cells.count, 0.0)
         return calibrate(_spread(blind, weight, mean), errors)
 
-    def _remember(self, data: Data, cells: Cells, blind: Floats | None, noise: Floats) -> None:
+    def _remember(self, data: Data, cells: Cells, blind: Floats | None, blend: Floats, noise: Floats) -> None:
         """Keep what the cells' own runs say, and choose the shift."""
         if blind is None:
             self.memory = Memory.of(cells, cells.mean, np.sqrt(noise / cells.count), self.domain.contexts)
             self.shift = 0.0
             return
-        blend = blind @ self.known_weights
         wrong = (cells.mean - blend) ** 2
-        # How far true values lie from the blend; without repeats noise and error cannot be told apart.
-        apart = np.mean(np.maximum(wrong - noise / cells.count, 0.0)) if np.any(cells.count > 1) else np.mean(wrong) / 2
-        own = apart / (apart + noise / cells.count + 1e-12)
         if not np.any(cells.count > 1):
-            own = np.zeros(len(cells))
+            # Noise and error cannot be told apart: single runs are no better known than what all of them teach.
+            self.memory = Memory.of(cells, np.empty(0), np.empty(0), self.domain.contexts)
+            self.shift = best_shift(data.target, blend[cells.cell], noise[cells.cell])
+            return
+        # How far true values lie from the blend.
+        apart = float(np.mean(np.maximum(wrong - noise / cells.count, 0.0)))
+        own = apart / (apart + noise / cells.count + 1e-12)
         estimate = blend + own * (cells.mean - blend)
         deviation = np.sqrt(own * noise / cells.count + (1.0 - own) ** 2 * apart)
         self.memory = Memory.of(cells, estimate, deviation, self.domain.contexts)
@@ -201,9 +219,10 @@ class AutoModel(PerformanceModel):
             mean[rows] = each[rows] @ weight
             factor, floor = self.doubt[doubt]
             deviation[rows] = np.hypot(factor * _spread(each[rows], weight, mean[rows]), floor)
-        cell = self.memory.find(points)
-        seen = cell >= 0
-        mean[seen], deviation[seen] = self.memory.estimate[cell[seen]], self.memory.deviation[cell[seen]]
+        if len(self.memory.estimate):
+            cell = self.memory.find(points)
+            seen = cell >= 0
+            mean[seen], deviation[seen] = self.memory.estimate[cell[seen]], self.memory.deviation[cell[seen]]
         return mean - self.shift * np.maximum(self.variance.predict(x), 0.0), deviation
 
     def screen_points(self, points: Floats) -> Floats:

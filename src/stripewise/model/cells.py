@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,8 @@ class Cells:
         points = data.points[first]
         return cls(points, at_least_one(encoder.encode(points)), mean, count, workload, cell)
 
-    def take(self, keep: NDArray[np.bool_]) -> Cells:
-        """Give some cells; ``cell`` stays that of all rows and must not be used."""
+    def take(self, keep: NDArray[Any]) -> Cells:
+        """Give some cells (a mask, or numbers); ``cell`` stays that of all rows and must not be used."""
         return Cells(self.points[keep], self.x[keep], self.mean[keep], self.count[keep], self.workload[keep], self.cell)
 
     def folds(self, rng: np.random.Generator, k: int) -> Ints:

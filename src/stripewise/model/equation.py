@@ -90,7 +90,8 @@ class Equation:
         terms = _terms(self.kinds, self.scale, x.astype(np.float64))
         time = np.einsum("nt,nt->n", terms, self.cost[_sets(x, self.switch)])
         logarithm = np.log(np.maximum(time, _FLOOR * self.shortest))
-        return -logarithm if self.inverse else logarithm
+        result: Floats = -logarithm if self.inverse else logarithm
+        return result
 
     def importance(self) -> Floats:
         """Each feature's costs at its middle value, over all sets, shape ``(f,)``."""

@@ -30,7 +30,7 @@ class LinearModel(PerformanceModel):
         inverse = self.domain.objective.maximize
         self.equation = Equation.fit(kinds, x, data.target, np.ones(len(x)), switch, inverse)
         residual = data.target - self.equation.predict(x)
-        self.spread = float(np.sqrt(max(0.0, np.mean(residual**2) - data.noise**2)))
+        self.spread = float(np.sqrt(max(0.0, float(np.mean(residual**2)) - data.noise**2)))
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
         return self.equation.predict(x), np.full(len(points), self.spread)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,12 +119,25 @@ class Member:
         return cls(tuple(parts))
 
 
-Learn = Callable[[Cells, np.random.Generator], Member]
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a learner is given: cells and random numbers. Boosted trees, which several need, are grown once."""
+
+    cells: Cells
+    rng: np.random.Generator
+
+    @cached_property
+    def boosted(self) -> Boosted:
+        """Boosted trees on all features."""
+        return _boosted(self.cells.x, self.cells.mean, self.cells.count, self.rng)
 
 
-def learn_boosted(cells: Cells, rng: np.random.Generator) -> Member:
-    """Boosted trees; more and larger ones where there are many cells."""
-    return Member(((_boosted(cells.x, cells.mean, cells.count, rng), None),))
+Learn = Callable[[Lesson], Member]
+
+
+def learn_boosted(lesson: Lesson) -> Member:
+    """Boosted trees; larger ones where there are many cells."""
+    return Member(((lesson.boosted, None),))
 
 
 def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator) -> Boosted:
@@ -132,15 +146,16 @@ def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator)
     # A cell of many runs is known better, but cells differ from any tree by more than their noise.
     weight = count / (1.0 + count)
     return boost(
-        x, target, weight, seed, rounds=400 if many else 300, leaves=63 if many else 31, rate=0.05,
+        x, target, weight, seed, rounds=300, leaves=63 if many else 31, rate=0.05,
         min_rows=3, feature_fraction=0.8, bagging_fraction=0.8, bagging_freq=1, lambda_l2=0.1,
     )  # fmt: skip
 
 
-def learn_extra(cells: Cells, rng: np.random.Generator) -> Member:
+def learn_extra(lesson: Lesson) -> Member:
     """Extremely randomised trees (Geurts and others, 2006)."""
     from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  slow import
 
+    cells, rng = lesson.cells, lesson.rng
     trees = 100 if len(cells) <= _MANY else 60
     forest = ExtraTreesRegressor(
         trees, min_samples_leaf=1, max_features=0.7, n_jobs=threads(len(cells)), random_state=int(rng.integers(2**31))
@@ -149,24 +164,27 @@ def learn_extra(cells: Cells, rng: np.random.Generator) -> Member:
     return Member(((Grown(forest), None),))
 
 
-def learn_smooth(cells: Cells, rng: np.random.Generator) -> Member:
+def learn_smooth(lesson: Lesson) -> Member:
     """The smooth regression, its features weighted by boosted trees."""
-    importance = _boosted(cells.x, cells.mean, cells.count, rng).importance()
-    return Member(((Smooth.fit(cells.x, cells.mean, cells.count, importance, rng), None),))
+    cells = lesson.cells
+    importance = lesson.boosted.importance()
+    return Member(((Smooth.fit(cells.x, cells.mean, cells.count, importance, lesson.rng), None),))
 
 
 def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
     """Give a learner of the linear time model, as it is."""
 
-    def learn(cells: Cells, rng: np.random.Generator) -> Member:
+    def learn(lesson: Lesson) -> Member:
+        cells = lesson.cells
         equation = Equation.fit(kinds, cells.x, cells.mean, cells.count / (1.0 + cells.count), switch, inverse)
         return Member(((equation, None),))
 
     return learn
 
 
-def learn_ann(cells: Cells, rng: np.random.Generator) -> Member:
+def learn_ann(lesson: Lesson) -> Member:
     """A network of the size and training of ``ann``, over the features by role."""
+    cells, rng = lesson.cells, lesson.rng
     network = train(AnnOptions(), cells.x, np.exp(cells.mean), 0.0, 0.0, int(rng.integers(2**31)))
     return Member(((LogNetwork(network), None),))
 
@@ -178,7 +196,8 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
     to workloads whose level is hard to guess.
     """
 
-    def learn(cells: Cells, rng: np.random.Generator) -> Member:
+    def learn(lesson: Lesson) -> Member:
+        cells, rng = lesson.cells, lesson.rng
         weight = cells.count / (1.0 + cells.count)
         total = np.bincount(cells.workload, weight)
         level = np.bincount(cells.workload, weight * cells.mean) / np.where(total > 0, total, 1.0)

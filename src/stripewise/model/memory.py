@@ -26,7 +26,7 @@ class Memory:
     points : ndarray, shape (m, c)
         Folded.
     estimate, deviation : ndarray, shape (m,)
-        Of ln(value).
+        Of ln(value); empty where only the workloads are remembered.
     contexts : int
         Number of context columns.
     """
@@ -73,7 +73,7 @@ class Memory:
         points, estimate, deviation = (
             np.asarray(arrays[prefix + key], dtype=np.float64) for key in ("points", "estimate", "deviation")
         )
-        if not len(points) == len(estimate) == len(deviation):
+        if len(estimate) not in (0, len(points)) or len(estimate) != len(deviation):
             raise ValueError("the remembered cells do not fit")
         return cls(points, estimate, deviation, contexts)
 

@@ -135,7 +135,8 @@ def train(options: AnnOptions, x: Matrix, value: Floats, dropout: float, noise: 
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs)
         loss = torch.nn.MSELoss()
         judge = test if tests else learn
-        best, kept = np.inf, None
+        best = np.inf
+        kept: dict[str, NDArray[np.float32]] = {}
         for _ in range(options.epochs):
             network.train()
             shuffled = learn[torch.randperm(len(learn), generator=generator).numpy()]
@@ -148,7 +149,7 @@ def train(options: AnnOptions, x: Matrix, value: Floats, dropout: float, noise: 
             network.eval()
             with torch.no_grad():
                 error = float(loss(network(scaled[judge])[:, 0], target[judge]))
-            if error < best or kept is None:
+            if error < best or not kept:
                 best, kept = error, {k: v.detach().clone().numpy() for k, v in network.state_dict().items()}
     weights = tuple(kept[k] for k in kept if k.endswith("weight"))
     biases = tuple(kept[k] for k in kept if k.endswith("bias"))

@@ -89,7 +89,7 @@ class Smooth:
             weighted = between / noise
             matrix, right = inner + weighted @ between.T, weighted @ residual
         matrix[np.diag_indices_from(matrix)] += _JITTER * np.trace(matrix) / len(matrix)
-        alpha: Floats = np.linalg.solve(matrix, right)
+        alpha = np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
         return cls(centre, weight, supports, alpha, length, trend, bias)
 
     def predict(self, x: Matrix) -> Floats:

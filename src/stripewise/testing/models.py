@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from stripewise.model.base import PerformanceModel, Prediction
 from stripewise.model.domain import table_frame
 from stripewise.model.registry import load_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.spec.configuration import Value
 
 _NOISE = 0.05
 _TRUNCATED = 100
@@ -130,7 +131,7 @@ class ModelContract:
         """Also between and far beyond the values of the training."""
         table = sample_table()
         model = self.make().fit(table)
-        frame = {
+        frame: dict[str, Sequence[Value]] = {
             "access": ["read", "write"] * 4,
             "nodes": [1, 3, 6, 8, 1000, 1, 2, 8],
             "chunk": [1, 2, 9, 16, 0.001, 1e6, 4, 4],
@@ -159,7 +160,13 @@ class ModelContract:
     def test_inactive_parameters_change_nothing(self) -> None:
         """Without collective buffering the number of aggregators means nothing."""
         model = self.make().fit(sample_table())
-        frame = {"access": ["write"] * 3, "nodes": [4] * 3, "chunk": [4] * 3, "stripes": [4] * 3, "cb": ["disable"] * 3}
+        frame: dict[str, Sequence[Value]] = {
+            "access": ["write"] * 3,
+            "nodes": [4] * 3,
+            "chunk": [4] * 3,
+            "stripes": [4] * 3,
+            "cb": ["disable"] * 3,
+        }
         value = model.predict({**frame, "cb_nodes": [1, 2, 4]}).value
         assert np.ptp(value) == 0, f"values {value}"
 

@@ -1,0 +1,104 @@
+"""The `mpi-io-ann` campaign on the simulated site `kay`, as tables: single noisy runs, and medians of many. Simulated.
+
+The grid is that of the bundled campaign; a call moves at most a rank's share of the file.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from stripewise.model.table import Column, ObjectiveColumn, Schema, Table
+from stripewise.simulate.batch import Batch
+from stripewise.simulate.engine import simulate
+from stripewise.simulate.runs import noisy
+from stripewise.spec.campaign import load_campaign
+from stripewise.spec.site import load_site
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.workload import Workload
+
+OPERATIONS = ("read", "write")
+CAMPAIGN = "mpi-io-ann"
+
+
+def _values(name: str) -> list[float]:
+    campaign = load_campaign(CAMPAIGN)
+    for factor in (*campaign.workload, *campaign.tunable):
+        if factor.name == name:
+            return [float(parse_size(v)) if isinstance(v, str) else float(v) for v in factor.values]
+    raise KeyError(name)
+
+
+def schema(site: str) -> Schema:
+    """Contexts: operation, nodes, processes a node, file size; parameters: striping, chunk, collective or not."""
+
+    def ordinal(name: str, unit: str = "", default: float | None = None) -> Column:
+        values = [int(v) for v in _values(name)]
+        return Column(name=name, kind="ordinal", role=name, unit=unit, scale="log2", values=values, default=default)
+
+    return Schema(
+        name=f"{CAMPAIGN}_{site}",
+        description=f"SIMULATED: campaign {CAMPAIGN} on site {site}",
+        source="benchmarks/models/simulated.py",
+        license="CC0-1.0",
+        complete=True,
+        objective=ObjectiveColumn(column="bandwidth", direction="maximize", unit="MiB/s"),
+        context=[
+            Column(name="operation", kind="categorical", role="operation", values=list(OPERATIONS)),
+            ordinal("nodes"),
+            ordinal("processes_per_node"),
+            ordinal("file_size", "B"),
+        ],
+        parameter=[
+            ordinal("stripe_count", default=1),
+            ordinal("stripe_size", "B", default=1 << 20),
+            ordinal("transfer_size", "B"),
+            Column(name="collective", kind="categorical", role="collective", values=[False, True]),
+        ],
+    )
+
+
+def tables(site: str = "kay", repeats: int = 15, seed: int = 0) -> tuple[Table, Table]:
+    """Give the campaign with ``repeats`` runs of each configuration, and its noise-free truth."""
+    form = schema(site)
+    axes = [len(column.values) for column in form.columns]
+    levels = np.array(list(itertools.product(*map(range, axes))), dtype=np.int64)
+    where = load_site(site)
+    runs, truth = np.empty((repeats, len(levels))), np.empty(len(levels))
+    for place, operation in enumerate(OPERATIONS):
+        rows = np.flatnonzero(levels[:, 0] == place)
+        value = {
+            column.name: np.asarray(column.values)[levels[rows, index]] for index, column in enumerate(form.columns)
+        }
+        share = value["file_size"] / (value["nodes"] * value["processes_per_node"])
+        transfer = np.minimum(value["transfer_size"], share)
+        batch = Batch.make(
+            Workload(operation=operation, layout="segmented", api="mpiio"),
+            operation,
+            columns={
+                "nodes": value["nodes"].astype(float),
+                "processes_per_node": value["processes_per_node"].astype(float),
+                "file_size": value["file_size"].astype(float),
+                "transfer_size": transfer,
+                "piece_size": transfer,
+                "stripe_count": value["stripe_count"].astype(float),
+                "stripe_size": value["stripe_size"].astype(float),
+                "collective": value["collective"].astype(bool),
+            },
+        )
+        outcome = simulate(where, batch)
+        truth[rows] = outcome.bandwidth
+        for repeat in range(repeats):
+            numbers = rows * repeats + repeat
+            runs[repeat, rows] = noisy(where, batch, outcome, numbers, seed).bandwidth
+    contexts = len(form.context)
+    measured = Table(
+        form,
+        np.tile(levels[:, contexts:], (repeats, 1)),
+        np.tile(levels[:, :contexts], (repeats, 1)),
+        np.repeat(np.arange(repeats), len(levels)),
+        runs.reshape(-1),
+    )
+    zero = np.zeros(len(levels), dtype=np.int64)
+    return measured, Table(form, levels[:, contexts:], levels[:, :contexts], zero, truth)
