@@ -171,18 +171,17 @@ def latency_seconds(row: Row) -> Numbers:
     own = row.sent / batch.processes
     step = site.network.latency + site.ost.request_seconds
     buffers = own / way.sieve_buffer
-    unannounced = 0.0 if site.client.read_ahead else access_seconds(site)
     adjoining = (row.parts.hole < way.sieve_buffer) & site.client.read_ahead
     first = np.where(adjoining, np.where(batch.write, 0.0, site.ost.request_seconds), step)
     sieving = buffers * (first + np.where(batch.write & (batch.nodes > 1), site.network.latency, 0.0))
-    serial = own / row.request * (step + unannounced + row.request / row.disk)
+    serial = own / row.request * (step + unannounced_seconds(site) + row.request / row.disk)
     alone = np.where(way.sieved, sieving, 0.0) + np.where(row.ahead, 0.0, serial)
     return np.where(way.aggregated, 0.0, alone * row.uncached_client)
 
 
-def access_seconds(site: Site) -> float:
-    """Mean wait of a read that nothing announced: heads must move on disks, not on flash. [G, fitted]."""
-    return 0.0 if site.ost.flash else site.ost.access_seconds
+def unannounced_seconds(site: Site) -> float:
+    """Mean wait of a read that read-ahead has not announced: heads must move on disks, not on flash. [G, fitted]."""
+    return 0.0 if site.ost.flash or site.client.read_ahead else site.ost.access_seconds
 
 
 def server_seconds(row: Row) -> Numbers:
@@ -197,7 +196,8 @@ def target_seconds(row: Row, speeds: Numbers | None) -> Numbers:
     g = q / (q + B_ost * t_req) is the part of the time in which bytes move, the rest goes to the requests themselves. A
     request that goes on where the last one on its object ended costs no t_req: of m streams that go on, that is one
     request in m.
-    H = 1 / (1 + beta * max(0, log2(m / m0))) what m streams on one disk array leave, 1 on flash. [M, G]
+    H = 1 / (1 + beta * max(0, log2(m / m0))) what m streams on one disk array leave, 1 on flash. A read that nothing
+    announced keeps one of the array's disks waiting for t_access. [M, G]
     """
     site = row.site
     slowest = 1.0 if speeds is None else np.minimum.accumulate(speeds)[row.stripes.osts.astype(np.int64) - 1]
@@ -209,7 +209,8 @@ def target_seconds(row: Row, speeds: Numbers | None) -> Numbers:
     # 1 / (B * g) = 1 / B + t_req / q: bandwidth and requests add up.
     going_on = np.where(row.continues, 1.0 / np.maximum(1.0, streams), 0.0)
     request = site.ost.request_seconds * (1.0 - going_on) / row.request
-    written = row.sent * row.uncached_server * (1.0 / row.disk + request)
+    wait = np.where(row.batch.write | row.ahead, 0.0, unannounced_seconds(site) / site.ost.arms / row.request)
+    written = row.sent * row.uncached_server * (1.0 / row.disk + request + wait)
     first = row.read_first * (1.0 / site.ost.read_bandwidth + request)
     return row.stripes.load * (written + first) * heads / slowest
 
@@ -275,7 +276,7 @@ def round_seconds(row: Row) -> Numbers:
     if not site.client.read_ahead:
         requests = np.maximum(1.0, way.buffer / row.request)
         spread = 1.0 + (harmonic(way.aggregators) - 1.0) / np.sqrt(requests)
-        wait = site.network.latency + row.request / row.disk + access_seconds(site) * spread
+        wait = site.network.latency + row.request / row.disk + unannounced_seconds(site) * spread
         total = total + np.where(batch.write, 0.0, way.rounds * requests * wait * row.uncached_client)
     return np.where(way.aggregated, total, 0.0)
 

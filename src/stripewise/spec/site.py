@@ -110,7 +110,7 @@ class Client(_Part):
     rpc_size: Size = Field(default=4 << 20, description="largest RPC; Lustre source")
     memory: Size = Field(default=64 << 30, description="RAM of a node")
     memory_bandwidth: Rate = Field(
-        default=8e9, description="B_mem: a node copying to or from its page cache; guess, as ARCHER2 without fsync"
+        default=10e9, description="B_mem: a node copying to or from its page cache; guess, as ARCHER2 without fsync"
     )
     max_dirty: Size | None = Field(
         default=None, description="dirty bytes an OSC; min(2000 MiB, RAM / 8) where not given; Lustre source"
@@ -146,6 +146,7 @@ class Ost(_Part):
     access_seconds: Seconds = Field(
         default=2.3e-3, description="t_access: mean wait of a read that nothing announced, on disks; fitted"
     )
+    arms: Count = Field(default=8, description="disks of an array that can wait at the same time; RAID 6 of 8 + 2")
     flash: bool = Field(default=False, description="no heads to move: no such wait, streams do not disturb one another")
     streams: float = Field(default=16, gt=0, description="m0: streams an OST serves undisturbed; guess")
     interference: float = Field(default=0.12, ge=0, description="beta: loss a doubling of streams above m0; guess")
