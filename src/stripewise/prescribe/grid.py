@@ -14,11 +14,13 @@ from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, Prediction
 from stripewise.model.carriers import Knob
 from stripewise.model.domain import Floats
+from stripewise.model.quickscorer import QuickScorer
+from stripewise.model.trees import Trees
 
 MOST = 2_000_000
 _ROWS = 200_000
-_FULL = 50_000
-_LEAST = 4
+_FEW = 4_000
+_LEAST = 2
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,22 @@ class Best:
     mean: Floats
     deviation: Floats
     combinations: NDArray[np.int64]
+
+
+def quick(model: PerformanceModel, points: Floats) -> Floats | None:
+    """ln(value) without its uncertainty, or nearly, where a model can tell it much faster; else None.
+
+    ``auto`` has an ensemble for this purpose; the mean of other ensembles is a single sum of trees.
+    """
+    trees = getattr(model, "student", None) or getattr(model, "trees", None)
+    if not isinstance(trees, Trees) or len(trees) == 0:
+        return None
+    x = model.encoder.encode(model.domain.folded(points))
+    held: tuple[Trees, QuickScorer | None] | None = model.__dict__.get("_quickscorer")
+    if held is None or held[0] is not trees:
+        held = (trees, QuickScorer(trees) if QuickScorer.takes(trees) else None)
+        model.__dict__["_quickscorer"] = held
+    return trees.predict(x) if held[1] is None else held[1].predict(x)
 
 
 class Grid:
@@ -149,7 +167,9 @@ class Grid:
         """Number of a setting's default, where it can be told and is one of the column's."""
         parameter = knob.parameter
         assert parameter is not None
-        if parameter.default_from is not None or (knob.column.role in ("stripe_count", "stripe_size")):
+        if knob.column.role in ("stripe_count", "stripe_size"):
+            return None
+        if knob.column.default is None and parameter.default_from is not None:
             return None
         default = parameter.default if knob.column.default is None else knob.column.default
         if default not in knob.column.values:
@@ -197,12 +217,12 @@ class Grid:
                 "no combination of the settings is allowed for this workload", "check the workload's values"
             )
         shaped = points.reshape(workloads, groups, m, -1)
-        screen = getattr(self.model, "screen_points", None)
-        if screen is not None and len(points) > _FULL // 8:
-            rough = screen(points).reshape(workloads, groups, m).mean(axis=1)
+        rough = quick(self.model, points) if len(points) > _FEW else None
+        if rough is not None:
+            rough = rough.reshape(workloads, groups, m).mean(axis=1)
             rough = rough if self.model.domain.objective.maximize else -rough
             rough = np.where(allowed, rough, -np.inf)
-            kept = min(m, max(_LEAST, _FULL // max(1, 8 * workloads * groups)))
+            kept = min(m, max(_LEAST, _FEW // max(1, workloads * groups)))
             chosen = np.argpartition(-rough, kept - 1, axis=1)[:, :kept]
         else:
             chosen = np.broadcast_to(np.arange(m), (workloads, m))

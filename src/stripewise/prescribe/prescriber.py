@@ -88,9 +88,7 @@ class Prescriber:
         for number, request in enumerate(workloads):
             by_operation.setdefault(request.workload.operation, []).append(number)
         for operation, members in by_operation.items():
-            fixed = np.concatenate([rows_of(self.model, known[number], every) for number in members])
-            if len(fixed) != len(members):
-                raise UserError("a workload leaves a context open", "give every context a value")
+            fixed = _all_rows(self.model, [known[number] for number in members], every)
             words = _stacked([workloads[number].workload.words() for number in members])
             grid = Grid(self.model, [knob for knob in every if knob.can_change(operation)], every)
             best = grid.best(fixed, words)
@@ -120,6 +118,17 @@ def _with_ranks(model: PerformanceModel, rows: list[Any], processes: int | None)
         return rows
     nodes, each = roles.index("nodes"), roles.index("processes_per_node")
     return [row for row in rows if row[nodes] * row[each] == processes] or rows
+
+
+def _all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[Knob]) -> Floats:
+    """Points of requests that leave nothing open, one row each."""
+    defaults = {knob.name: default_of(model, knob) for knob in every}
+    if any(one.unknown for one in known):
+        what = next(one.unknown[0] for one in known if one.unknown)
+        raise UserError(f"a workload leaves {what} open", "give every context a value")
+    names = model.domain.names
+    filled = [{**defaults, **one.values} for one in known]
+    return model.domain.points({name: [one[name] for one in filled] for name in names})
 
 
 def rows_of(model: PerformanceModel, known: Known, every: Sequence[Knob], processes: int | None = None) -> Floats:

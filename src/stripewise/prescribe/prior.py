@@ -10,6 +10,7 @@ from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import Knob, knobs
 from stripewise.model.domain import Floats
 from stripewise.model.export import bytes_of
+from stripewise.prescribe.grid import quick
 from stripewise.prescribe.prescriber import rows_of
 from stripewise.prescribe.request import Request, known_values
 from stripewise.spec.configuration import Value
@@ -73,10 +74,9 @@ class ModelPrior:
         return result
 
     def _mean(self, points: Floats) -> Floats:
-        screen = getattr(self._model, "screen_points", None)
-        if screen is None or len(points) <= _MANY:
+        rough = quick(self._model, points) if len(points) > _MANY else None
+        if rough is None:
             return self._model.predict_points(points).mean
-        rough: Floats = screen(points)
         return rough if self._model.domain.objective.maximize else -rough
 
     def _match(self, space: Space) -> list[tuple[int, Knob, NDArray[np.float64]]]:
