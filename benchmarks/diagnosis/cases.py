@@ -99,7 +99,7 @@ def reading(draw: random.Random, fault: bool, number: int) -> Case:
         transfer, calls = int(draw.choice([1.25, 1.5, 2, 3]) * MIB), draw.randint(4, 8)
     ranks = 2
     block = transfer * calls
-    arguments = ("--api", "mpiio", "-t", str(transfer), "-b", str(block), "-r", "--no-verify", "-E", "-o", "{f}")
+    arguments = ("--api", "mpiio", "-t", str(transfer), "-b", str(block), "-r", "--no-verify", "-o", "{f}")
     labels = {
         "small-reads": fault, "independent-reads": fault, "blocking-reads": fault, "cached-reads": False,
         "read-heavy": True, "redundant-reads": False, "write-heavy": False,
@@ -119,7 +119,7 @@ def buffering(draw: random.Random, fault: bool, number: int) -> Case:
     block = transfer * calls
     switched = "disable" if fault else draw.choice(["enable", "automatic"])
     hints = f"romio_cb_{way} {switched}\nromio_ds_{way} disable\n"
-    operation = ["-w"] if way == "write" else ["-r", "-E"]
+    operation = ["-w"] if way == "write" else ["-r"]
     arguments = (
         "--api", "mpiio", "-c", "--layout", "strided", "--piece", str(piece), "-t", str(transfer), "-b", str(block),
         *operation, "--no-verify", "-U", "{hints}", "-o", "{f}",

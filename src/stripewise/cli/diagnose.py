@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from stripewise.cli.causes import print_causes, timings_among
 from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, duration, notes, print_json
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
@@ -34,7 +35,9 @@ def register(app: typer.Typer) -> None:
 def run_diagnose(
     logs: Annotated[
         list[Path],
-        typer.Argument(help="Darshan logs, runtime reports, IOR output, or folders of them.", metavar="LOG..."),
+        typer.Argument(
+            help="Darshan logs, runtime reports, IOR output, folders of them, or CSV timings.", metavar="LOG..."
+        ),
     ],
     html: Annotated[Path | None, typer.Option(help="Write an HTML report of one job.", metavar="FILE.html")] = None,
     plan: Annotated[
@@ -47,12 +50,24 @@ def run_diagnose(
     limit: Annotated[
         list[str] | None, typer.Option(help="Another value of a threshold; repeatable.", metavar="NAME=VALUE")
     ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="The site's calibration, for CSV timings.", metavar="FILE.json")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Logs read at a time; by default one a core.", min=1)] = None,
     json_output: JsonOption = False,
 ) -> int:
     """Say why I/O is slow, and what would mend it, from logs of past runs."""
     level = _severity(fail_on)
     limits = _limits(limit)
+    if timings_among(logs):
+        given = {"--html": html, "--plan": plan, "--table": table, "--fail-on": fail_on}
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            raise UserError(f"{wrong[0]} means nothing for timings", "leave it out, or name logs")
+        print_causes(logs, calibration, json_output)
+        return 0
+    if calibration is not None:
+        raise UserError("--calibration is for CSV timings", "name a CSV file with operation, size, seconds")
     outcome = _Outcome(table)
     with contextlib.closing(outcome):
         for result in open_all(logs, workers):

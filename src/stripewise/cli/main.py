@@ -55,6 +55,10 @@ class _Commands(LazyGroup):
             "stripewise.cli.evaluate",
             "Compare default test cases with their prescribed settings, measured, beside an oracle.",
         ),
+        "calibrate": (
+            "stripewise.cli.calibrate",
+            "Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone.",
+        ),
         "diagnose": (
             "stripewise.cli.diagnose",
             "Say why I/O is slow, and what would mend it, from logs of past runs.",

@@ -317,35 +317,51 @@ def collective_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterato
     yield from _collective(activity, limits, kind, "write")
 
 
+def _aggregators(activity: Activity) -> tuple[FileActivity, int, int] | None:
+    """The first file with collective calls, its aggregators and the nodes; None where they are not known."""
+    nodes = activity.job.nodes
+    for file in activity.files:
+        count = file.info.get("cb_nodes", "")
+        collective = file.modes is not None and file.modes.collective_reads + file.modes.collective_writes > 0
+        if nodes and count.isdigit() and collective:
+            return file, int(count), nodes
+    return None
+
+
 @rule(
     "aggregators",
     "Number of aggregators",
     "With fewer aggregators than nodes some network links stay idle; with several a node they share one link.",
     "Start from one aggregator a node; tune finds the best number.",
-    ("M08", "M09", "M10"),
+    ("M08", "M09"),
 )
 def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Compare the aggregators with the nodes."""
-    nodes = activity.job.nodes
-    for file in activity.files:
-        count = file.info.get("cb_nodes", "")
-        collective = file.modes is not None and file.modes.collective_reads + file.modes.collective_writes > 0
-        if not nodes or not count.isdigit() or not collective:
-            continue
-        number = int(count)
-        if number == nodes:
-            yield Finding(
-                kind, Severity.OK, f"one aggregator a node ({nodes})", {"aggregators": number, "nodes": nodes}
-            )
-            return
-        where = "several a node" if number > nodes else "not one a node"
-        settings = () if ompio([file]) else (hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1"))
-        yield Finding(
-            kind,
-            Severity.INFO,
-            f"{number} aggregators on {nodes} node(s): {where}",
-            {"aggregators": number, "nodes": nodes},
-            (file.path,),
-            settings=settings,
-        )
+    """Look for another number of aggregators than nodes."""
+    known = _aggregators(activity)
+    if known is None or known[1] == known[2]:
         return
+    file, number, nodes = known
+    where = "several a node" if number > nodes else "not one a node"
+    yield Finding(
+        kind,
+        Severity.INFO,
+        f"{number} aggregators on {nodes} node(s): {where}",
+        {"aggregators": number, "nodes": nodes},
+        (file.path,),
+        settings=() if ompio([file]) else (hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1")),
+    )
+
+
+@rule(
+    "aggregator-a-node",
+    "One aggregator a node",
+    "Each node's network link carries its part.",
+    "Nothing to mend.",
+    ("M10",),
+)
+def aggregator_a_node(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+    """Say that each node has one aggregator."""
+    known = _aggregators(activity)
+    if known is not None and known[1] == known[2]:
+        evidence = {"aggregators": known[1], "nodes": known[2]}
+        yield Finding(kind, Severity.OK, f"one aggregator a node ({known[2]})", evidence)

@@ -71,7 +71,8 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
         a.key: "the program sets another value, which wins" for a in file.asked if a.outcome == "application_wins"
     }
     requested = {a.key: a.requested or "" for a in file.asked}
-    values = {**requested, **file.info}
+    # What was asked for first: a library echoes its default in place of a value that it does not know.
+    values = {**file.info, **requested}
     for key, value in values.items():
         if key in words and value and value.lower() not in [word.lower() for word in words[key]]:
             found[key] = f"'{value}' is none of its values and is ignored in silence"

@@ -1,0 +1,95 @@
+"""``stripewise calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from stripewise.cli.options import JsonOption
+from stripewise.cli.output import console, notes, number, print_json
+from stripewise.diagnosis.causes.calibrate import calibrate
+from stripewise.diagnosis.causes.models import OVERLAP, Calibration, overlap
+from stripewise.errors import UserError
+from stripewise.report.html import write_whole
+from stripewise.spec.sizes import format_size, parse_size
+
+_LEAST = 16 << 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("calibrate")(run_calibrate)
+
+
+def run_calibrate(
+    folder: Annotated[Path, typer.Argument(help="A folder on the storage to be calibrated.", metavar="FOLDER")],
+    out: Annotated[Path, typer.Option(help="The calibration to write.", metavar="FILE.json")] = Path(
+        "calibration.json"
+    ),
+    size: Annotated[str, typer.Option(help="Size of the test file.")] = "64 MiB",
+    repeats: Annotated[int, typer.Option(help="Operations of each series.", min=6)] = 12,
+    seed: Annotated[int, typer.Option(help="Of random places.")] = 0,
+    json_output: JsonOption = False,
+) -> None:
+    """Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone."""
+    extent = parse_size(size)
+    if extent < _LEAST:
+        raise UserError(f"--size {size} is too small", f"give at least {format_size(_LEAST)}")
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder", "name one on the storage to be calibrated")
+
+    def progress(done: int, of: int) -> None:
+        if notes.is_terminal:
+            notes.print(f"{done} of {of} series", end="\r")
+
+    calibration, _ = calibrate(folder, extent=extent, repeats=repeats, seed=seed, on_series=progress)
+    write_whole(out, calibration.text())
+    if json_output:
+        print_json({"file": str(out), **_document(calibration)})
+        return
+    console.print(_models(calibration))
+    for line in _overlaps(calibration):
+        console.print(escape(line))
+    console.print(escape(f"written: {out}; use it: stripewise diagnose TIMINGS.csv --calibration {out}"))
+
+
+def _document(calibration: Calibration) -> dict[str, Any]:
+    return {
+        "notes": dict(calibration.notes),
+        "models": {way: {name: vars(model) for name, model in of.items()} for way, of in calibration.models.items()},
+    }
+
+
+def _models(calibration: Calibration) -> Grid:
+    grid = Grid(box=None, pad_edge=False)
+    for heading in ("operation", "condition", "constant", "a MiB more", "spread", "operations"):
+        grid.add_column(heading, justify="left" if heading in ("operation", "condition") else "right")
+    for way, of in calibration.models.items():
+        for name, model in of.items():
+            grid.add_row(
+                way,
+                name,
+                number(model.constant * 1e6, "us", 3),
+                number(model.slope * 2**20 * 1e6, "us", 3),
+                f"x{2.718281828**model.spread:.2f}",
+                str(model.count),
+            )
+    return grid
+
+
+def _overlaps(calibration: Calibration) -> list[str]:
+    """Say which conditions cannot be told apart at which size."""
+    found = []
+    for way, of in calibration.models.items():
+        names = list(of)
+        for i, one in enumerate(names):
+            for other in names[i + 1 :]:
+                sizes = [size for size in (4 << 10, 64 << 10, 1 << 20) if overlap(of[one], of[other], size) > OVERLAP]
+                if sizes:
+                    shown = ", ".join(format_size(size) for size in sizes)
+                    found.append(f"{way}s from {one} and {other} overlap by more than 5% at {shown}: undecided there")
+    return found

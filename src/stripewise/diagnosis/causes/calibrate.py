@@ -1,0 +1,100 @@
+"""Calibrate a site: measure operations under known conditions and fit a model to each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from stripewise.diagnosis.causes.models import CONDITIONS, Calibration, TimeModel, fit
+from stripewise.diagnosis.causes.probe import PATTERNS, SIZES, Probe, Prober
+from stripewise.errors import StripewiseError
+
+_EXTENT = 64 << 20
+_REPEATS = 12
+_FEW = 8
+_WRITTEN_SIZES = SIZES[:-1]
+
+
+def calibrate(
+    folder: Path,
+    *,
+    extent: int = _EXTENT,
+    repeats: int = _REPEATS,
+    seed: int = 0,
+    on_series: Callable[[int, int], None] | None = None,
+) -> tuple[Calibration, list[Probe]]:
+    """Measure and fit.
+
+    Parameters
+    ----------
+    folder : Path
+        On the storage to be calibrated.
+    extent : int
+        Bytes of the test file.
+    repeats : int
+        Operations of each series.
+    seed : int
+        Of random places.
+    on_series : callable, optional
+        Told how many series are done, of how many.
+
+    Returns
+    -------
+    calibration : Calibration
+    probes : list of Probe
+        What it was fitted to.
+
+    Raises
+    ------
+    StripewiseError
+        If the storage gives no uncached reads: memory itself (tmpfs), or a cache that cannot be emptied.
+    """
+    plan = [
+        (operation, condition, pattern, moving, size)
+        for operation in ("read", "write")
+        for condition in CONDITIONS
+        for pattern in PATTERNS
+        for moving in (False, True)
+        for size in (SIZES if operation == "read" else _WRITTEN_SIZES)
+        # Where no file is, there is no pattern either; one stands for all.
+        if condition in ("cached", "uncached") or pattern == PATTERNS[0]
+    ]
+    probes: list[Probe] = []
+    prober = Prober(folder, extent)
+    began = time.time()
+    try:
+        for number, (operation, condition, pattern, moving, size) in enumerate(plan):
+            # Waiting for storage is slow: fewer repeats do, for its times differ far more than by chance.
+            count = max(3, repeats // 3) if condition == "uncached" else repeats
+            series = prober.series(operation, condition, pattern, moving, size, count + 1, seed)
+            # The first of a series pays for what the others do not: pages of the buffer, the code itself.
+            probes += list(series)[1:]
+            if on_series is not None:
+                on_series(number + 1, len(plan))
+    finally:
+        prober.close()
+    models: dict[str, dict[str, TimeModel]] = {"read": {}, "write": {}}
+    for operation, of in models.items():
+        for condition in CONDITIONS:
+            own = [p for p in probes if p.operation == operation and p.condition == condition]
+            if len(own) >= _FEW:
+                of[condition] = fit([p.size for p in own], [p.seconds for p in own])
+    if "uncached" not in models["read"]:
+        raise StripewiseError(
+            f"no read in {folder} was uncached: its pages cannot be put out of memory",
+            "name a folder on real storage, not tmpfs",
+        )
+    notes = {
+        "folder": str(folder),
+        "machine": platform.node(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "measured": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
+        "seconds": round(time.time() - began, 1),
+        "file_bytes": extent,
+        "operations": len(probes),
+    }
+    return Calibration(models, notes), probes

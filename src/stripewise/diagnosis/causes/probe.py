@@ -1,0 +1,229 @@
+"""Repeated operations under known conditions, timed one by one."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stripewise.diagnosis.causes.residency import drop, resident
+from stripewise.errors import StripewiseError, UserError
+
+PATTERNS = ("sequential", "reverse", "strided", "random")
+SIZES = (1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
+_STRIDE = 8
+_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One timed operation.
+
+    Attributes
+    ----------
+    operation : {"read", "write"}
+    condition : str
+        What was arranged and, for files, found by mincore.
+    pattern : str
+        Of :data:`PATTERNS`.
+    moving : bool
+        Whether each operation used other memory than the one before.
+    size, offset : int
+        Bytes.
+    seconds : float
+    """
+
+    operation: str
+    condition: str
+    pattern: str
+    moving: bool
+    size: int
+    offset: int
+    seconds: float
+
+
+def offsets(pattern: str, size: int, count: int, extent: int, seed: int) -> list[int]:
+    """Places of a series of operations in a file of ``extent`` bytes."""
+    places = max(1, extent // size)
+    if pattern == "sequential":
+        chosen = [i % places for i in range(count)]
+    elif pattern == "reverse":
+        chosen = [(places - 1 - i) % places for i in range(count)]
+    elif pattern == "strided":
+        chosen = [i * _STRIDE % places + (i * _STRIDE // places) % _STRIDE for i in range(count)]
+    elif pattern == "random":
+        draw = random.Random(f"{seed}/{size}")
+        chosen = [draw.randrange(places) for _ in range(count)]
+    else:
+        raise UserError(f"unknown pattern '{pattern}'", f"choose from {', '.join(PATTERNS)}")
+    return [min(place, places - 1) * size for place in chosen]
+
+
+class Prober:
+    """A file on the storage to be calibrated, and operations on it.
+
+    Parameters
+    ----------
+    folder : Path
+        On that storage.
+    extent : int
+        Bytes of the file.
+
+    Raises
+    ------
+    StripewiseError
+        If the file cannot be made.
+    """
+
+    def __init__(self, folder: Path, extent: int) -> None:
+        self._extent = extent
+        self._path = folder / f".stripewise-calibration-{os.getpid()}"
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise StripewiseError(
+                f"cannot make a file in {folder}: {error.strerror}", "name a folder of yours"
+            ) from error
+        # Two buffers larger than any operation: one page-aligned place each, for O_DIRECT as well.
+        self._memory = mmap.mmap(-1, 4 * max(SIZES))
+        self._view = memoryview(self._memory)
+        try:
+            self._fill()
+        except OSError as error:
+            self.close()
+            raise StripewiseError(
+                f"cannot write {extent >> 20} MiB in {folder}: {error.strerror}", "free some space"
+            ) from error
+
+    def close(self) -> None:
+        """Delete the file."""
+        os.close(self._file)
+        self._path.unlink(missing_ok=True)
+
+    def _fill(self) -> None:
+        block = os.urandom(_BATCH)
+        for start in range(0, self._extent, _BATCH):
+            os.pwrite(self._file, block, start)
+        os.fsync(self._file)
+
+    def series(
+        self, operation: str, condition: str, pattern: str, moving: bool, size: int, count: int, seed: int
+    ) -> Iterator[Probe]:
+        """Time a series; an operation on the file whose pages were not as arranged is left out.
+
+        Parameters
+        ----------
+        operation : {"read", "write"}
+        condition : str
+            Of :data:`~stripewise.diagnosis.causes.models.CONDITIONS`.
+        pattern : str
+        moving : bool
+        size, count : int
+        seed : int
+
+        Yields
+        ------
+        Probe
+        """
+        places = offsets(pattern, size, count, self._extent, seed)
+        if condition in ("memory", "discarded"):
+            yield from self._without_file(operation, condition, pattern, moving, size, places)
+        else:
+            yield from self._with_file(operation, condition, pattern, moving, size, places)
+
+    def _buffers(self, moving: bool, size: int, number: int) -> memoryview:
+        room = len(self._memory) - size
+        start = (number * size) % (room - room % 4096 + 4096) if moving else 0
+        start = min(start // 4096 * 4096, room // 4096 * 4096)
+        return self._view[start : start + size]
+
+    def _without_file(
+        self, operation: str, condition: str, pattern: str, moving: bool, size: int, places: Sequence[int]
+    ) -> Iterator[Probe]:
+        source = memoryview(bytearray(size))
+        device = os.open("/dev/zero" if operation == "read" else "/dev/null", os.O_RDWR)
+        try:
+            for i, place in enumerate(places):
+                buffer = self._buffers(moving, size, i)
+                if condition == "memory":
+                    seconds = _timed(lambda b=buffer: b.__setitem__(slice(None), source))  # type: ignore[misc]
+                elif operation == "read":
+                    seconds = _timed(lambda b=buffer: os.readv(device, [b]))  # type: ignore[misc]
+                else:
+                    seconds = _timed(lambda b=buffer: os.write(device, b))  # type: ignore[misc]
+                yield Probe(operation, condition, pattern, moving, size, place, seconds)
+        finally:
+            os.close(device)
+
+    def _with_file(
+        self, operation: str, condition: str, pattern: str, moving: bool, size: int, places: Sequence[int]
+    ) -> Iterator[Probe]:
+        descriptor = self._file
+        if operation == "write" and condition == "uncached":
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_DSYNC)
+        try:
+            if condition == "uncached":
+                os.fsync(self._file)
+                drop(self._file)
+            for i, place in enumerate(places):
+                self._arrange(operation, condition, place, size)
+                found = self.found(place, size)
+                if operation == "read" and found != condition:
+                    continue
+                buffer = self._buffers(moving, size, i)
+                if operation == "read":
+                    seconds = _timed(lambda b=buffer, p=place: os.preadv(descriptor, [b], p))  # type: ignore[misc]
+                else:
+                    seconds = _timed(lambda b=buffer, p=place: os.pwrite(descriptor, b, p))  # type: ignore[misc]
+                yield Probe(operation, condition, pattern, moving, size, place, seconds)
+        finally:
+            if descriptor != self._file:
+                os.close(descriptor)
+
+    def _arrange(self, operation: str, condition: str, place: int, size: int) -> None:
+        if operation != "read":
+            return
+        if condition == "cached":
+            # What is resident is not touched again: the processor's cache would answer then.
+            if self.found(place, size) != "cached":
+                os.pread(self._file, size, place)
+        else:
+            # Read-ahead brings in neighbours: forget them all, so that the next range is on storage alone.
+            drop(self._file)
+
+    def found(self, place: int, size: int) -> str:
+        """What mincore says of a range: ``cached``, ``uncached`` or ``mixed``."""
+        part = resident(self._file, place, size)
+        return "cached" if part == 1 else "uncached" if part == 0 else "mixed"
+
+    def direct(self, size: int, places: Sequence[int]) -> Iterator[float]:
+        """Times of reads that go past the page cache (O_DIRECT): storage for certain."""
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            for place in places:
+                buffer = self._view[:size]
+                yield _timed(lambda b=buffer, p=place: os.preadv(descriptor, [b], p))  # type: ignore[misc]
+        finally:
+            os.close(descriptor)
+
+    def natural(self, size: int, places: Sequence[int]) -> Iterator[tuple[str, float]]:
+        """Reads as a program makes them, each with what mincore said just before: nothing is arranged in between."""
+        for place in places:
+            found = self.found(place, size)
+            buffer = self._view[:size]
+            yield found, _timed(lambda b=buffer, p=place: os.preadv(self._file, [b], p))  # type: ignore[misc]
+
+    def forget(self) -> None:
+        """Put the whole file out of memory."""
+        os.fsync(self._file)
+        drop(self._file)
+
+
+def _timed(operation: Callable[[], object]) -> float:
+    start = time.perf_counter_ns()
+    operation()
+    return (time.perf_counter_ns() - start) * 1e-9

@@ -1,0 +1,164 @@
+"""Causes from time alone, on times whose cause is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.diagnosis.causes.analysis import analyse, classify
+from stripewise.diagnosis.causes.anomalies import anomalies
+from stripewise.diagnosis.causes.density import clusters
+from stripewise.diagnosis.causes.models import Calibration, TimeModel, fit, load, overlap
+from stripewise.diagnosis.causes.probe import offsets
+from stripewise.diagnosis.causes.rules import speed_rules
+from stripewise.diagnosis.causes.timings import Timing, patterns, read_timings
+from stripewise.errors import UserError
+
+CACHED = TimeModel(2e-6, 1e-10, 0.2, 1024, 1 << 22, 100)
+STORAGE = TimeModel(4e-4, 4e-9, 0.3, 1024, 1 << 22, 100)
+SITE = Calibration({"read": {"cached": CACHED, "uncached": STORAGE}, "write": {"cached": CACHED, "uncached": STORAGE}})
+
+
+def drawn(model: TimeModel, sizes: list[int], seed: int = 0) -> list[float]:
+    draw = np.random.default_rng(seed)
+    return [float(model.time(size) * np.exp(draw.normal(0, model.spread))) for size in sizes]
+
+
+def test_a_model_is_found_again_from_noisy_times_with_outliers() -> None:
+    sizes = [1024 * 2 ** (i % 12) for i in range(400)]
+    seconds = drawn(STORAGE, sizes)
+    seconds[::20] = [second * 30 for second in seconds[::20]]
+    found = fit(sizes, seconds)
+    assert found.constant == pytest.approx(STORAGE.constant, rel=0.15)
+    assert found.slope == pytest.approx(STORAGE.slope, rel=0.15)
+    assert found.spread == pytest.approx(0.3, abs=0.1)
+
+
+def test_too_few_operations_are_refused() -> None:
+    with pytest.raises(UserError, match="too few"):
+        fit([1, 2, 3], [1e-6, 1e-6, 1e-6])
+
+
+def test_operations_get_the_class_they_were_drawn_from() -> None:
+    sizes = [3000 * (i % 40 + 1) for i in range(400)]
+    cached = SITE.classify("read", sizes, drawn(CACHED, sizes))
+    uncached = SITE.classify("read", sizes, drawn(STORAGE, sizes, 1))
+    assert cached.count("cached") >= 396
+    assert uncached.count("uncached") >= 396
+
+
+def test_conditions_that_overlap_leave_an_operation_undecided() -> None:
+    near = TimeModel(2.4e-6, 1e-10, 0.2, 1024, 1 << 22, 100)
+    site = Calibration({"read": {"memory": CACHED, "cached": near, "uncached": STORAGE}})
+    assert overlap(CACHED, near, 4096) > 0.05
+    assert overlap(CACHED, STORAGE, 4096) < 0.01
+    assert site.classify("read", [4096], [2.6e-6]) == ["undecided"]
+    assert site.classify("read", [4096], [4e-4]) == ["uncached"]
+    assert site.among("cached", "uncached").classify("read", [4096], [2.6e-6]) == ["cached"]
+
+
+def test_a_direction_that_was_not_calibrated_is_an_error() -> None:
+    with pytest.raises(UserError, match="no models of writes"):
+        Calibration({"read": {"cached": CACHED}}).classify("write", [1], [1.0])
+
+
+def test_a_calibration_survives_its_file_and_nonsense_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "site.json"
+    SITE.save(path)
+    assert load(path).models == SITE.models
+    path.write_text('{"format": "other", "version": 1}')
+    with pytest.raises(UserError, match="no calibration"):
+        load(path)
+
+
+def test_clusters_of_two_conditions_are_two() -> None:
+    seconds = drawn(CACHED, [4096] * 300) + drawn(STORAGE, [4096] * 100)
+    found = [cluster for cluster in clusters(seconds) if cluster.share > 0.1]
+    assert len(found) == 2
+    assert found[0].seconds == pytest.approx(CACHED.time(4096), rel=0.1)
+    assert found[1].share == pytest.approx(0.25, abs=0.02)
+    assert all(cluster.peak for cluster in found)
+
+
+def test_slow_reverse_reads_and_stalled_writes_are_anomalies() -> None:
+    size = 65536
+    reverse = [Timing("read", size, STORAGE.time(size) * 3, (100 - i) * size) for i in range(50)]
+    writes = [Timing("write", size, CACHED.time(size), i * size) for i in range(60)]
+    writes += [Timing("write", size, STORAGE.time(size) * 5, 60 * size)]
+    timings = [*reverse, *writes]
+    found = {anomaly.cause: anomaly for anomaly in anomalies(timings, classify(timings, SITE), SITE)}
+    assert found["read-ahead"].count == 49  # the first has nothing before it
+    assert found["read-ahead"].ratio == pytest.approx(3, rel=0.01)
+    assert found["write-behind"].examples == (110,)
+
+
+def test_quiet_operations_are_no_anomalies() -> None:
+    timings = [Timing("read", 65536, t, i * 65536) for i, t in enumerate(drawn(STORAGE, [65536] * 200))]
+    assert anomalies(timings, classify(timings, SITE), SITE) == []
+
+
+def test_rules_name_what_makes_operations_slow() -> None:
+    timings = []
+    for i in range(300):
+        size = 4096 if i % 3 else 1 << 20
+        timings.append(Timing("read", size, STORAGE.time(size), i * (1 << 20)))
+    found = speed_rules(timings, (50.0, 150.0))
+    assert found is not None
+    assert "size" in found.text
+    assert "slow (slow 100%)" in found.text
+    assert found.accuracy > 0.95
+    assert speed_rules(timings[:10]) is None
+
+
+def test_patterns_are_told_from_offsets() -> None:
+    places = [0, 10, 20, 10, 0, 50, 5000, 5000]
+    assert patterns([Timing("read", 10, 1.0, place) for place in places]) == [
+        "first", "forward", "forward", "reverse", "reverse", "gap", "jump", "same",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["sequential", "reverse", "strided", "random"])
+def test_places_of_a_series_lie_in_the_file(pattern: str) -> None:
+    found = offsets(pattern, 4096, 500, 1 << 20, 1)
+    assert len(found) == 500
+    assert all(0 <= place <= (1 << 20) - 4096 and place % 4096 == 0 for place in found)
+    assert len(set(found)) > 100
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("operation,size\nread,1\n", "no column 'seconds'"),
+        ("operation,size,seconds\nmove,1,1\n", "line 2: operation is 'move'"),
+        ("operation,size,seconds\nread,1,much\n", "line 2"),
+        ("operation,size,seconds\nread,1,0\n", "above 0"),
+        ("operation,size,seconds\n", "no operations"),
+    ],
+)
+def test_wrong_timings_are_named_by_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_timings(path)
+
+
+def test_the_best_case_is_what_the_cache_would_take() -> None:
+    timings = [Timing("read", 4096, STORAGE.time(4096), None)] * 30
+    found = analyse(timings, SITE)
+    assert found.counts == {"read": {"uncached": 30}}
+    assert found.best["read"] == pytest.approx(30 * CACHED.time(4096))
+    assert [factor.condition for factor in found.factors] == ["uncached"]
+
+
+def test_the_command_classes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    SITE.save(tmp_path / "site.json")
+    rows = [f"read,4096,{second}" for second in drawn(CACHED, [4096] * 60)]
+    (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
+    assert main(["diagnose", str(tmp_path / "t.csv"), "--calibration", str(tmp_path / "site.json"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["counts"] == {"read": {"cached": 60}}
+    assert main(["diagnose", str(tmp_path / "t.csv"), "--fail-on", "high"]) == 2

@@ -1,0 +1,280 @@
+"""Each kind of finding on an activity that has the fault, and on one that nearly has it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.finding import RULES, Severity
+from stripewise.diagnosis.limits import LIMITS
+from stripewise.errors import UserError
+from stripewise.measure.activity import Activity
+
+KIB, MIB = 1024, 1 << 20
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "findings.md"
+
+
+def calls(count: int, size: int, **more: Any) -> dict[str, Any]:
+    edges = (100, KIB, 10 * KIB, 100 * KIB, MIB, 4 * MIB, 10 * MIB, 100 * MIB, 1 << 30)
+    sizes = [0] * 10
+    sizes[sum(size > edge for edge in edges)] = count
+    base = {
+        "count": count, "bytes": count * size, "seconds": 1.0, "sizes": sizes, "common": [(size, count)],
+        "sequential": count, "consecutive": count, "extent": count * size, "largest": size,
+    }  # fmt: skip
+    return base | more
+
+
+def activity(*files: dict[str, Any], ranks: int = 4, **more: Any) -> Activity:
+    levels: dict[str, Any] = {"posix": {}, "mpiio": {}, "stdio": {}}
+    for file in files:
+        for name in levels:
+            levels[name] = levels[name] or file.get(name) or {}
+    modes = next((file["modes"] for file in files if "modes" in file), {})
+    base = {
+        "source": "log", "kind": "darshan", "job": {"ranks": ranks, "elapsed": 10.0}, "io_seconds": 5.0,
+        "summed_seconds": 10.0, "totals": {**{k: v for k, v in levels.items() if v}, "modes": modes},
+        "files": [{"path": f"/f{i}", "ranks": ranks, **file} for i, file in enumerate(files)],
+    }  # fmt: skip
+    return Activity.model_validate(base | more)
+
+
+def posix(**more: Any) -> dict[str, Any]:
+    return {"posix": more}
+
+
+def collective(size: int, made: dict[str, Any], *, contiguous: bool | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "mpiio": {"write": calls(64, size)}, "posix": {"write": made}, "modes": {"collective_writes": 64},
+        "view_contiguous": contiguous, **more,
+    }  # fmt: skip
+
+
+def heavy(written: list[int]) -> Activity:
+    loads = {"source": "records", "read": [0] * len(written), "written": written, "seconds": [1.0] * len(written)}
+    one = activity(posix(write=calls(100, MIB)), ranks=len(written))
+    return Activity.model_validate(one.model_dump() | {"ranks": loads})
+
+
+def layout(count: int, size: int = MIB) -> dict[str, Any]:
+    return {"layout": {"file_system": "lustre", "stripe_count": count, "stripe_size": size, "osts": list(range(count))}}
+
+
+def spread(slow: float, fast: float, slow_bytes: int = MIB) -> dict[str, Any]:
+    return {
+        "spread": {
+            "slowest_rank": 2, "slowest_seconds": slow, "slowest_bytes": slow_bytes,
+            "fastest_rank": 0, "fastest_seconds": fast, "fastest_bytes": MIB,
+        }
+    }  # fmt: skip
+
+
+def osts(loads: dict[int, int], seconds: dict[int, float] | None = None) -> Activity:
+    known = {t: {"bytes": b, "seconds": (seconds or {}).get(t)} for t, b in loads.items()}
+    return activity({**posix(write=calls(100, MIB)), **layout(4)}, osts=known)
+
+
+def small_files(small: int, files: int) -> Activity:
+    return activity(posix(write=calls(64, KIB)), counted={"files": files, "small": small})
+
+
+def plan(value: str) -> Activity:
+    asked = [{"key": "romio_cb_write", "requested": value, "outcome": "applied"}]
+    made = collective(MIB, calls(64, MIB), asked=asked, driver="UFS:")
+    return activity(made)
+
+
+CASES: dict[str, tuple[Activity, Activity]] = {
+    "small-reads": (activity(posix(read=calls(1000, 4 * KIB))), activity(posix(read=calls(1000, MIB)))),
+    "small-writes": (activity(posix(write=calls(1000, 4 * KIB))), activity(posix(write=calls(20, 4 * KIB)))),
+    "unaligned-file": (
+        activity(posix(write=calls(100, MIB), unaligned_file=90, file_alignment=MIB)),
+        activity(posix(write=calls(100, MIB), unaligned_file=5, file_alignment=MIB)),
+    ),
+    "unaligned-memory": (
+        activity(posix(write=calls(100, MIB), unaligned_memory=90)),
+        activity(posix(write=calls(100, MIB), unaligned_memory=9)),
+    ),
+    "random-reads": (
+        activity(posix(read=calls(1000, MIB, sequential=400), opens=4)),
+        activity(posix(read=calls(1000, MIB, sequential=900), opens=4)),
+    ),
+    "random-writes": (
+        activity(posix(write=calls(1000, MIB, sequential=400), opens=4)),
+        activity(posix(write=calls(1000, MIB, sequential=900), opens=4)),
+    ),
+    "sequential-reads": (
+        activity(posix(read=calls(1000, MIB))),
+        activity(posix(read=calls(1000, MIB, sequential=400))),
+    ),
+    "sequential-writes": (
+        activity(posix(write=calls(1000, MIB))),
+        activity(posix(write=calls(1000, MIB, sequential=400))),
+    ),
+    "redundant-reads": (
+        activity(posix(read=calls(100, MIB, extent=25 * MIB))),
+        activity(posix(read=calls(100, MIB, extent=90 * MIB))),
+    ),
+    "redundant-writes": (
+        activity(posix(write=calls(100, MIB, extent=25 * MIB))),
+        activity(posix(write=calls(100, MIB, extent=90 * MIB))),
+    ),
+    "independent-reads": (
+        activity({"mpiio": {"read": calls(200, 4 * KIB)}, "modes": {"independent_reads": 200}}),
+        activity({"mpiio": {"read": calls(200, 8 * MIB)}, "modes": {"independent_reads": 200}}),
+    ),
+    "independent-writes": (
+        activity({"mpiio": {"write": calls(200, 4 * KIB)}, "modes": {"independent_writes": 200}}),
+        activity({"mpiio": {"write": calls(200, 4 * KIB)}, "modes": {"collective_writes": 200}}),
+    ),
+    "strided-without-buffering": (
+        activity(collective(MIB, calls(6400, 10 * KIB))),
+        activity(collective(MIB, calls(16, 4 * MIB))),
+    ),
+    "collective-costs": (
+        activity(collective(4 * MIB, calls(16, 16 * MIB), beneath={"collective_ranks": 1, "collective_calls": 16})),
+        activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"collective_ranks": 4, "collective_calls": 64})),
+    ),
+    "read-modify-write": (
+        activity({**collective(MIB, calls(64, MIB)), "beneath": {"read_while_writing": 32 * MIB}}),
+        activity({**collective(MIB, calls(64, MIB)), "beneath": {"read_while_writing": 2 * MIB}}),
+    ),
+    "shared-without-mpiio": (
+        activity(posix(write=calls(100, MIB))),
+        activity({**posix(write=calls(100, MIB)), "ranks": 1}),
+    ),
+    "blocking-reads": (
+        activity({"mpiio": {"read": calls(200, MIB)}, "modes": {"independent_reads": 200}}),
+        activity({"mpiio": {"read": calls(200, MIB)}, "modes": {"independent_reads": 200, "nonblocking_reads": 1}}),
+    ),
+    "blocking-writes": (
+        activity({"mpiio": {"write": calls(200, MIB)}, "modes": {"collective_writes": 200}}),
+        activity({"mpiio": {"write": calls(20, MIB)}, "modes": {"collective_writes": 20}}),
+    ),
+    "collective-reads": (
+        activity({"mpiio": {"read": calls(200, MIB)}, "modes": {"collective_reads": 200}}),
+        activity({"mpiio": {"read": calls(200, MIB)}, "modes": {"collective_reads": 90, "independent_reads": 110}}),
+    ),
+    "collective-writes": (
+        activity({"mpiio": {"write": calls(200, MIB)}, "modes": {"collective_writes": 200}}),
+        activity({"mpiio": {"write": calls(200, MIB)}, "modes": {"independent_writes": 200}}),
+    ),
+    "aggregators": (
+        activity(collective(MIB, calls(64, MIB), info={"cb_nodes": "3"}), job={"ranks": 4, "nodes": 1}),
+        activity(collective(MIB, calls(64, MIB), info={"cb_nodes": "2"}), job={"ranks": 4, "nodes": 2}),
+    ),
+    "aggregator-a-node": (
+        activity(collective(MIB, calls(64, MIB), info={"cb_nodes": "2"}), job={"ranks": 4, "nodes": 2}),
+        activity(collective(MIB, calls(64, MIB), info={"cb_nodes": "3"}), job={"ranks": 4, "nodes": 2}),
+    ),
+    "one-stripe": (
+        activity({**posix(write=calls(512, MIB)), **layout(1)}, ranks=64),
+        activity({**posix(write=calls(512, MIB)), **layout(4)}, ranks=64),
+    ),
+    "wide-stripes": (
+        activity(*[{**posix(write=calls(1, KIB)), **layout(8)} for _ in range(10)]),
+        activity(*[{**posix(write=calls(1, KIB)), **layout(8)} for _ in range(5)]),
+    ),
+    "stripe-unaligned": (
+        activity({**posix(write=calls(100, 3 * MIB)), **layout(4, 2 * MIB)}),
+        activity({**posix(write=calls(100, 4 * MIB)), **layout(4, 2 * MIB)}),
+    ),
+    "ost-imbalance": (osts({0: 90 * MIB, 1: 10 * MIB, 2: 10 * MIB}), osts({0: 40 * MIB, 1: 30 * MIB, 2: 30 * MIB})),
+    "slow-ost": (
+        osts(dict.fromkeys(range(6), 50 * MIB), {**dict.fromkeys(range(5), 1.0), 5: 9.0}),
+        osts(dict.fromkeys(range(6), 50 * MIB), {**dict.fromkeys(range(5), 1.0), 5: 1.5}),
+    ),
+    "striping-grade": (osts({0: MIB}), activity(posix(write=calls(1, MIB)))),
+    "file-per-process": (
+        activity(posix(write=calls(9, MIB)), ranks=64, counted={"writers": 64, "written_single": 64}),
+        activity(posix(write=calls(9, MIB)), ranks=64, counted={"writers": 8, "written_single": 8}),
+    ),
+    "metadata-storm": (
+        activity(posix(write=calls(10, KIB), opens=900, meta_seconds=8.0)),
+        activity(posix(write=calls(10, KIB), opens=900, meta_seconds=0.5)),
+    ),
+    "reopens": (
+        activity(posix(write=calls(100, MIB), opens=80)),
+        activity(posix(write=calls(100, MIB), opens=8)),
+    ),
+    "small-files": (small_files(90, 100), small_files(30, 100)),
+    "flushes": (
+        activity(posix(write=calls(100, MIB), syncs=50, opens=4)),
+        activity(posix(write=calls(100, MIB), syncs=4, opens=4)),
+    ),
+    "rank-funnel": (heavy([64 * MIB, 0, 0, 0]), heavy([64 * MIB, 0, 64 * MIB, 0])),
+    "rank-imbalance": (heavy([64 * MIB, MIB, 20 * MIB, MIB]), heavy([64 * MIB, 60 * MIB, 64 * MIB, 50 * MIB])),
+    "stragglers": (
+        activity({**posix(write=calls(100, MIB)), **spread(4.0, 0.5)}),
+        activity({**posix(write=calls(100, MIB)), **spread(4.0, 0.5, 9 * MIB)}),
+    ),
+    "stdio": (
+        activity({"stdio": {"write": calls(900, 4 * KIB)}}),
+        activity({"stdio": {"write": calls(9, 4 * KIB)}}, posix(write=calls(100, MIB))),
+    ),
+    "dead-settings": (plan("enabled"), plan("enable")),
+    "cached-reads": (
+        activity(posix(write=calls(100, MIB, start=1.0, end=2.0), read=calls(100, MIB, start=3.0, end=4.0))),
+        activity(posix(write=calls(100, MIB, start=3.0, end=4.0), read=calls(100, MIB, start=1.0, end=2.0))),
+    ),
+    "write-heavy": (activity(posix(write=calls(100, MIB))), activity(posix(read=calls(100, MIB)))),
+    "read-heavy": (activity(posix(read=calls(100, MIB))), activity(posix(write=calls(100, MIB)))),
+}  # fmt: skip
+
+
+def codes(one: Activity) -> set[str]:
+    return {finding.code for finding in diagnose(one).findings}
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_the_fault_is_found_and_the_near_miss_is_not(code: str) -> None:
+    fault, near = CASES[code]
+    assert code in codes(fault)
+    assert code not in codes(near)
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_a_finding_says_what_with_numbers_and_why(code: str) -> None:
+    found = next(finding for finding in diagnose(CASES[code][0]).findings if finding.code == code)
+    assert found.evidence
+    assert re.search(r"\d|romio", found.says)
+    assert 0 <= found.share <= 1
+    document = found.as_json()
+    assert document["mechanism"].endswith(".") and document["mend"].endswith(".")
+
+
+def test_every_code_and_threshold_is_documented_with_its_value() -> None:
+    text = DOCS.read_text("utf-8")
+    listed = set(re.findall(r"^\| `([a-z0-9_-]+)` \|", text, re.MULTILINE))
+    assert listed == set(RULES) | set(LIMITS)
+
+
+def test_every_insight_of_drishti_has_a_finding() -> None:
+    theirs = {name for kind, _ in RULES.values() for name in kind.drishti}
+    posix_codes = {f"P{number:02}" for number in range(1, 23) if number != 20}
+    assert theirs == {"S01", *posix_codes, *(f"M{number:02}" for number in range(1, 11))}
+
+
+def test_the_worst_comes_first_and_settings_make_a_plan() -> None:
+    found = diagnose(CASES["strided-without-buffering"][0])
+    assert [f.severity for f in found.findings] == sorted((f.severity for f in found.findings), reverse=True)
+    assert "hint romio_cb_write enable" in found.plan()
+    assert diagnose(CASES["small-files"][0]).plan() == ""
+
+
+def test_findings_weigh_less_where_io_is_a_small_part_of_the_run() -> None:
+    fault = activity(posix(write=calls(1000, MIB, sequential=400, seconds=9.0), opens=4))
+    rare = fault.model_copy(update={"job": fault.job.model_copy(update={"elapsed": 5000.0})})
+    weights = [next(f for f in diagnose(one).findings if f.code == "random-writes").severity for one in (fault, rare)]
+    assert weights == [Severity.HIGH, Severity.MEDIUM]
+
+
+def test_thresholds_can_be_set_and_unknown_ones_are_named() -> None:
+    near = CASES["random-writes"][1]
+    assert "random-writes" in {f.code for f in diagnose(near, {"random_share": 0.05}).findings}
+    with pytest.raises(UserError, match="no threshold 'typo'"):
+        diagnose(near, {"typo": 1})
