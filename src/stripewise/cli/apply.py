@@ -21,6 +21,8 @@ from stripewise.tuning.folders import state_folder
 
 SourceArgument = Annotated[str, typer.Argument(help="A finished experiment, or the file of a plan.", metavar="ID|PLAN")]
 
+_SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -43,13 +45,13 @@ def run(
         raise UserError(
             "there is no program to run", f"write it after two dashes: run {source} -- mpiexec -n 4 ./my_app"
         )
-    plan, _ = _plan_of(source, store)
+    plan, _, simulated = _plan_of(source, store)
     doubts = check_plan(plan, source)
     ready = prepare(plan, command, state_folder() / "applied" / _folder_name(plan, source))
     if not quiet:
         settings = " ".join(f"{s.key}={s.value}" for s in plan.settings) or "no settings: the default was best"
         notes.print(f"stripewise: {escape(settings)}")
-        for warning in (*doubts, *ready.warnings):
+        for warning in (*([_SIMULATED] if simulated else []), *doubts, *ready.warnings):
             notes.print(f"stripewise: {escape(warning)}")
     os.execvp(ready.words[0], list(ready.words))
 
@@ -64,13 +66,14 @@ def export_plan(
     json_output: JsonOption = False,
 ) -> None:
     """Write the settings found for another tool, with their undo and what it cannot express."""
-    plan, changed = _plan_of(source, store)
+    plan, changed, simulated = _plan_of(source, store)
     library = os.environ.get("STRIPEWISE_LIBRARY", "")
     made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
     if json_output:
         print_json(
             {
                 "target": to,
+                "simulated": simulated,
                 **{name: getattr(made, name) for name in ("text", "undo", "cannot", "use", "wins", "filename")},
             }
         )
@@ -83,6 +86,8 @@ def export_plan(
         notes.print(f"written to {escape(str(output))}")
     else:
         console.print(escape(made.text), end="")
+    if simulated:
+        notes.print(f"note: {_SIMULATED}")
     for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
         if text:
             # Shell lines stay lines, so that an undo can be copied.
@@ -93,11 +98,11 @@ def export_plan(
         notes.print(f"not expressed: {escape(missing)}")
 
 
-def _plan_of(source: str, store: str | None) -> tuple[Plan, dict[str, Any]]:
-    """The plan of a file or of an experiment, with the parameters that it changes."""
+def _plan_of(source: str, store: str | None) -> tuple[Plan, dict[str, Any], bool]:
+    """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
     path = Path(source)
     if path.is_file():
-        return _read_plan(path), {}
+        return _read_plan(path), {}, False
     if "/" in source or source.endswith((".plan", ".txt")):
         raise UserError(f"there is no plan file {source}", "export one: stripewise export ID --to plan -o FILE")
     opened = open_store(store)
@@ -114,7 +119,8 @@ def _plan_of(source: str, store: str | None) -> tuple[Plan, dict[str, Any]]:
     default = result["default"]["configuration"]
     best = result["best"]["configuration"]
     changed = {name: value for name, value in best.items() if default.get(name) != value}
-    return Plan.parse(result["plan"], f"the plan of experiment {record.id}"), changed
+    plan = Plan.parse(result["plan"], f"the plan of experiment {record.id}")
+    return plan, changed, bool(result.get("simulated", False))
 
 
 def _read_plan(path: Path) -> Plan:

@@ -16,9 +16,7 @@ SERVERS = ("oss", "ost")
 """Bounds that the load of others narrows: what one has for oneself (nodes, locks, rounds) it does not."""
 
 
-def noisy(
-    site: Site, batch: Batch, outcome: Outcome, numbers: ArrayLike, seed: int, days: ArrayLike = 0.0
-) -> Outcome:
+def noisy(site: Site, batch: Batch, outcome: Outcome, numbers: ArrayLike, seed: int, days: ArrayLike = 0.0) -> Outcome:
     """Give the times of runs with all that makes two runs of one configuration differ.
 
     The whole run is slowed, open and close included: the measured distribution is that of whole runs.
