@@ -135,6 +135,7 @@ def test_rules_of_the_stacks_are_obeyed() -> None:
     chosen = {change.name: change.value for change in found.changes}
     assert chosen["romio_cb_write"] == "disable"
     assert "cb_nodes" not in chosen
+    assert found.combinations == 4 * 3 * (2 + 2 + 1), "buffers of what is switched off mean nothing"
     fixed = Request(workload(nodes=8, processes_per_node=1, operation="read"), {"romio_cb_write": "enable"})
     allowed = prescriber(*HINTS).prescribe(fixed)
     assert all(change.value <= 8 for change in allowed.changes if change.name == "cb_nodes")

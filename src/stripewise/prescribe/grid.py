@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, Prediction
-from stripewise.model.carriers import Knob
+from stripewise.model.carriers import Knob, known_parameters
 from stripewise.model.domain import Floats
 from stripewise.model.quickscorer import QuickScorer
 from stripewise.model.trees import Trees
@@ -155,9 +155,22 @@ class Grid:
                 columns[word] = np.repeat(value, len(points) // len(value))
             else:
                 columns[word] = value
+        for name in self._unknown():
+            # A parameter that the model does not have acts at its default, and rules that name it see just that.
+            parameter = known_parameters()[name][1]
+            if parameter.default_from is None or parameter.default_from.names <= columns.keys():
+                columns[name] = parameter.default_from(columns) if parameter.default_from else parameter.default
         for knob in self._knobs:
             self._note(columns, knob, points)
         return columns
+
+    def _unknown(self) -> set[str]:
+        """Parameters of stacks that rules name and no column is."""
+        own = [knob.parameter for knob in self._knobs if knob.parameter is not None]
+        rules = [rule for knob in self.free for rule in knob.constraints]
+        rules += [rule for p in own for rule in (p.active_if, p.same_as_default) if rule is not None]
+        named = {name for rule in rules for name in rule.names}
+        return (named & known_parameters().keys()) - {parameter.name for parameter in own}
 
     def _note(self, columns: dict[str, Any], knob: Knob, points: Floats) -> None:
         if knob.parameter is not None:
