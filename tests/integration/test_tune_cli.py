@@ -106,11 +106,9 @@ def test_whatever_ends_it_says_how_to_go_on_and_that_works_from_anywhere(number,
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        listed = experiments(capfd)
-        if listed and listed[0]["runs"] >= 3:
-            break
+    deadline = time.monotonic() + 200
+    while not (listed := experiments(capfd)) or listed[0]["runs"] < 3:
+        assert time.monotonic() < deadline, "it has not come to its third run"
         time.sleep(0.1)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)

@@ -68,7 +68,11 @@ def print_result(result: dict[str, Any], report: Path | None = None) -> None:
     if result["confirmed"]:
         level = f"{100 * result['confirmation']['confidence']:g}%"
         bounds = result["speedup_ci95"]
-        spread = f"  ({level} interval {interval(bounds)})" if bounds else "  (failed runs leave no interval)"
+        spread = (
+            f"  ({level} interval {bounds[0]:.2f} to {bounds[1]:.2f})"
+            if bounds
+            else "  (failed runs leave no interval)"
+        )
         console.print(f"  speed-up   {result['speedup']:.2f}{spread}")
     console.print()
     for effect in result["effects"]:
