@@ -55,10 +55,6 @@ class _Commands(LazyGroup):
             "stripewise.cli.evaluate",
             "Compare default test cases with their prescribed settings, measured, beside an oracle.",
         ),
-        "calibrate": (
-            "stripewise.cli.calibrate",
-            "Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone.",
-        ),
         "diagnose": (
             "stripewise.cli.diagnose",
             "Say why I/O is slow, and what would mend it, from logs of past runs.",
@@ -76,6 +72,7 @@ class _Commands(LazyGroup):
             "stripewise.cli.summarize",
             "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
         ),
+        "table": ("stripewise.cli.table", "Measured tables."),
         "doctor": (
             "stripewise.cli.doctor",
             "Look at what this machine has for tuning, what is missing, and how to get it.",

@@ -1,0 +1,129 @@
+"""``stripewise table import``."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.markup import escape
+
+from stripewise.cli.options import JsonOption
+from stripewise.cli.output import console, notes, print_json
+from stripewise.errors import UserError
+from stripewise.model.table import Schema, Table, make_table
+from stripewise.profiling.importing import read_sources, table_from, with_names
+from stripewise.profiling.outcome import save
+from stripewise.spec.stack import explain_validation
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Measured tables.", no_args_is_help=True)
+    # A group of one command would become that command.
+    group.callback()(_root)
+    group.command("import")(import_table)
+    app.add_typer(group, name="table")
+
+
+def _root() -> None:
+    """Measured tables."""
+
+
+def import_table(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Outputs of IOR, Darshan logs, reports, folders of them, or CSV.", metavar="FILE..."),
+    ],
+    out: Annotated[Path, typer.Option(help="The table to write (NAME.csv and NAME.toml).", metavar="TABLE")],
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="What the columns of CSV files mean, as a table's TOML file.", metavar="FILE.toml"),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(help="A column that can be tuned, besides striping and hints; repeatable.")
+    ] = None,
+    from_name: Annotated[
+        str | None,
+        typer.Option(help="Columns from the files' paths: a regular expression with named groups.", metavar="REGEX"),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A column with the same value for all; repeatable.", metavar="NAME=VALUE"),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that read Darshan logs.", min=1)] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Make a table of measurements that exist: IOR, Darshan, reports, or any CSV with a schema."""
+    kinds, said, unreadable = {"CSV": len(files)}, list[str](), list[str]()
+    if schema is not None:
+        table = _with_schema(files, schema)
+    else:
+        table, kinds, said, unreadable = _observed(files, out, parameter or [], from_name, given or [], workers)
+    path = save(table, out)
+    if json_output:
+        print_json(
+            {
+                "table": str(path),
+                "rows": len(table),
+                "files": kinds,
+                "parameters": [column.name for column in table.schema.parameter],
+                "context": [column.name for column in table.schema.context],
+                "notes": said,
+                "unreadable": unreadable,
+            }
+        )
+        return
+    for line in said:
+        notes.print(escape(f"note: {line}"))
+    if unreadable:
+        notes.print(escape(f"note: {len(unreadable)} files could not be read, the first: {unreadable[0]}"))
+    shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    console.print(escape(f"{len(table):,} rows of {shown}: {path}"))
+    console.print(escape(f"tunable   {', '.join(column.name for column in table.schema.parameter)}"))
+    console.print(escape(f"workload  {', '.join(column.name for column in table.schema.context)}"))
+
+
+def _observed(
+    files: list[Path], out: Path, parameters: list[str], from_name: str | None, given: list[str], workers: int | None
+) -> tuple[Table, dict[str, int], list[str], list[str]]:
+    def progress(done: int) -> None:
+        if notes.is_terminal and done % 50 == 0:
+            notes.print(f"{done:,} files read", end="\r")
+
+    constants = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise UserError(f"--set '{word}' is not NAME=VALUE", "write stripe_count=4 for instance")
+        constants[name] = value
+    found = read_sources(files, workers=workers, on_file=progress)
+    rows = with_names(found.rows, from_name, constants)
+    listed = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())
+    table, said = table_from(rows, out.with_suffix("").name, f"Imported from {listed}.", parameters)
+    return table, dict(found.kinds), said, found.unreadable
+
+
+def _with_schema(files: list[Path], path: Path) -> Table:
+    try:
+        schema = Schema.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, str(path)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the schema {path}: {error}", "check the path") from error
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        try:
+            with file.open(encoding="utf-8-sig", newline="") as stream:
+                for number, row in enumerate(csv.DictReader(stream, strict=True), start=2):
+                    if None in row or None in row.values():
+                        raise UserError(f"{file}: line {number} has more or fewer cells than the header", "mend it")
+                    rows.append(row)
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise UserError(f"cannot read {file}: {error}", "is it CSV with a header?") from error
+    return make_table(schema, rows, ", ".join(map(str, files[:3])))
