@@ -92,6 +92,9 @@ def print_result(result: dict[str, Any], report: Path | None = None) -> None:
     if result["cheapest"] is not None:
         words = " ".join(f"{key}={value}" for key, value in result["cheapest"]["configuration"].items())
         console.print(f"  cheaper and within 5% of the best: {escape(words)}")
+    if result.get("preferred_over") is not None:
+        words = " ".join(f"{key}={value}" for key, value in result["preferred_over"]["configuration"].items())
+        console.print(f"  preferred, being cheaper and within 5%, to: {escape(words)}")
     if not result["confirmed"] and result["confirmation"]["more_budget"]:
         console.print(f"  {escape(result['confirmation']['more_budget'])}")
     for missed in result["confirmation"]["not_kept"]:

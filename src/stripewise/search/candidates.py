@@ -58,11 +58,14 @@ class Pool:
         shape = [space.shape[int(axis)] for axis in moving]
         if np.prod(shape, dtype=float) > _MOST_LISTED or space.cardinality > 2**62:
             return None
-        rows = np.repeat(space.levels([space.default]), int(np.prod(shape)), axis=0)
-        rows[:, moving] = np.stack(np.unravel_index(np.arange(len(rows)), shape), axis=1)
+        grid = np.empty((*shape, len(space.shape)), dtype=np.int64)
+        grid[:] = space.levels([space.default])[0]
+        for place, axis in enumerate(moving):
+            grid[..., axis] = np.arange(shape[place]).reshape([-1 if k == place else 1 for k in range(len(shape))])
+        rows = grid.reshape(-1, len(space.shape))
         if any(p.active_if is not None or p.same_as_default is not None for p in space.parameters):
             rows = rows[np.all(space.fold(rows) == rows, axis=1)]
-        return rows[space.feasible(rows)]
+        return rows[space.feasible(rows)] if space.constraints else rows
 
     @cached_property
     def knots(self) -> NDArray[np.int64]:

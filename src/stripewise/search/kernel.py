@@ -71,8 +71,10 @@ class Geometry:
         """Knot of each configuration on each moving axis, one past the last where it is inactive, ``(n, a)``."""
         if len(self.axes) == 0:
             return np.empty((len(levels), 0), dtype=np.int64)
-        columns = [axis.knot[levels[:, index]] for axis, index in zip(self.axes, self.moving, strict=True)]
-        result = np.stack(columns, axis=1)
+        result = levels[:, self.moving]
+        for place, axis in enumerate(self.axes):
+            if len(axis.knot) > len(axis.distance):
+                result[:, place] = axis.knot[result[:, place]]
         if any(self.space.parameters[int(i)].active_if is not None for i in self.moving):
             active = self.space.active(levels)[:, self.moving]
             result = np.where(active, result, [len(axis.distance) for axis in self.axes])

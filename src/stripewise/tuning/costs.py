@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from stripewise.search.economy import NEAR, dearer, price
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.tuning.budget import Spent
 from stripewise.tuning.space import BoundSpace
-
-_NEAR = 0.05
-
-
-def _price(bound: BoundSpace, configuration: Mapping[str, Any]) -> float:
-    """Sum of the priced parameters' levels: fewer stripes, aggregators and less memory are cheaper."""
-    space = bound.space
-    levels = space.levels([configuration])[0]
-    return sum(
-        p.cost * int(level) / max(1, len(p.values) - 1) for p, level in zip(space.parameters, levels, strict=True)
-    )
 
 
 def cheapest(bound: BoundSpace, history: History, best: Trial, objective: Objective) -> dict[str, Any] | None:
@@ -31,12 +21,20 @@ def cheapest(bound: BoundSpace, history: History, best: Trial, objective: Object
     near = [
         trial
         for trial in history.finished
-        if trial.value is not None and objective.speedup(trial.value, best.value) >= 1 - _NEAR
+        if trial.value is not None and objective.speedup(trial.value, best.value) >= 1 - NEAR
     ]
-    cheapest = min(near, key=lambda trial: (_price(bound, trial.configuration), trial.number))
-    if _price(bound, cheapest.configuration) >= _price(bound, best.configuration):
+    cheapest = min(near, key=lambda trial: (price(bound.space, trial.configuration), trial.number))
+    if price(bound.space, cheapest.configuration) >= price(bound.space, best.configuration):
         return None
     return {"configuration": dict(cheapest.configuration), "value": cheapest.value, "trial": cheapest.number}
+
+
+def preferred_over(bound: BoundSpace, history: History, shown: Trial | None) -> dict[str, Any] | None:
+    """The dearer configuration that looked best, if the one shown was preferred to it for its price."""
+    best = None if shown is None else dearer(bound.space, history, shown)
+    if best is None:
+        return None
+    return {"configuration": dict(best.configuration), "value": best.value, "trial": best.number}
 
 
 def cost(

@@ -14,6 +14,7 @@ import numpy as np
 from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
 from stripewise.search.base import Sampler
+from stripewise.search.economy import economical
 from stripewise.search.pruning import Pruner
 from stripewise.search.registry import sampler_rng
 from stripewise.search.resampling import Resampler
@@ -248,10 +249,13 @@ class Planner:
         return f"the budget leaves fewer than the {2 * fewest} launches that a proof takes"
 
     def candidate(self, trials: Sequence[Trial], exclude: Sequence[int] = ()) -> int | None:
-        """The trial most likely to be best, if it looks better than the default; the reference competes too."""
+        """The trial most likely to be best, if it looks better than the default; the reference competes too.
+
+        Among those within 5% of it the cheapest is taken.
+        """
         history = self.history(trials)
         assert self.space is not None
-        ranked = self.sampler.recommend(self.space, history)
+        ranked = economical(self.space, history, self.sampler.recommend(self.space, history))
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
         if reference is not None and reference.number not in exclude:
             rival = ranked[0].value if ranked else None

@@ -30,7 +30,7 @@ from stripewise.tuning.conclusion import (
     verdict,
 )
 from stripewise.tuning.confirm import against, pairs_of
-from stripewise.tuning.costs import cheapest, cost
+from stripewise.tuning.costs import cheapest, cost, preferred_over
 from stripewise.tuning.launching import plan_of, switched_off
 from stripewise.tuning.space import BoundSpace, describe_space
 
@@ -114,6 +114,7 @@ def conclude(
         | {"more_budget": more_budget(conclusion, shown, history, experiment, spent)},
         "candidate": None if shown is None or proven else _candidate(shown, bound, conclusion),
         "cheapest": cheapest(bound, history, best, objective),
+        "preferred_over": preferred_over(bound, history, shown),
         "failures": _failures(trials),
         "cost": cost(trials, spent, default, best, runs),
         "plan": plan.text(),

@@ -1,0 +1,87 @@
+"""Among nearly equal configurations the cheapest is chosen, and luck does not make them nearly equal."""
+
+from __future__ import annotations
+
+import pytest
+
+import stripewise as sw
+from stripewise.search.economy import dearer, economical, price
+from stripewise.search.posterior import rank
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.parameter import Kind, Parameter
+from stripewise.spec.space import Space
+from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from tests.unit.search_histories import ELAPSED
+
+SPACE = Space.bind(
+    [
+        Parameter("stripes", Kind.ORDINAL, (1, 2, 4, 8, 16), 1, cost=1.0),
+        Parameter("memory", Kind.ORDINAL, (1, 4, 16), 1, cost=0.2),
+        Parameter("mode", Kind.CATEGORICAL, ("a", "b"), "a"),
+    ]
+)
+
+
+def history(*entries):
+    """Entries of (stripes, memory, mode) and values; the first is the default."""
+    trials = []
+    for number, (stripes, memory, mode, *values) in enumerate(entries):
+        configuration = Configuration({"stripes": stripes, "memory": memory, "mode": mode})
+        runs = tuple(
+            Run(10 * number + k, number, Phase.SEARCH, State.FINISHED, value) for k, value in enumerate(values)
+        )
+        trials.append(Trial(number, configuration, Role.CANDIDATE if number else Role.DEFAULT, runs))
+    return History(ELAPSED, tuple(trials))
+
+
+DEFAULT = (1, 1, "a", 10.0, 10.1, 9.9, 10.0)
+
+
+def test_the_price_grows_with_stripes_and_memory_and_not_with_what_is_free():
+    prices = [
+        price(SPACE, {"stripes": s, "memory": m, "mode": x}) for s, m, x in [(1, 1, "b"), (2, 1, "a"), (16, 16, "a")]
+    ]
+    assert prices == pytest.approx([0, 0.25, 1.2])
+
+
+def test_the_cheapest_within_five_percent_is_preferred():
+    seen = history(
+        DEFAULT,
+        (16, 16, "b", 4.0, 4.0, 4.02),
+        (4, 1, "b", 4.1, 4.12, 4.1),
+        (2, 1, "b", 4.6, 4.62, 4.6),
+        (8, 1, "b", 4.05, 4.05),
+    )
+    assert [t.number for t in rank(seen)][:3] == [1, 4, 2]
+    ranked = economical(SPACE, seen, rank(seen))
+    assert [t.number for t in ranked][:3] == [2, 1, 4]
+    assert len(ranked) == 5
+    over = dearer(SPACE, seen, ranked[0])
+    assert over is not None and over.number == 1
+    assert dearer(SPACE, seen, rank(seen)[0]) is None
+
+
+def test_the_default_is_never_preferred_and_nothing_behind_it():
+    seen = history(DEFAULT, (16, 16, "b", 9.8, 9.9, 9.8), (2, 1, "b", 10.15, 10.1, 10.15))
+    assert [t.number for t in economical(SPACE, seen, rank(seen))] == [1, 0, 2]
+    assert [t.number for t in economical(SPACE, history(DEFAULT), rank(history(DEFAULT)))] == [0]
+    assert economical(SPACE, History(ELAPSED), []) == []
+
+
+def test_a_single_lucky_run_does_not_bring_a_cheap_one_near():
+    noisy = (8.0, 13.0, 10.0, 11.5, 8.5)
+    seen = history(
+        (1, 1, "a", *noisy), (16, 1, "b", *(0.4 * v for v in noisy)), (2, 1, "b", 4.0), (4, 16, "a", 9.0, 12.0)
+    )
+    assert economical(SPACE, seen, rank(seen))[0].number == 1
+
+
+def test_tune_confirms_the_cheaper_and_says_what_it_was_preferred_to():
+    def seconds(configuration):
+        return {1: 10.0, 2: 9.0, 4: 4.1, 8: 4.05, 16: 4.0}[configuration["stripes"]]
+
+    only = Space.bind([SPACE["stripes"]])
+    result = sw.tune(seconds, only, budget=40, sampler="random").result
+    assert result["confirmed"] and result["best"]["configuration"] == {"stripes": 4}
+    assert result["preferred_over"]["configuration"] == {"stripes": 16}
+    assert result["cheapest"] is None
