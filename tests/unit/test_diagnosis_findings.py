@@ -30,10 +30,7 @@ def calls(count: int, size: int, **more: Any) -> dict[str, Any]:
 
 
 def activity(*files: dict[str, Any], ranks: int = 4, **more: Any) -> Activity:
-    levels: dict[str, Any] = {"posix": {}, "mpiio": {}, "stdio": {}}
-    for file in files:
-        for name in levels:
-            levels[name] = levels[name] or file.get(name) or {}
+    levels = {name: next((file[name] for file in files if file.get(name)), {}) for name in ("posix", "mpiio", "stdio")}
     modes = next((file["modes"] for file in files if "modes" in file), {})
     base = {
         "source": "log", "kind": "darshan", "job": {"ranks": ranks, "elapsed": 10.0}, "io_seconds": 5.0,

@@ -16,6 +16,7 @@ from stripewise.cli.output import console, duration, notes, print_json
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
 from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.prediction import Prediction, predict
 from stripewise.diagnosis.site import JobRow, SiteProfile, TableWriter, row_of, slowness
 from stripewise.errors import StripewiseError, UserError
 from stripewise.report.diagnosis import render_diagnosis
@@ -53,6 +54,9 @@ def run_diagnose(
     calibration: Annotated[
         Path | None, typer.Option(help="The site's calibration, for CSV timings.", metavar="FILE.json")
     ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A performance model: what it expects of one job.", metavar="FILE")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Logs read at a time; by default one a core.", min=1)] = None,
     json_output: JsonOption = False,
 ) -> int:
@@ -60,7 +64,7 @@ def run_diagnose(
     level = _severity(fail_on)
     limits = _limits(limit)
     if timings_among(logs):
-        given = {"--html": html, "--plan": plan, "--table": table, "--fail-on": fail_on}
+        given = {"--html": html, "--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
         wrong = [name for name, value in given.items() if value is not None]
         if wrong:
             raise UserError(f"{wrong[0]} means nothing for timings", "leave it out, or name logs")
@@ -82,8 +86,15 @@ def run_diagnose(
         raise UserError(
             f"{outcome.profile.jobs} jobs were read, and --html and --plan are for one", "name the log of one job"
         )
+    if model is not None and one is None:
+        raise UserError(f"{outcome.profile.jobs} jobs were read, and --model is for one", "name the log of one job")
+    document = one.as_json() if one is not None else outcome.as_json()
+    expected = None
+    if one is not None and model is not None:
+        expected = predict(one.activity, Path(one.activity.source), model)
+        document["prediction"] = expected.as_json()
     if one is not None and html is not None:
-        write_whole(html, render_diagnosis(one.as_json(), one.activity, one.plan(), slowness(one)))
+        write_whole(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
     if one is not None and plan is not None:
         if not one.settings():
             raise StripewiseError(
@@ -92,9 +103,11 @@ def run_diagnose(
             )
         write_whole(plan, one.plan())
     if json_output:
-        print_json(one.as_json() if one is not None else outcome.as_json())
+        print_json(document)
     elif one is not None:
         _print_one(one, plan)
+        if expected is not None:
+            _print_expected(expected)
     else:
         _print_many(outcome)
     if outcome.named_unreadable:
@@ -215,6 +228,16 @@ def _lines(number: int, finding: Finding) -> Iterator[str]:
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
         yield escape(f"   file: {finding.files[0]}{more}")
+
+
+def _print_expected(expected: Prediction) -> None:
+    console.print(escape(f"expected by {expected.origin}:"))
+    for case in expected.expectations:
+        console.print(escape(f"  {case.what}: {case.says}"))
+    for setting in expected.settings:
+        console.print(escape(f"  set: {setting.line()}"))
+    for note in expected.notes:
+        console.print(escape(f"  note: {note}"), style="dim")
 
 
 def _print_many(outcome: _Outcome) -> None:

@@ -152,11 +152,14 @@ def _finding(found: Mapping[str, Any]) -> Html:
 
 
 def _prediction(document: Mapping[str, Any]) -> Html:
-    rows = document.get("prediction")
-    if not rows:
+    expected = document.get("prediction")
+    if not expected:
         return Html("")
-    pairs = [(row["what"], row["says"]) for row in rows]
-    return section("prediction", "What it could give", facts(pairs))
+    pairs = [(case["what"], case["says"]) for case in expected["expectations"]]
+    parts: list[object] = [paragraph(f"Expected by {expected['origin']}."), facts(pairs)]
+    if expected["settings"]:
+        parts.append(copyable("\n".join(expected["settings"]), "the prescribed settings"))
+    return section("prediction", "What it could give", *parts)
 
 
 def _settings(plan: str) -> Html:

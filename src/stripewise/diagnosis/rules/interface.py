@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
@@ -54,6 +55,7 @@ def stdio(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     )
 
 
+@cache
 def _words() -> dict[str, tuple[str, ...]]:
     """Hints that take words, with the words."""
     known = {}

@@ -1,0 +1,153 @@
+"""What a model expects: the present settings, the prescribed ones, and the best case with a changed program."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stripewise.measure.activity import Activity
+from stripewise.measure.observed import observe
+from stripewise.model.registry import load_model
+from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.prescription import Prescription
+from stripewise.prescribe.request import Request
+from stripewise.spec.plan import Setting
+from stripewise.spec.workload import Workload
+
+_MIB = 2**20
+_WIDE = 1.96
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What is expected in one of the three cases.
+
+    Attributes
+    ----------
+    what : {"present settings", "prescribed settings", "best case"}
+    says : str
+    objective : float or None
+        In the model's unit.
+    seconds : float or None
+        I/O time; None where the objective says nothing of time.
+    speedup : float or None
+        Over the present settings.
+    interval : (float, float) or None
+        95% interval of the speed-up.
+    """
+
+    what: str
+    says: str
+    objective: float | None = None
+    seconds: float | None = None
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Expectations for one job.
+
+    Attributes
+    ----------
+    origin : str
+        The model, and whether its measurements were simulated.
+    expectations : tuple of Expectation
+    settings : tuple of Setting
+        The prescribed ones.
+    notes : tuple of str
+        What was not known of the job.
+    """
+
+    origin: str
+    expectations: tuple[Expectation, ...]
+    settings: tuple[Setting, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Give all for machines."""
+        return {
+            "origin": self.origin,
+            "expectations": [asdict(expectation) for expectation in self.expectations],
+            "settings": [setting.line() for setting in self.settings],
+            "notes": list(self.notes),
+        }
+
+
+def predict(activity: Activity, source: Path, model: Path) -> Prediction:
+    """Ask a model about a job.
+
+    Parameters
+    ----------
+    activity : Activity
+    source : Path
+        The log or report that the activity was read from.
+    model : Path
+        Written by ``stripewise train``.
+
+    Raises
+    ------
+    UserError
+        If the model cannot be read, or knows nothing of such jobs.
+    """
+    loaded = load_model(model)
+    seen = observe(source)
+    request = Request(Workload()).with_observed(seen.workload, loaded.domain, seen.processes, seen.layout, seen.hints)
+    found = Prescriber(loaded).prescribe(request)
+    origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"
+    return Prediction(origin, tuple(_cases(found, activity)), found.plan.settings, (*seen.notes, *found.notes))
+
+
+def _cases(found: Prescription, activity: Activity) -> list[Expectation]:
+    cases = [_case("present settings", found, activity, found.current, 0.0, None)]
+    kept = bool(found.kept) or found.gain is None
+    gain = 0.0 if kept else found.gain or 0.0
+    cases.append(
+        _case("prescribed settings", found, activity, found.predicted, gain, None if kept else found.deviation)
+    )
+    if kept:
+        why = found.kept or "there is nothing to change"
+        cases[-1] = Expectation("prescribed settings", f"the present settings stay: {why}")
+    best = max(found.advice, key=lambda advice: advice.speedup, default=None)
+    if best is not None and best.speedup > 1:
+        sum_ = gain + math.log(best.speedup)
+        value = None if found.current is None else _moved(found, found.current, sum_)
+        case = _case("best case", found, activity, value, sum_, found.deviation)
+        cases.append(Expectation(**{**asdict(case), "says": f"{case.says}, if the program changed: {best.text}"}))
+    return cases
+
+
+def _maximize(found: Prescription) -> bool:
+    return found.objective is None or found.objective.direction == "maximize"
+
+
+def _moved(found: Prescription, value: float, gain: float) -> float:
+    return value * math.exp(gain if _maximize(found) else -gain)
+
+
+def _case(
+    what: str, found: Prescription, activity: Activity, value: float | None, gain: float, deviation: float | None
+) -> Expectation:
+    unit = found.objective.unit if found.objective is not None else ""
+    seconds = _seconds(unit, activity, value)
+    interval = None
+    if deviation is not None and gain:
+        interval = (math.exp(gain - _WIDE * deviation), math.exp(gain + _WIDE * deviation))
+    says = "unknown" if value is None else f"{value:.4g} {unit}".rstrip()
+    if seconds is not None:
+        says += f", {seconds:.3g} s of I/O"
+    if gain:
+        says += f", {math.exp(gain):.3g} times the present"
+    if interval:
+        says += f" (95% interval {interval[0]:.3g} to {interval[1]:.3g})"
+    return Expectation(what, says, value, seconds, math.exp(gain) if gain else 1.0, interval)
+
+
+def _seconds(unit: str, activity: Activity, value: float | None) -> float | None:
+    if value is None or value <= 0:
+        return None
+    if unit == "s":
+        return value
+    return activity.bytes / _MIB / value if unit == "MiB/s" else None

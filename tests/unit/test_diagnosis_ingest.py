@@ -1,0 +1,185 @@
+"""Reading what past runs left: logs whole, cut off, damaged and hostile; reports; IOR; folders."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.opening import open_all
+from stripewise.errors import UserError
+from stripewise.measure.darshan_logs import UnreadableLogError, read_log, read_logs
+
+EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "reports"
+BAD_OST = next(path for path in EXAMPLES if path.name == "sample-badost.darshan")
+TRACED = next(path for path in EXAMPLES if path.name == "ior_hdf5_example.darshan")
+
+IOR = """IOR-3.3.0: MPI Coordinated Test of Parallel I/O
+Began               : Mon Jan  6 10:00:00 2025
+Command line        : ior -a MPIIO -c -t 4k -b 1m -w -o /scratch/file
+
+Options:
+api                 : MPIIO
+test filename       : /scratch/file
+access              : single-shared-file
+type                : independent
+segments            : 1
+nodes               : 2
+tasks               : 8
+xfersize            : 4096 bytes
+blocksize           : 1 MiB
+
+Results:
+
+access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
+write     16.00      4096       0.001       1024.00    4.00       0.010      0.480      0.010      0.500      0
+"""
+
+
+def test_every_example_log_of_pydarshan_is_read() -> None:
+    assert len(EXAMPLES) >= 15
+    results = list(read_logs(EXAMPLES))
+    assert [str(result.error) for result in results if result.error] == []
+    assert {result.path for result in results} == set(EXAMPLES)
+    for result in results:
+        assert result.activity is not None
+        assert result.activity.job.ranks >= 1
+        assert diagnose(result.activity).as_json()["findings"] is not None
+
+
+def test_figures_of_a_log_are_those_of_pydarshan() -> None:
+    import darshan  # noqa: PLC0415
+
+    found = read_log(TRACED)
+    report = darshan.DarshanReport(str(TRACED), read_all=True)
+    counters = report.records["POSIX"].to_df()["counters"]
+    assert found.totals.posix.write.bytes == counters["POSIX_BYTES_WRITTEN"].sum()
+    assert found.totals.posix.read.count == counters["POSIX_READS"].sum()
+    assert found.totals.posix.write.sizes[4] == counters["POSIX_SIZE_WRITE_100K_1M"].sum()
+    traces = report.records["DXT_POSIX"].to_df()
+    written = sum(int(trace["write_segments"]["length"].sum()) for trace in traces if len(trace["write_segments"]))
+    assert found.ranks is not None and found.ranks.source == "trace"
+    assert sum(found.ranks.written) == written
+    assert found.timeline is not None and sum(found.timeline.written) == written
+
+
+def test_the_slow_target_of_the_bad_log_is_named() -> None:
+    found = {finding.code: finding for finding in diagnose(read_log(BAD_OST)).findings}
+    assert found["slow-ost"].evidence["osts"].keys() == {"14"}
+    assert "file-per-process" in found
+    assert "dead-settings" not in found
+
+
+def test_damaged_and_hostile_logs_are_errors_that_name_them(tmp_path: Path) -> None:
+    whole = TRACED.read_bytes()
+    draw = random.Random(7)
+    paths = []
+    for number in range(24):
+        data = bytearray(whole[: draw.randrange(len(whole))] if number % 3 == 0 else whole)
+        for _ in range(0 if number % 3 == 0 else 40):
+            data[draw.randrange(len(data) if number % 3 == 1 else 400)] = draw.randrange(256)
+        paths.append(tmp_path / f"{number}.darshan")
+        paths[-1].write_bytes(data)
+    (tmp_path / "text.darshan").write_text("no log")
+    (tmp_path / "empty.darshan").touch()
+    paths += [tmp_path / "text.darshan", tmp_path / "empty.darshan", tmp_path / "none.darshan", TRACED]
+    results = {result.path: result for result in read_logs(paths)}
+    assert len(results) == len(paths)
+    failed = [result for result in results.values() if result.error]
+    assert len(failed) >= 20
+    assert all(str(result.path) in str(result.error) for result in failed)
+    assert results[TRACED].activity is not None
+
+
+def test_one_unreadable_log_raises(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableLogError, match="cannot read .*missing"):
+        read_log(tmp_path / "missing.darshan")
+    with pytest.raises(UnreadableLogError, match="no regular file"):
+        read_log(tmp_path)
+
+
+def test_output_of_ior_is_an_activity(tmp_path: Path) -> None:
+    path = tmp_path / "ior.out"
+    path.write_text(IOR)
+    (result,) = open_all([path])
+    assert result.activity is not None
+    assert result.activity.kind == "ior"
+    assert result.activity.job.ranks == 8
+    assert result.activity.totals.mpiio.write.bytes == 8 << 20
+    assert {"small-writes", "independent-writes"} <= {f.code for f in diagnose(result.activity).findings}
+
+
+def test_a_report_of_the_runtime_is_an_activity(tmp_path: Path) -> None:
+    data = json.loads((FIXTURES / "romio_patterns.json").read_text())["tile"]
+    source = tmp_path / "report.json"
+    source.write_text(json.dumps(data))
+    (result,) = open_all([source])
+    assert result.activity is not None
+    assert result.activity.kind == "report"
+    assert result.activity.bytes == data["totals"]["bytes_read"] + data["totals"]["bytes_written"]
+    (tmp_path / "broken.json").write_text('{"format": "stripewise-report", "version": 1}')
+    (broken,) = open_all([tmp_path / "broken.json"])
+    assert str(tmp_path / "broken.json") in str(broken.error)
+
+
+def test_a_folder_without_logs_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no Darshan logs"):
+        list(open_all([tmp_path]))
+
+
+def test_a_folder_becomes_a_table_and_a_site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, path in enumerate((BAD_OST, TRACED)):
+        (tmp_path / f"{number}.darshan").write_bytes(path.read_bytes())
+    (tmp_path / "cut.darshan").write_bytes(TRACED.read_bytes()[:500])
+    table = tmp_path / "jobs.csv"
+    assert main(["diagnose", str(tmp_path), "--table", str(table), "--json", "--fail-on", "high"]) == 3
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert document["site"]["jobs"] == 2
+    assert document["site"]["unreadable"] == 1
+    assert document["site"]["osts"]["14"]["slowness"] > 2
+    assert "cut.darshan" in output.err
+    with table.open() as file:
+        rows = {Path(row["source"]).name: row for row in csv.DictReader(file)}
+    assert "slow-ost" in rows["0.darshan"]["codes"].split()
+    assert int(rows["0.darshan"]["ranks"]) == 2048
+
+
+def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, plan = tmp_path / "page.html", tmp_path / "mend.plan"
+    assert main(["diagnose", str(BAD_OST), "--html", str(page), "--plan", str(plan)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("A file for each rank") < printed.index("slow storage target")
+    assert plan.read_text().startswith("stripewise-plan 1\n")
+    text = page.read_text()
+    assert "http-equiv" in text and "slow-ost" in text and 'data-figure="osts"' in text
+    assert "<script src" not in text
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--fail-on", "worst"], "choose from low, medium, high"),
+        (["--limit", "small_share=much"], "is no number"),
+        (["--limit", "no=1"], "no threshold 'no'"),
+        (["--calibration", "x.json"], "for CSV timings"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(TRACED), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in " ".join(error.split())
+    assert "Traceback" not in error
+
+
+def test_a_missing_path_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "/no/such.darshan"]) == 2
+    assert "/no/such.darshan" in capsys.readouterr().err
