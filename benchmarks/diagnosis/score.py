@@ -13,10 +13,8 @@ import json
 import math
 import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stripewise.diagnosis.diagnose import diagnose
@@ -64,27 +62,17 @@ def drishti(folder: Path) -> dict[str, set[str]]:
         for theirs in kind.drishti:
             ours_by_theirs[theirs].add(code)
 
-    def look(path: Path) -> tuple[str, set[str]]:
-        with tempfile.TemporaryDirectory() as place:
-            command = [
-                str(Path(sys.executable).with_name("drishti")),
-                "--csv",
-                "--code",
-                "--export_dir",
-                place,
-                str(path),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            text = "".join(p.read_text() for p in Path(place).glob("*.csv"))
-            if done.returncode or not text:
-                return path.stem, {"failed"}
-            head, row = text.splitlines()[:2]
-            codes = {name for name, value in zip(head.split(","), row.split(","), strict=False) if value == "True"}
-            return path.stem, {code for theirs in codes for code in ours_by_theirs[theirs]}
-
     paths = [path for path in sorted(folder.glob("*.darshan")) if path.with_suffix(".labels").exists()]
-    with ThreadPoolExecutor(2) as pool:
-        return dict(pool.map(look, paths))
+    command = [sys.executable, str(Path(__file__).with_name("drishti_codes.py")), *map(str, paths)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        answer = json.loads(line)
+        if failed := answer.pop("failed"):
+            print(f"Drishti failed: {answer}: {failed}")
+        ((log, codes),) = answer.items()
+        found[Path(log).stem] = {code for theirs in codes for code in ours_by_theirs[theirs]}
+    return found
 
 
 def score(

@@ -56,7 +56,7 @@ def test_every_example_log_of_pydarshan_is_read() -> None:
 
 
 def test_figures_of_a_log_are_those_of_pydarshan() -> None:
-    import darshan  # noqa: PLC0415
+    import darshan
 
     found = read_log(TRACED)
     report = darshan.DarshanReport(str(TRACED), read_all=True)
@@ -100,7 +100,7 @@ def test_damaged_and_hostile_logs_are_errors_that_name_them(tmp_path: Path) -> N
 
 
 def test_one_unreadable_log_raises(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableLogError, match="cannot read .*missing"):
+    with pytest.raises(UnreadableLogError, match=r"cannot read .*missing"):
         read_log(tmp_path / "missing.darshan")
     with pytest.raises(UnreadableLogError, match="no regular file"):
         read_log(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,12 +16,13 @@ from stripewise.cli.output import console, duration, notes, print_json
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
 from stripewise.diagnosis.opening import open_all
-from stripewise.diagnosis.prediction import Prediction, predict
 from stripewise.diagnosis.site import JobRow, SiteProfile, TableWriter, row_of, slowness
 from stripewise.errors import StripewiseError, UserError
-from stripewise.report.diagnosis import render_diagnosis
 from stripewise.report.html import write_whole
 from stripewise.spec.sizes import format_size
+
+if TYPE_CHECKING:
+    from stripewise.diagnosis.prediction import Prediction
 
 _LEVELS = ("low", "medium", "high")
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
@@ -91,9 +92,13 @@ def run_diagnose(
     document = one.as_json() if one is not None else outcome.as_json()
     expected = None
     if one is not None and model is not None:
+        from stripewise.diagnosis.prediction import predict  # noqa: PLC0415  models are slow to load
+
         expected = predict(one.activity, Path(one.activity.source), model)
         document["prediction"] = expected.as_json()
     if one is not None and html is not None:
+        from stripewise.report.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
+
         write_whole(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
     if one is not None and plan is not None:
         if not one.settings():

@@ -250,6 +250,8 @@ class Folded:
         path = names.get(key, f"(record {key:x})")[:4096]
         if not file.levels or path.startswith("heatmap:"):
             return None
+        if key not in names and not any(int(sums.counters.max(initial=0)) for sums in file.levels.values()):
+            return None
         lower = file.levels.get("posix") or file.levels.get("stdio") or next(iter(file.levels.values()))
         ranks = self._ranks if any(sums.reduced for sums in file.levels.values()) else lower.records
         entry: dict[str, Any] = {"path": path, "file_system": self._file_system(path), "ranks": max(1, ranks)}

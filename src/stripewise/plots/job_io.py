@@ -103,7 +103,7 @@ def rank_balance(read: Sequence[int], written: Sequence[int], seconds: Sequence[
             yaxis2={"overlaying": "y", "side": "right", "title": {"text": "seconds"}, "rangemode": "tozero"}
         )
     figure.update_xaxes(title_text="rank" if group == 1 else f"rank (means of {group})")
-    figure.update_yaxes(title_text="MiB", selector={"anchor": "x"})
+    figure.update_layout(yaxis_title_text="MiB")
     return figure
 
 
