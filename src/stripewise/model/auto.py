@@ -4,8 +4,7 @@ Boosted trees, extremely randomised trees, a smooth regression, the linear time 
 comparable) a level with relative effects learn the mean of ln(value) of each cell. Two rounds of cross-validation
 inside the training data hold out cells, and whole workloads: their errors give one set of weights for workloads that
 were measured and one for new ones. A cell that was measured is predicted by its own runs and by the blend that did not
-see it, each as far as it is worth (empirical Bayes). At last a share of the noise's variance is taken off, see
-:func:`best_shift`.
+see it, each as far as it is worth (empirical Bayes). At last means of logarithms become medians.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.model.base import ModelOptions, PerformanceModel
-from stripewise.model.blend import best_shift, weights
+from stripewise.model.blend import weights
 from stripewise.model.boosting import boost, calibrate
 from stripewise.model.cells import Cells
 from stripewise.model.data import Data
@@ -46,6 +45,9 @@ _LEAST_WORKLOADS = 4
 _MANY = 6000
 _FEW_FOLDS = 3
 _IDLE = 0.03
+_TINY = 1e-12
+_SKEWED = 0.9
+"""The mean of the logarithm is kept if it costs held-out runs so much less than the median."""
 
 
 class AutoOptions(ModelOptions):
@@ -68,7 +70,8 @@ class AutoModel(PerformanceModel):
     memory: Memory
     variance: Trees
     """Variance of ln of a single run."""
-    shift: float
+    offset: Trees
+    """From the mean of ln(value) to its median; zero where noise is too skewed for that."""
     doubt: dict[str, tuple[float, float]]
     """Factor and floor of the uncertainty, see :func:`calibrate`, for ``known`` and ``new`` workloads."""
     student: Trees
@@ -173,31 +176,32 @@ class AutoModel(PerformanceModel):
         return calibrate(_spread(blind, weight, mean), errors)
 
     def _remember(self, data: Data, cells: Cells, blind: Floats | None, blend: Floats, noise: Floats) -> None:
-        """Keep what the cells' own runs say, and choose the shift."""
-        if blind is None:
-            self.memory = Memory.of(cells, cells.mean, np.sqrt(noise / cells.count), self.domain.contexts)
-            self.shift = 0.0
-            return
-        wrong = (cells.mean - blend) ** 2
-        if not np.any(cells.count > 1):
-            # Noise and error cannot be told apart: single runs are no better known than what all of them teach.
-            self.memory = Memory.of(cells, np.empty(0), np.empty(0), self.domain.contexts)
-            self.shift = best_shift(data.target, blend[cells.cell], noise[cells.cell])
-            return
-        # How far true values lie from the blend.
-        apart = float(np.mean(np.maximum(wrong - noise / cells.count, 0.0)))
-        own = apart / (apart + noise / cells.count + 1e-12)
-        estimate = blend + own * (cells.mean - blend)
-        deviation = np.sqrt(own * noise / cells.count + (1.0 - own) ** 2 * apart)
-        self.memory = Memory.of(cells, estimate, deviation, self.domain.contexts)
-        # Each run as the others of its cell and the blend predict it.
+        """Keep what the cells' own runs say, and learn how far medians lie from means."""
+        contexts = self.domain.contexts
         count = cells.count[cells.cell]
-        others = np.where(
-            count > 1, (cells.mean[cells.cell] * count - data.target) / np.maximum(count - 1, 1), blend[cells.cell]
-        )
-        share = np.where(count > 1, apart / (apart + noise[cells.cell] / np.maximum(count - 1, 1) + 1e-12), 0.0)
-        row = blend[cells.cell] + share * (others - blend[cells.cell])
-        self.shift = best_shift(data.target, row, noise[cells.cell])
+        if blind is None:
+            self.memory = Memory.of(cells, cells.mean, np.sqrt(noise / cells.count), contexts)
+            row = cells.mean[cells.cell]
+        elif not np.any(cells.count > 1):
+            # Noise and error cannot be told apart: single runs are no better known than what all of them teach.
+            self.memory = Memory.of(cells, np.empty(0), np.empty(0), contexts)
+            row = blend[cells.cell]
+        else:
+            # How far true values lie from the blend decides how much a cell's own runs count.
+            apart = float(np.mean(np.maximum((cells.mean - blend) ** 2 - noise / cells.count, 0.0)))
+            own = apart / (apart + noise / cells.count + _TINY)
+            estimate = blend + own * (cells.mean - blend)
+            deviation = np.sqrt(own * noise / cells.count + (1.0 - own) ** 2 * apart)
+            self.memory = Memory.of(cells, estimate, deviation, contexts)
+            # Each run as the others of its cell and the blend predict it.
+            rest = np.maximum(count - 1, 1)
+            others = (cells.mean[cells.cell] * count - data.target) / rest
+            share = np.where(count > 1, apart / (apart + noise[cells.cell] / rest + _TINY), 0.0)
+            row = blend[cells.cell] + share * (np.where(count > 1, others, 0.0) - blend[cells.cell])
+        residual, x = data.target - row, cells.x[cells.cell]
+        medians = self.variance.with_values(_leaf_medians(self.variance, x, residual))
+        skewed = _cost(residual) < _SKEWED * _cost(residual - medians.predict(x))
+        self.offset = self.variance.with_values(np.zeros(self.variance.nodes)) if skewed else medians
 
     def _teach(self, cells: Cells, rng: np.random.Generator) -> Trees:
         """Fit a small ensemble to the blend: for screening many configurations, and for the runtime."""
@@ -223,7 +227,7 @@ class AutoModel(PerformanceModel):
             cell = self.memory.find(points)
             seen = cell >= 0
             mean[seen], deviation[seen] = self.memory.estimate[cell[seen]], self.memory.deviation[cell[seen]]
-        return mean - self.shift * np.maximum(self.variance.predict(x), 0.0), deviation
+        return mean + self.offset.predict(x), deviation
 
     def screen_points(self, points: Floats) -> Floats:
         """Approximate ln(value) quickly, shape ``(n,)``, to choose which of many points deserve a full prediction."""
@@ -247,12 +251,16 @@ class AutoModel(PerformanceModel):
         for name, member in self.members.items():
             members[name], own = member.state(f"{name}.")
             arrays |= own
-        arrays |= self.variance.arrays("variance.") | self.student.arrays("student.") | self.memory.arrays("memory.")
+        arrays |= (
+            self.variance.arrays("variance.")
+            | self.offset.arrays("offset.")
+            | self.student.arrays("student.")
+            | self.memory.arrays("memory.")
+        )
         document = {
             "members": members,
             "known_weights": self.known_weights.tolist(),
             "new_weights": self.new_weights.tolist(),
-            "shift": self.shift,
             "doubt": {name: list(pair) for name, pair in self.doubt.items()},
             "variance_bias": self.variance.bias,
             "student_bias": self.student.bias,
@@ -265,11 +273,25 @@ class AutoModel(PerformanceModel):
         self.new_weights = np.asarray(document["new_weights"], dtype=np.float64)
         if not len(self.members) == len(self.known_weights) == len(self.new_weights):
             raise ValueError("each member needs a weight")
-        self.shift = float(document["shift"])
         self.doubt = {name: (float(a), float(b)) for name, (a, b) in document["doubt"].items()}
         self.variance = Trees.restored(arrays, float(document["variance_bias"]), "variance.")
+        self.offset = Trees.restored(arrays, 0.0, "offset.")
         self.student = Trees.restored(arrays, float(document["student_bias"]), "student.")
         self.memory = Memory.restored(arrays, "memory.", self.domain.contexts)
+
+
+def _leaf_medians(tree: Trees, x: Matrix, residual: Floats) -> Floats:
+    """Median residual of the rows in each leaf, shape ``(nodes,)``; 0 where there are none."""
+    leaf = tree.walk(x)[:, 0]
+    medians = np.zeros(tree.nodes)
+    for node in np.unique(leaf):
+        medians[node] = np.median(residual[leaf == node])
+    return medians
+
+
+def _cost(residual: Floats) -> float:
+    """Relative error times squared error of the logarithm."""
+    return float(np.mean(np.abs(1.0 - np.exp(np.clip(-residual, -50, 50)))) * np.mean(residual**2))
 
 
 def _spread(each: Floats, weight: Floats, mean: Floats) -> Floats:

@@ -1,15 +1,14 @@
-"""How members are weighed, and how far a typical value is moved towards what costs least in relative error."""
+"""How the members of a blend are weighed."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.model.domain import Floats
 
-SHIFTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-
-def weights(predictions: Floats, target: Floats, trust: Floats, groups: Floats | None = None) -> Floats:
+def weights(predictions: Floats, target: Floats, trust: Floats, groups: NDArray[np.int64] | None = None) -> Floats:
     """Weights of members, not negative and adding up to 1, with the least squared error on held-out cells.
 
     Parameters
@@ -53,28 +52,3 @@ def weights(predictions: Floats, target: Floats, trust: Floats, groups: Floats |
     found: Floats = nnls(stacked, right, maxiter=100 * members)[0]
     whole = float(found.sum())
     return found / whole if whole > 0 else np.full(members, 1.0 / members)
-
-
-def best_shift(target: Floats, prediction: Floats, variance: Floats) -> float:
-    """Choose the share of the noise's variance to take off ln(value).
-
-    For log-normal noise the median costs least in squared logarithms, and the median less the whole variance costs
-    least in relative error ``|y - r| / y``. The share is a compromise: the least product of both errors.
-
-    Parameters
-    ----------
-    target : ndarray, shape (n,)
-        ln(value) of single runs.
-    prediction : ndarray, shape (n,)
-        For the same rows, which it did not see.
-    variance : ndarray, shape (n,)
-        Of the noise of single runs.
-    """
-    best, chosen = np.inf, 0.0
-    for share in SHIFTS:
-        error = target - (prediction - share * variance)
-        relative = float(np.mean(np.abs(1.0 - np.exp(np.clip(-error, -50, 50)))))
-        score = relative * float(np.mean(error**2))
-        if score < best:
-            best, chosen = score, share
-    return chosen

@@ -52,7 +52,8 @@ class BoostingModel(PerformanceModel):
         fold[cells] = rng.permutation(len(cells)) % max(copies, 1)
         fold = fold[data.cells]
         seed = int(rng.integers(2**31))
-        members, disagreement, errors = [], [], []
+        members = []
+        disagreement, errors = np.empty(0), np.empty(0)
         for k in range(copies):
             keep = fold != k if copies > 1 else np.ones(len(data), dtype=bool)
             members.append(boost(x[keep], data.target[keep], None, seed + k, **self._arguments()).trees)
@@ -62,7 +63,7 @@ class BoostingModel(PerformanceModel):
             disagreement = each.std(axis=0, ddof=1)
             # What is left once the noise of the run itself is taken off.
             errors = np.maximum((data.target - held_out) ** 2 - data.noise**2, 0.0)
-        self.factor, self.floor = calibrate(np.asarray(disagreement), np.asarray(errors))
+        self.factor, self.floor = calibrate(disagreement, errors)
         self.parts = [len(member) for member in members]
         self.trees = Trees.joined([member.scaled(1.0 / copies) for member in members])
 

@@ -20,6 +20,7 @@ from stripewise.model.smooth import Smooth
 from stripewise.model.trees import Trees, threads
 
 _MANY = 5000
+_SEVERAL = 1500
 _SHARED = 0.8
 
 
@@ -156,7 +157,7 @@ def learn_extra(lesson: Lesson) -> Member:
     from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  slow import
 
     cells, rng = lesson.cells, lesson.rng
-    trees = 100 if len(cells) <= _MANY else 60
+    trees = 100 if len(cells) <= _SEVERAL else 50
     forest = ExtraTreesRegressor(
         trees, min_samples_leaf=1, max_features=0.7, n_jobs=threads(len(cells)), random_state=int(rng.integers(2**31))
     )

@@ -190,6 +190,11 @@ class Trees:
             (self.value * np.float32(factor)).astype(np.float32), self.gain, self.count, self.bias * factor,
         )  # fmt: skip
 
+    def with_values(self, value: Floats) -> Trees:
+        """Give the same splits with other values of the nodes, shape ``(m,)``."""
+        arrays = self.arrays() | {"value": value}
+        return Trees.of(self.roots.tolist(), arrays, 0.0)
+
     @staticmethod
     def joined(parts: Sequence[Trees]) -> Trees:
         """Give the sum of several ensembles over the same features."""
@@ -244,7 +249,8 @@ class Trees:
     def importance(self, features: int) -> Floats:
         """Total gain of each feature, shape ``(features,)``."""
         inner = self.feature >= 0
-        return np.bincount(self.feature[inner], self.gain[inner].astype(np.float64), minlength=features)
+        total = np.bincount(self.feature[inner], self.gain[inner].astype(np.float64), minlength=features)
+        return np.asarray(total, dtype=np.float64)
 
 
 def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
