@@ -84,10 +84,16 @@ def log_speedups(default: Sequence[float], candidate: Sequence[float], maximize:
 
 def walsh_averages(values: Floats) -> Floats:
     """All averages of two values (each with itself as well), ascending, shape ``(n (n + 1) / 2,)``."""
-    first, second = np.triu_indices(len(values))
+    first, second = _pairs(len(values))
     with np.errstate(invalid="ignore"):
         averages = (values[first] + values[second]) / 2
     return np.sort(np.where(np.isnan(averages), 0.0, averages))
+
+
+@lru_cache(maxsize=256)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices of all pairs of ``n`` values, each with itself as well."""
+    return np.triu_indices(n)
 
 
 @lru_cache(maxsize=256)
