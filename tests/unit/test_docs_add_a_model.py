@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.model import registry
-from stripewise.model.registry import load_model, make_model, model_names
+from stripewise.model.registry import load_model, make_model, model_class, model_names
 from stripewise.testing.models import ModelContract, sample_table
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-model.md"
@@ -58,3 +58,28 @@ def test_entry_point_makes_the_name_known(package, tmp_path):
     model = make_model(name, {"neighbours": "4"}).fit(sample_table(repeats=1))
     model.save(tmp_path / "a.model")
     assert load_model(tmp_path / "a.model").options.neighbours == 4
+
+
+REFERENCE = GUIDE.parents[1] / "reference" / "models.md"
+
+
+def test_every_model_and_option_is_in_the_reference():
+    text = REFERENCE.read_text("utf-8")
+    for name in model_names():
+        assert f"| `{name}` |" in text, f"{name} is not in docs/reference/models.md"
+        for option, field in model_class(name).Options.model_fields.items():
+            default = str(field.default).lower() if isinstance(field.default, bool) else field.default
+            row = f"| `{name}` | `{option}` | `{default}` | {field.description} |"
+            assert row in text, f"docs/reference/models.md has no row {row}"
+    listed = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text, flags=re.MULTILINE)
+    assert all(option in model_class(name).Options.model_fields for name, option in listed)
+
+
+def test_the_reference_example_runs(tmp_path, monkeypatch, capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", REFERENCE.read_text("utf-8"), flags=re.DOTALL)
+    table = GUIDE.parents[2] / "benchmarks" / "data" / "tables" / "ior_vast_scaling"
+    monkeypatch.chdir(tmp_path)
+    example = example.replace("benchmarks/data/tables/ior_vast_scaling", str(table)).replace("100", "5")
+    exec(compile(example, str(REFERENCE), "exec"), {})
+    assert (tmp_path / "site.model").is_file()
+    assert "xfersize" in capsys.readouterr().out
