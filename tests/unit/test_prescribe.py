@@ -268,6 +268,8 @@ def test_wrong_workload_files_are_refused(text: str, message: str) -> None:
         ({}, {"site": "x"}, "names site"),
         ({"collective": "perhaps"}, {}, "was never measured"),
         ({"stripe_count": "many"}, {}, "is no number"),
+        ({"stripe_count": float("nan")}, {}, "is no number"),
+        ({"stripe_size": float("inf")}, {}, "is no number"),
     ],
 )
 def test_what_the_model_does_not_know_is_refused(current: Any, context: Any, message: str) -> None:

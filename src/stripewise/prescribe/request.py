@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -196,8 +197,8 @@ def _value(column: Column, request: Request) -> Value | None:
 def _checked(column: Column, value: Value, seen: list[Any]) -> Value:
     """A value as the column has it; texts of numbers and truths are the values they spell."""
     if column.kind == "ordinal":
-        if isinstance(value, str | bool):
-            raise UserError(f"{column.name} = {value!r} is no number")
+        if isinstance(value, str | bool) or not math.isfinite(value):
+            raise UserError(f"{column.name} = {value!r} is no number", "it is an ordered column of the model")
         return int(value) if float(value) == int(value) else value
     for known in seen:
         same_kind = isinstance(known, bool) == isinstance(value, bool)
