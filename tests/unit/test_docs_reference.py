@@ -28,6 +28,7 @@ from stripewise.search.resampling import ResamplingOptions
 from stripewise.search.stopping import StoppingOptions
 from stripewise.spec import plan
 from stripewise.spec.experiment import Experiment, ParameterOverride, parse_experiment
+from stripewise.spec.site import parse_site
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import StackFile, load_stack, parse_stack, stack_names
 from stripewise.spec.workload import Workload
@@ -281,7 +282,9 @@ def test_toml_in_documents_is_accepted(text: str) -> None:
     shown = tomllib.loads(text)
     if "parameter" in shown:
         assert parse_stack(text, "docs").parameters
-    elif "project" not in shown:
+    elif "ost" in shown:
+        assert parse_site(text, "docs").ost.count
+    elif "project" not in shown and "settings" not in shown:  # those of simulate run: test_simulate_cli.py
         experiment = parse_experiment(text, "docs")
         check(experiment.model_copy(update={"stacks": [s for s in experiment.stacks if not s.endswith(".toml")]}))
 

@@ -37,15 +37,15 @@ def workload(tmp_path: Path) -> Path:
 
 
 def test_a_sweep_says_simulated_and_puts_the_fastest_first(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "run", "kay", str(workload)]) == 0
+    assert main(["simulate", "run", "edison", str(workload)]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("simulated on kay")
+    assert shown.startswith("simulated on edison")
     assert shown.index("stripe_count=16") < shown.index("stripe_count=1 ")
     assert "rounds" in shown and "times the next" in shown
 
 
 def test_explain_names_bounds_and_settings_without_effect(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "run", "kay", str(workload), "--explain"]) == 0
+    assert main(["simulate", "run", "edison", str(workload), "--explain"]) == 0
     shown = capsys.readouterr().out
     assert "no effect on this write: cb_buffer_size" in shown
     lines = [line.split() for line in shown.splitlines()]
