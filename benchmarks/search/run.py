@@ -22,6 +22,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 warnings.filterwarnings("ignore")
 
 from stripewise.evaluation.race import contestant, play  # noqa: E402
+from stripewise.evaluation.transfer import prior_of_others  # noqa: E402
 from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.model.table import read_table  # noqa: E402
 
@@ -31,6 +32,8 @@ LEAST_POINTS = 200
 sys.path.insert(0, str(HERE))
 
 OURS = ("auto", "random")
+INFORMED = "auto-prior"
+"""``auto`` with a prior learned from a table's other contexts: no rival of the others, who are told nothing."""
 PEERS = ("optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner")
 
 _loaded: dict[str, list[Landscape]] = {}
@@ -54,6 +57,8 @@ def episode(path: str, number: int, name: str, seed: int, budget: int) -> dict:
     landscape = _loaded[path][number]
     if name in OURS:
         make = contestant(name)
+    elif name == INFORMED:
+        make = contestant("auto", prior=prior_of_others(read_table(path)))
     else:
         from peers import contestants  # noqa: PLC0415  the peers are an extra
 
@@ -80,8 +85,9 @@ def read(path: Path) -> list[dict]:
 
 def run_race(options: argparse.Namespace) -> None:
     done = {key(result) for result in read(options.out)}
-    names = options.only.split(",") if options.only else [*OURS, *PEERS]
+    names = options.only.split(",") if options.only else [*OURS, INFORMED, *PEERS]
     places = arenas(options.tables)
+    several = {path for path, _ in places if len(landscapes(read_table(path))) > 1}
     label = {}
     for path, number in places:
         landscape = landscapes(read_table(path))[number]
@@ -91,7 +97,7 @@ def run_race(options: argparse.Namespace) -> None:
         for seed in range(options.seeds)
         for path, number in places
         for name in names
-        if (*label[path, number], name, seed) not in done
+        if (*label[path, number], name, seed) not in done and (name != INFORMED or path in several)
     ]
     # New processes from time to time: some tools keep every search they ever made.
     with (
