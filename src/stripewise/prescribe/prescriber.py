@@ -232,7 +232,7 @@ class _Answer:
         elif gain_left <= deviation:
             kept = (
                 f"the best combination is predicted to be {np.exp(gain_left):.2f} times as fast, which is within the "
-                f"uncertainty ({np.exp(deviation):.2f})"
+                f"uncertainty (a factor of {np.exp(deviation):.2f})"
             )
         if kept:
             changed = []
