@@ -194,7 +194,8 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     console.print(f"experiment {record.id}  {escape(printable(experiment.name))}  {record.state}")
     console.print(f"command    {escape(' '.join(experiment.command)) or experiment.runner}")
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
-    console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {len(trials)} configuration{'' if len(trials) == 1 else 's'}")
+    tried = f"{len(trials)} configuration{'' if len(trials) == 1 else 's'}"
+    console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {tried}")
     if record.state in ("stopped", "created", "failed"):
         console.print(escape(completed(f"go on      stripewise resume {record.id}")))
 
