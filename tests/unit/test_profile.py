@@ -264,3 +264,55 @@ def test_the_finished_of_several_attempts_counts() -> None:
     assert value_of({3: failed}, 3) is failed
     assert value_of({3: failed, 3 + AGAIN: finished}, 3) is finished
     assert value_of({3: Run(3, 0, Phase.SEARCH)}, 3) is None
+
+
+def test_nothing_else_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = arguments(tmp_path)
+    file = Path(given[1])
+    before = file.read_text("utf-8")
+    assert main([*given[:-1], str(file.with_suffix(""))]) == 2
+    assert "describes no table" in capsys.readouterr().err
+    assert file.read_text("utf-8") == before and not (tmp_path / "journal").exists()
+
+
+def test_ior_is_run_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script stands for IOR: it checks that what it is to read was written, and prints as IOR does."""
+    ior = tmp_path / "ior"
+    ior.write_text(
+        """#!/bin/sh
+words="$*"
+while [ $# -gt 0 ]; do case $1 in -o) file=$2;; -t) transfer=$2;; esac; shift; done
+case " $words " in
+    *" -w "*) echo data > "$file"; echo "Max Write: $((transfer / 1048576)).50 MiB/sec (1.00 MB/sec)";;
+    *" -r "*) test -f "$file" || exit 3; echo "Max Read:  $((transfer / 1048576)).25 MiB/sec (1.00 MB/sec)";;
+esac
+""",
+        "utf-8",
+    )
+    ior.chmod(0o755)
+    file = tmp_path / "ior.toml"
+    file.write_text(
+        f"""
+name = "by-ior"
+program = "ior"
+executable = "{ior}"
+launcher = ["env", "RANKS={{processes}}"]
+repeats = 1
+[files]
+folder = "{tmp_path}"
+[[workload]]
+name = "file_size"
+values = ["16 MiB"]
+[[tunable]]
+name = "transfer_size"
+values = ["1 MiB", "4 MiB"]
+""",
+        "utf-8",
+    )
+    words = ["profile", str(file), "--journal", str(tmp_path / "journal"), "--out", str(tmp_path / "out"), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"]["finished"] == 4
+    table = read_table(tmp_path / "out")
+    assert sorted(table.values) == [1.25, 1.5, 4.25, 4.5]
+    assert {c.name: c.role for c in table.schema.parameter} == {"transfer_size": "transfer_size"}
+    assert not list(tmp_path.glob("stripewise-profile.dat*"))

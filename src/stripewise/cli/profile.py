@@ -19,7 +19,7 @@ from stripewise.errors import UserError
 from stripewise.profiling.book import Book, collect
 from stripewise.profiling.checks import Cost, check_limits, check_room, cost_of
 from stripewise.profiling.estimate import Remaining
-from stripewise.profiling.outcome import save, summary, table_of
+from stripewise.profiling.outcome import check_out, save, summary, table_of
 from stripewise.profiling.plan import Plan, Progressed
 from stripewise.profiling.schedule import Planned, Shard, of_shard, parse_shard
 from stripewise.profiling.session import Paused, Session
@@ -52,9 +52,7 @@ def profile(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The table to write (NAME.csv and NAME.toml); by default named like the campaign.", metavar="TABLE"
-        ),
+        typer.Option(help="The table to write (NAME.csv and NAME.toml); by default CAMPAIGN-table.", metavar="TABLE"),
     ] = None,
     runner: Annotated[str | None, typer.Option(help="local, sim:NAME-or-FILE, or replay:TABLE.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each combination.", min=1)] = None,
@@ -93,6 +91,8 @@ def profile(
     }
     asked = load_campaign(campaign, [(key, value) for key, value in given.items() if value is not None])
     part = parse_shard(shard) if shard is not None else (1, 1)
+    # Looked at before the first run: days of them are not to end in a name that is taken.
+    out = check_out(out or Path(f"{asked.name}-table"))
     if merge:
         _merge(asked, merge, out, json_output)
         return
@@ -147,7 +147,7 @@ def _ended(results: Mapping[int, Run], run: Planned) -> bool:
     return found is not None and found.state.ended
 
 
-def _merge(asked: Campaign, folders: list[Path], out: Path | None, json_output: bool) -> None:
+def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -> None:
     found = collect(folders)
     for note in found.notes:
         notes.print(escape(f"note: {note}"))
@@ -187,7 +187,7 @@ def _objective(campaign: Campaign) -> Objective:
 
 
 def _write(
-    points: Points, progress: Progressed, results: Mapping[int, Run], objective: Objective, kind: str, out: Path | None
+    points: Points, progress: Progressed, results: Mapping[int, Run], objective: Objective, kind: str, out: Path
 ) -> Path:
     campaign = points.campaign
     about = {
@@ -196,7 +196,7 @@ def _write(
     }.get(kind, f"Measured with {campaign.program}.")
     whole = campaign.design.kind == "grid"
     table = table_of(points, progress.runs, results, objective, about, whole)
-    return save(table, out or Path(campaign.name))
+    return save(table, out)
 
 
 def _dry_run(points: Points, shard: Shard, where: Path, json_output: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -189,14 +190,47 @@ def summary(
     }
 
 
-def save(table: Table, path: Path) -> Path:
-    """Write a table's two files, each whole or not at all, and give the path of the data."""
+def check_out(path: Path) -> Path:
+    """Give the common stem of a table's files, after making sure that nothing else is overwritten.
+
+    Raises
+    ------
+    UserError
+        If the folder does not exist, or a file of that name is no table's: a campaign file, for instance.
+    """
     stem = path.with_suffix("") if path.suffix in (".csv", ".toml") else path
-    part = stem.with_name(f".{stem.name}.part")
-    write_table(table, part)
+    if not stem.absolute().parent.is_dir():
+        raise UserError(f"--out: the folder {stem.absolute().parent} does not exist", "create it first")
+    described = stem.with_name(stem.name + ".toml")
     try:
-        for ending in (".csv", ".toml"):
+        known = tomllib.loads(described.read_text("utf-8"))
+    except FileNotFoundError:
+        return stem
+    except (OSError, ValueError):
+        known = {}
+    if not {"name", "objective", "parameter"} <= known.keys():
+        raise UserError(f"{described} is there already and describes no table", "choose another name with --out")
+    return stem
+
+
+def save(table: Table, path: Path) -> Path:
+    """Write a table's two files, each whole or not at all, and give the path of the data.
+
+    Raises
+    ------
+    UserError
+        See :func:`check_out`; or if they cannot be written.
+    """
+    stem = check_out(path)
+    part = stem.with_name(f".{stem.name}.part")
+    endings = (".csv", ".toml")
+    try:
+        write_table(table, part)
+        for ending in endings:
             part.with_name(part.name + ending).replace(stem.with_name(stem.name + ending))
     except OSError as error:
         raise UserError(f"cannot write {stem}: {error.strerror}", "check the folder") from error
+    finally:
+        for ending in endings:
+            part.with_name(part.name + ending).unlink(missing_ok=True)
     return stem.with_name(stem.name + ".csv")

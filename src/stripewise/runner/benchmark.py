@@ -73,6 +73,7 @@ class Bench:
         self._busy: deque[_Lane] = deque()
         self._program = ""
         self._table: Table | None = None
+        self._identifier = f"{campaign.name}-{campaign.digest[:8]}"
 
     @property
     def local(self) -> bool:
@@ -93,7 +94,8 @@ class Bench:
     @property
     def capacity(self) -> int:
         """Runs that may be under way at the same time."""
-        return min((lane.runner.capacity for lane in self._lanes.values()), default=1)
+        # All lanes have runners of one kind.
+        return next((lane.runner.capacity for lane in self._lanes.values()), 1)
 
     # -- before the first run ------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Bench:
     def launch(self, point: Point, number: int, *, attempt: int = 0, phase: Phase = Phase.SEARCH) -> Launch:
         """Write the launch of a point's run."""
         settings = self._points.settings(point)
-        identifier = f"{self.campaign.name}-{self.campaign.digest[:8]}"
+        identifier = self._identifier
         plan = Plan(
             tuple(s for s in settings if s.apply is not Apply.STRIPING), f"{identifier}.{number}", override=True
         )
@@ -312,4 +314,3 @@ class Bench:
         raise UserError(
             f"the campaign says nothing of {name}, a column of {self.campaign.runner}", "add it as a [[workload]]"
         )
-

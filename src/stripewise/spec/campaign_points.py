@@ -82,6 +82,7 @@ class Points:
         for tunable in campaign.tunable:
             self._parameter(tunable)
         self._cache: dict[str, tuple[Point, ...]] = {}
+        self._spaces: dict[tuple[Value, ...], Space] = {}
         self.left_out = 0
         """Combinations that the program cannot carry out: a rank's share is no whole number of transfers or pieces."""
 
@@ -138,7 +139,11 @@ class Points:
         """
         fixed, tuned = self._apart(point.operation)
         values = point.values
-        space = self._space(point.operation, {f.name: values[f.name] for f in fixed}, tuned)
+        given = {f.name: values[f.name] for f in fixed}
+        key = (point.operation, *given.values())
+        space = self._spaces.get(key)
+        if space is None:
+            space = self._spaces[key] = self._space(point.operation, given, tuned)
         chosen = Configuration({f.name: values[f.name] for f in tuned})
         found = [s for s in settings_of(space, chosen) if s.apply is not Apply.ARGUMENT] if tuned else []
         named = {(s.apply, s.key) for s in found}
