@@ -14,6 +14,7 @@ from stripewise.cli.main import main
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.opening import open_all
 from stripewise.errors import UserError
+from stripewise.measure.activity import FileActivity
 from stripewise.measure.darshan_logs import UnreadableLogError, read_log, read_logs
 
 EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
@@ -97,6 +98,19 @@ def test_damaged_and_hostile_logs_are_errors_that_name_them(tmp_path: Path) -> N
     assert len(failed) >= 20
     assert all(str(result.path) in str(result.error) for result in failed)
     assert results[TRACED].activity is not None
+
+
+def test_control_characters_of_a_log_command_no_terminal() -> None:
+    file = FileActivity(path="/data/\x1b[2J\x07name\n")
+    assert file.path == "/data/\\x1b[2J\\x07name\\n"
+    assert FileActivity(path="/dätä/文件").path == "/dätä/文件"
+
+
+def test_the_shared_file_on_one_stripe_is_found() -> None:
+    log = next(path for path in EXAMPLES if path.name == "noposix.darshan")
+    found = {finding.code: finding for finding in diagnose(read_log(log)).findings}
+    assert found["one-stripe"].evidence["ranks"] == 512
+    assert [setting.line() for setting in found["one-stripe"].settings] == ["layout lustre stripe_count 8"]
 
 
 def test_one_unreadable_log_raises(tmp_path: Path) -> None:

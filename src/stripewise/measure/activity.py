@@ -6,14 +6,22 @@ says in words what cannot be judged for that reason.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 SIZE_LIMITS = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
 """Upper edges in bytes of the histogram's bins but the last, as darshan-runtime compares them: 1K is 1024."""
 
 SIZE_NAMES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+Name = Annotated[str, AfterValidator(_printable)]
+"""Text from a log that is printed: control characters, which could command a terminal, are shown as escapes."""
 
 
 class _Part(BaseModel):
@@ -168,10 +176,10 @@ class Spread(_Part):
 class Asked(_Part):
     """What became of one setting that a plan asked for."""
 
-    key: str
-    requested: str | None = None
-    outcome: str = ""
-    note: str = ""
+    key: Name
+    requested: Name | None = None
+    outcome: Name = ""
+    note: Name = ""
 
 
 class FileActivity(_Part):
@@ -187,8 +195,8 @@ class FileActivity(_Part):
         Bytes that a rank read again, where a trace tells.
     """
 
-    path: str
-    file_system: str | None = None
+    path: Name
+    file_system: Name | None = None
     ranks: int = 1
     nodes: int | None = None
     size: int | None = None
@@ -202,8 +210,8 @@ class FileActivity(_Part):
     layout: Layout | None = None
     spread: Spread | None = None
     view_contiguous: bool | None = None
-    driver: str | None = None
-    info: dict[str, str] = Field(default_factory=dict)
+    driver: Name | None = None
+    info: dict[Name, Name] = Field(default_factory=dict)
     asked: list[Asked] = Field(default_factory=list)
     redundant_read: int | None = None
 
@@ -298,8 +306,8 @@ class OstLoad(_Part):
 class Job(_Part):
     """The job; seconds. ``started`` counts from 1970."""
 
-    executable: str = ""
-    identifier: str = ""
+    executable: Name = ""
+    identifier: Name = ""
     ranks: int = Field(default=1, ge=1)
     nodes: int | None = None
     elapsed: float = Field(default=0.0, ge=0)
@@ -343,8 +351,8 @@ class Activity(_Part):
     kind: Literal["darshan", "report", "ior"]
     version: str = ""
     job: Job = Job()
-    seen: list[str] = Field(default_factory=list)
-    partial: list[str] = Field(default_factory=list)
+    seen: list[Name] = Field(default_factory=list)
+    partial: list[Name] = Field(default_factory=list)
     unseen: list[str] = Field(default_factory=list)
     io_seconds: float = 0.0
     summed_seconds: float = 0.0
