@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -141,26 +142,30 @@ class Batch:
     hdf5_collective_metadata: Flags
 
     def __len__(self) -> int:
-        return max(len(getattr(self, field.name)) for field in fields(self))
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> int:
+        return max(len(getattr(self, name)) for name in _TYPES)
 
     def __getitem__(self, rows: slice) -> Batch:
         """Take a range of rows."""
         n = len(self)
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        columns = {name: getattr(self, name) for name in _TYPES}
         taken = {name: column if len(column) == 1 < n else column[rows] for name, column in columns.items()}
         return Batch(**taken)
 
-    @property
+    @cached_property
     def processes(self) -> Numbers:
         """All ranks."""
         return self.nodes * self.processes_per_node
 
-    @property
+    @cached_property
     def files(self) -> Numbers:
         """Files of a run."""
         return np.where(self.file_per_process, self.processes, 1.0)
 
-    @property
+    @cached_property
     def bytes(self) -> Numbers:
         """Bytes that the processes move together."""
         return self.files * self.file_size

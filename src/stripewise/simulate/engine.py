@@ -136,7 +136,7 @@ def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> O
     bounds["metadata"] = opening + closing
 
     def full(array: NDArray[Any]) -> Any:
-        return np.broadcast_to(array, (n,))
+        return array if array.shape == (n,) else np.broadcast_to(array, (n,))
 
     return Outcome(
         full(opening),

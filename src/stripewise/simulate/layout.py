@@ -51,14 +51,14 @@ def striping(site: Site, batch: Batch) -> Striping:
     factor = np.where((factor <= 0) & (unit > 0), -1.0, np.where(unit > 0, factor, np.maximum(factor, 0.0)))
     count = np.where(factor != 0, factor, batch.stripe_count)
     count = np.where(count == 0, site.defaults.stripe_count, count)
-    count = np.where(count < 0, most, np.clip(count, 1, most))
+    count = np.where(count < 0, most, np.minimum(np.maximum(count, 1), most))
     over = batch.overstripe_count > 0
     count = np.where(over, batch.overstripe_count, count)
     size = np.where(unit > 0, unit, np.where(batch.stripe_size > 0, batch.stripe_size, site.defaults.stripe_size))
     objects = batch.files * count
     osts = np.minimum(objects, most)
     crowd = np.ceil(objects / most)
-    # The first object is the fullest: a stripe of each whole round over all objects, and what the last round begins with.
+    # The first object is the fullest: a stripe of each whole round over all objects, and what the last one begins with.
     whole = np.floor(batch.file_size / (count * size))
     fullest = whole * size + np.minimum(size, batch.file_size - whole * count * size)
     load = np.minimum(1.0, crowd * fullest / batch.bytes)

@@ -124,9 +124,9 @@ def _pairs(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way,
     """Count pairs of a client and an OST with traffic between them."""
     files = np.where(batch.file_per_process, batch.processes_per_node, 1.0)
     reach = np.where(batch.file_per_process, files * stripes.count, np.ceil(parts.moved / batch.nodes / stripes.size))
-    alone = batch.nodes * np.clip(reach, 1.0, stripes.osts)
+    alone = batch.nodes * np.minimum(np.maximum(reach, 1.0), stripes.osts)
     owned = np.maximum(way.aggregators, stripes.count)
-    ranges = way.aggregators * np.clip(way.buffer / stripes.size, 1.0, stripes.count)
+    ranges = way.aggregators * np.minimum(np.maximum(way.buffer / stripes.size, 1.0), stripes.count)
     together = np.minimum(np.where(on_stripes(site, batch), owned, ranges), clients * stripes.osts)
     return np.where(way.aggregated, together, alone)
 

@@ -117,10 +117,11 @@ def snapped(stripe_count: Numbers, wanted: Numbers, co_ratio: Numbers) -> Number
     -------
     ndarray
     """
-    stripes, asked, ratio = np.broadcast_arrays(stripe_count, wanted, co_ratio)
-    result: Numbers = stripes * np.maximum(1.0, np.minimum(asked // stripes, ratio))
-    below = asked < stripes
-    if below.any():
+    result: Numbers = stripe_count * np.maximum(1.0, np.minimum(wanted // stripe_count, co_ratio))
+    if np.any(wanted < stripe_count):
+        stripes, asked, result = np.broadcast_arrays(stripe_count, wanted, result)
+        result = result.copy()
+        below = asked < stripes
         for count in np.unique(stripes[below]):
             rows = below & (stripes == count)
             result[rows] = _largest_divisors(int(count))[np.maximum(1, asked[rows]).astype(np.int64)]
