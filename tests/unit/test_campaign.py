@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import collections
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from stripewise.errors import UserError
 from stripewise.profiling.designs import first_batch
 from stripewise.profiling.schedule import of_shard, parse_shard, schedule
 from stripewise.runner import benchmark_lines
-from stripewise.spec.campaign import Campaign, load_campaign, parse_campaign, preset_names
+from stripewise.spec.campaign import (
+    Campaign,
+    DesignEntry,
+    FilesEntry,
+    LimitsEntry,
+    Tunable,
+    load_campaign,
+    parse_campaign,
+    preset_names,
+)
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.parameter import Apply
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"
 
 SMALL = """
 name = "small"
@@ -266,3 +280,26 @@ def test_a_launcher_must_say_how_many() -> None:
     campaign = small().model_copy(update={"launcher": ["mpiexec", "-n", "{processes}"]})
     with pytest.raises(UserError, match="up to 2 nodes"):
         benchmark_lines.check_launcher(campaign, Points(campaign).all)
+
+
+# -- documents -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "heading, model",
+    [("Top level", Campaign), ("[design]", DesignEntry), ("[files]", FilesEntry), ("[limits]", LimitsEntry),
+     ("[[workload]] and [[tunable]]", Tunable)],
+)  # fmt: skip
+def test_keys_are_documented(heading: str, model: type[BaseModel]) -> None:
+    part = REFERENCE.read_text("utf-8").split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    cells = [line.split(" | ")[0] for line in part.splitlines() if line.startswith("| `")]
+    listed = set(re.findall(r"`(\w+)`", " ".join(cells)))
+    assert set(model.model_fields) == listed
+
+
+def test_the_campaign_shown_is_accepted_and_every_preset_is_listed() -> None:
+    text = REFERENCE.read_text("utf-8")
+    shown = next(block for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) if "[[tunable]]" in block)
+    campaign = parse_campaign(shown, "campaigns.md")
+    assert len(first_batch(Points(campaign))) > 100
+    assert set(preset_names()) <= set(re.findall(r"^\| `([\w-]+)`", text, re.MULTILINE))
