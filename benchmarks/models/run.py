@@ -134,18 +134,19 @@ def simulated(options: argparse.Namespace) -> None:
         out.add(key, split)
     for model in options.models:
         key = {"table": single.name, "how": "workloads", "model": model}
-        out.add(key, lambda m=model: judge_against(single, median, m))
+        truth = measured.take(measured.repeats < options.repeats)
+        out.add(key, lambda m=model: judge_against(single, median, truth, m))
 
 
-def judge_against(single: Table, median: np.ndarray, model: str) -> dict[str, Any]:
-    """Learn single runs, prescribe for workloads left out, and judge by the medians of other runs."""
+def judge_against(single: Table, median: np.ndarray, others: Table, model: str) -> dict[str, Any]:
+    """Learn single runs, prescribe for workloads left out, and judge by other runs (repeat by repeat in one order)."""
     fold = held_out(single, "workloads", GROUPS)
     predicted = np.empty(len(single))
     for number in np.unique(fold):
         test = fold == number
         predicted[test] = predictor(model)(single.take(~test), single.take(test))
-    truth = Table(single.schema, single.levels, single.context_levels, single.repeats, median)
-    judged = prescribing(truth, fold, predicted)
+    times = len(others) // len(single)
+    judged = prescribing(others, np.tile(fold, times), np.tile(predicted, times))
     result: dict[str, Any] = scores(median, predicted, maximize=True).as_json() | {
         "prescription": judged.quality.as_json()
     }
@@ -277,7 +278,9 @@ def report(options: argparse.Namespace) -> None:
                 won[metric] += own["auto"][metric] > max(rival[metric] for rival in rivals)
             behind = max(behind, max(r["prediction_accuracy"] for r in rivals) - own["auto"]["prediction_accuracy"])
         print(
-        print(f"\n{how}: auto beats stock models and ann on {won} of {len(tables)} tables, at most {behind:.2f} behind")
+            print(
+                f"\n{how}: auto beats stock models and ann on {won} of {len(tables)} tables, at most {behind:.2f} behind"
+            )
         )
 
 

@@ -4,7 +4,7 @@ Boosted trees, extremely randomised trees, a smooth regression, the linear time 
 comparable) a level with relative effects learn the mean of ln(value) of each cell. Two rounds of cross-validation
 inside the training data hold out cells, and whole workloads: their errors give one set of weights for workloads that
 were measured and one for new ones. A cell that was measured is predicted by its own runs and by the blend that did not
-see it, each as far as it is worth (empirical Bayes). At last means of logarithms become medians.
+see it, each as far as it is worth (empirical Bayes). At last means of logarithms are moved towards medians.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _MANY = 6000
 _FEW_FOLDS = 3
 _IDLE = 0.03
 _TINY = 1e-12
+_HALFWAY = 0.5
+"""The median costs least relative error, the mean least squared error of the logarithm."""
 _SKEWED = 0.9
 """The mean of the logarithm is kept if it costs held-out runs so much less than the median."""
 
@@ -71,7 +73,7 @@ class AutoModel(PerformanceModel):
     variance: Trees
     """Variance of ln of a single run."""
     offset: Trees
-    """From the mean of ln(value) to its median; zero where noise is too skewed for that."""
+    """From the mean of ln(value) half the way to its median; zero where noise is too skewed for that."""
     doubt: dict[str, tuple[float, float]]
     """Factor and floor of the uncertainty, see :func:`calibrate`, for ``known`` and ``new`` workloads."""
     student: Trees
@@ -176,7 +178,7 @@ class AutoModel(PerformanceModel):
         return calibrate(_spread(blind, weight, mean), errors)
 
     def _remember(self, data: Data, cells: Cells, blind: Floats | None, blend: Floats, noise: Floats) -> None:
-        """Keep what the cells' own runs say, and learn how far medians lie from means."""
+        """Keep what the cells' own runs say, and learn how far to go from means towards medians."""
         contexts = self.domain.contexts
         count = cells.count[cells.cell]
         if blind is None:
@@ -201,7 +203,7 @@ class AutoModel(PerformanceModel):
         residual, x = data.target - row, cells.x[cells.cell]
         medians = self.variance.with_values(_leaf_medians(self.variance, x, residual))
         skewed = _cost(residual) < _SKEWED * _cost(residual - medians.predict(x))
-        self.offset = self.variance.with_values(np.zeros(self.variance.nodes)) if skewed else medians
+        self.offset = medians.scaled(0.0 if skewed else _HALFWAY)
 
     def _teach(self, cells: Cells, rng: np.random.Generator) -> Trees:
         """Fit a small ensemble to the blend: for screening many configurations, and for the runtime."""

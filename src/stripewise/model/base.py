@@ -33,7 +33,7 @@ class Prediction:
     Attributes
     ----------
     value : ndarray, shape (n,)
-        Typical value of the objective (the median of many runs), in its unit; always positive.
+        Typical value of the objective (about the median of many runs), in its unit; always positive.
     deviation : ndarray, shape (n,)
         How far the typical value may be from ``value``: one standard deviation of its natural logarithm. The noise of a
         single run is not in it; that is :attr:`PerformanceModel.noise`.
