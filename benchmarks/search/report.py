@@ -156,7 +156,7 @@ def write(results: list[dict], folder: Path) -> None:
             lines.append(f"| {label} | {sampler} | {shown} | {within} | {f['off']:.0%} | {1e3 * f['ask']:.0f} |")
     notes = folder / "search-notes.md"
     if notes.exists():
-        lines += ["", f"What was tried and not kept: [notes]({notes.name})."]
+        lines += ["", f"What was tried and not kept, and how long asking takes: [notes]({notes.name})."]
     (folder / "search.md").write_text("\n".join(lines) + "\n", "utf-8")
     (folder / "search.svg").write_text(draw(table, budget), "utf-8")
     print(json.dumps(verdicts(table), indent=1))
