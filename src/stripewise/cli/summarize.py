@@ -44,7 +44,9 @@ def summarize(
         print_json(_document(data, reports))
         return
     units = {column.name: column.unit for column in data.schema.columns}
-    console.print(escape(f"{data.name}: {len(data):,} runs. {data.schema.description}".rstrip()))
+    console.print(
+        escape(f"{data.name}: {len(data):,} {'run' if len(data) == 1 else 'runs'}. {data.schema.description}".rstrip())
+    )
     for report in reports:
         _print(report, data.schema.objective.unit, units, top)
 

@@ -58,7 +58,7 @@ def five_number_bands(
             x=[index + 1 for index in own],
             y=[numbers[index][2] for index in own],
             mode="markers",
-            marker={"color": colour, "size": 5, "symbol": (cluster - 1) % 5},
+            marker={"color": colour, "size": 5, "symbol": cluster - 1},
             name=f"cluster {cluster}",
             legendgroup=str(cluster),
             text=[
