@@ -135,11 +135,11 @@ def simulated(options: argparse.Namespace) -> None:
     for model in options.models:
         key = {"table": single.name, "how": "workloads", "model": model}
         truth = measured.take(measured.repeats < options.repeats)
-        out.add(key, lambda m=model: judge_against(single, median, truth, m))
+        out.add(key, lambda m=model, t=truth: judge_against(single, median, t, m))
 
 
 def judge_against(single: Table, median: np.ndarray, others: Table, model: str) -> dict[str, Any]:
-    """Learn single runs, prescribe for workloads left out, and judge by other runs (repeat by repeat in one order)."""
+    """Learn single runs, prescribe for workloads left out, and judge by other runs, repeat after repeat."""
     fold = held_out(single, "workloads", GROUPS)
     predicted = np.empty(len(single))
     for number in np.unique(fold):
@@ -277,11 +277,8 @@ def report(options: argparse.Namespace) -> None:
             for metric in won:
                 won[metric] += own["auto"][metric] > max(rival[metric] for rival in rivals)
             behind = max(behind, max(r["prediction_accuracy"] for r in rivals) - own["auto"]["prediction_accuracy"])
-        print(
-            print(
-                f"\n{how}: auto beats stock models and ann on {won} of {len(tables)} tables, at most {behind:.2f} behind"
-            )
-        )
+        print(f"\n{how}: auto beats stock models and ann on {won} of {len(tables)} tables")
+        print(f"{how}: at most {behind:.2f} points of accuracy behind the best of them")
 
 
 def main() -> None:

@@ -159,7 +159,11 @@ def learn_extra(lesson: Lesson) -> Member:
     cells, rng = lesson.cells, lesson.rng
     trees = 100 if len(cells) <= _SEVERAL else 50
     forest = ExtraTreesRegressor(
-        trees, min_samples_leaf=1, max_features=0.7, n_jobs=threads(len(cells)), random_state=int(rng.integers(2**31))
+        trees,
+        min_samples_leaf=1 if len(cells) <= _MANY else 3,
+        max_features=0.7,
+        n_jobs=threads(len(cells)),
+        random_state=int(rng.integers(2**31)),
     )
     forest.fit(cells.x, cells.mean, sample_weight=cells.count / (1.0 + cells.count))
     return Member(((Grown(forest), None),))

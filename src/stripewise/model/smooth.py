@@ -85,9 +85,13 @@ class Smooth:
         if len(some) == len(x):
             matrix, right = inner + np.diag(noise), residual
         else:
-            between = _kernel(supports, z, length, trend)
-            weighted = between / noise
-            matrix, right = inner + weighted @ between.T, weighted @ residual
+            matrix, right = inner, np.zeros(len(some))
+            for start in range(0, len(x), _CHUNK):
+                part = slice(start, start + _CHUNK)
+                between = _kernel(supports, z[part], length, trend)
+                weighted = between / noise[part]
+                matrix += weighted @ between.T
+                right += weighted @ residual[part]
         matrix[np.diag_indices_from(matrix)] += _JITTER * np.trace(matrix) / len(matrix)
         alpha = np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
         return cls(centre, weight, supports, alpha, length, trend, bias)
