@@ -67,5 +67,5 @@ def test_an_experiment_with_a_command_is_simulated_from_its_workload(
     document = json.loads(capsys.readouterr().out)
     assert document["simulated"] is True
     assert "simulated kay" in json.dumps(document)
-    assert main(["tune", str(EXAMPLE), "--", "mpiexec", "app"]) == 1
+    assert main(["tune", str(EXAMPLE), "--", "mpiexec", "app"]) == 2
     assert "launches no command" in capsys.readouterr().err
