@@ -107,6 +107,7 @@ class Session:
                 check_room(self._campaign, cost, self._scratch)
             self._listener("cost", {"cost": cost, "campaign": self._campaign, "left_out": self._points.left_out})
             self._reap(queue)
+            self._sweep()
             self._book.set_state("running")
             if queue and self._bench.local:
                 self._warm_up(queue)
@@ -207,6 +208,13 @@ class Session:
             self._bench.reap(planned.point, self._bench.launch(planned.point, run.number, attempt=attempt))
             self._listener("note", {"text": f"run {run.number} was interrupted and is made again"})
 
+    def _sweep(self) -> None:
+        """Delete folders of runs whose result was kept just before an earlier session was killed."""
+        for folder in self._scratch.glob("[0-9]*") if self._bench.local else ():
+            number = folder.name.partition(".")[0]
+            if number.isdigit() and _finished(self._book.runs.get(int(number))):
+                shutil.rmtree(folder, ignore_errors=True)
+
     def _warm_up(self, queue: list[Planned]) -> None:
         """Run each operation once and forget it: the first run of a series is several times slower.
 
@@ -252,7 +260,10 @@ class Session:
     def _clean(self, outcome: Outcome, run: Run) -> None:
         """Delete the folder of a run that needs no looking into: thousands of them would use up a user's inodes."""
         if outcome.folder is not None and run.state is State.FINISHED:
-            shutil.rmtree(outcome.folder, ignore_errors=True)
+            # Attempts that were interrupted have left theirs beside it.
+            base = outcome.folder.parent
+            for folder in (outcome.folder, base / str(run.number), *base.glob(f"{run.number}.*")):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _put_back(self) -> None:
         try:
