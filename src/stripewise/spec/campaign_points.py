@@ -152,11 +152,11 @@ class Points:
             apply = parameter.apply if parameter is not None else factor.apply
             if apply is None or apply is Apply.ARGUMENT:
                 continue
-            key = parameter.setting if parameter is not None else factor.key or factor.name
+            carried = parameter.setting if parameter is not None else factor.key or factor.name
             always = apply is Apply.STRIPING or (parameter is None and factor.default is None)
-            if always and (apply, key) not in named:
+            if always and (apply, carried) not in named:
                 layer = parameter.layer if parameter is not None else ""
-                found.append(Setting(apply, key, spell(values[factor.name]), layer))
+                found.append(Setting(apply, carried, spell(values[factor.name]), layer))
         return tuple(found)
 
     def levels(self, operation: str) -> NDArray[np.float64]:
