@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -97,6 +98,7 @@ class Folded:
         self._ranks, self._elapsed, self._mounts = ranks, elapsed, mounts
         self._files: dict[int, _File] = {}
         self._dropped = 0
+        self._dropped_counts: Counter[str] = Counter()
         self._totals: dict[str, _Sums] = {}
         wide = min(ranks, _RANKS_LISTED)
         self._read, self._written = np.zeros(wide, np.int64), np.zeros(wide, np.int64)
@@ -244,7 +246,27 @@ class Folded:
         """Forget the smaller half of the files; the totals have them."""
         kept = sorted(self._files.items(), key=lambda item: -_weight(item[1]))[: _KEPT_FILES // 2]
         self._dropped += len(self._files) - len(kept)
-        self._files = dict(kept)
+        left = dict(kept)
+        for key, file in self._files.items():
+            if key not in left:
+                self._count(file)
+        self._files = left
+
+    def _count(self, file: _File) -> None:
+        """Count a file that is forgotten by how it was used."""
+        lower = file.levels.get("posix") or file.levels.get("stdio")
+        if lower is None:
+            return
+        place = _index("posix" if "posix" in file.levels else "stdio")[0]
+        values = lower.counters
+        moved = int(values[place["BYTES_READ"]] + values[place["BYTES_WRITTEN"]])
+        extent = 1 + max(int(values[place["MAX_BYTE_READ"]]), int(values[place["MAX_BYTE_WRITTEN"]]))
+        own = not lower.reduced and lower.records == 1
+        self._dropped_counts["single" if own else "shared"] += 1
+        self._dropped_counts["small"] += moved > 0 and extent < 1 << 20
+        if own and file.writers == 1:
+            self._dropped_counts["written_single"] += 1
+            self._owners.add(file.last_writer)
 
     def _entry(self, key: int, file: _File, names: dict[int, str]) -> dict[str, Any] | None:
         path = names.get(key, f"(record {key:x})")[:4096]
@@ -335,13 +357,15 @@ class Folded:
     def _counted(self, entries: dict[int, dict[str, Any]], names: dict[int, str]) -> dict[str, int]:
         real = {key: e for key, e in entries.items() if names.get(key) not in _STREAMS}
         own = [key for key, entry in real.items() if entry["ranks"] == 1 and self._files[key].writers == 1]
+        gone = self._dropped_counts
         return {
             "files": len(real) + self._dropped,
-            "shared": sum(entry["ranks"] > 1 for entry in real.values()),
-            "single": sum(entry["ranks"] == 1 for entry in real.values()),
-            "written_single": len(own),
-            "writers": len({self._files[key].last_writer for key in own}),
-            "small": sum(_bytes(entry) > 0 and (_extent(entry) or 0) < 1 << 20 for entry in real.values()),
+            "shared": gone["shared"] + sum(entry["ranks"] > 1 for entry in real.values()),
+            "single": gone["single"] + sum(entry["ranks"] == 1 for entry in real.values()),
+            "written_single": gone["written_single"] + len(own),
+            "writers": len(self._owners | {self._files[key].last_writer for key in own}),
+            "small": gone["small"]
+            + sum(_bytes(entry) > 0 and (_extent(entry) or 0) < 1 << 20 for entry in real.values()),
             "folders": len({posixpath.dirname(entry["path"]) for entry in real.values()}),
         }
 
