@@ -38,14 +38,12 @@ struct step {
 
 static int rank, ranks;
 
-static void die(const char *what)
-{
+static void die(const char *what) {
     fprintf(stderr, "patterns: %s: %s\n", what, strerror(errno));
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static struct step parse(char *text)
-{
+static struct step parse(char *text) {
     struct step s = {"write", "", "forward", 4096, 1, 1, -1, 0, 0, 0, 0, 0, -1, 1.0};
     char *rest = NULL;
     for (char *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
@@ -57,9 +55,9 @@ static struct step parse(char *text)
         struct {
             const char *name;
             long *place;
-        } numbers[] = {{"size", &s.size},     {"count", &s.count},   {"passes", &s.passes}, {"who", &s.who},
-                       {"same", &s.same},     {"flush", &s.flush},   {"reopen", &s.reopen}, {"shift", &s.shift},
-                       {"base", &s.base},     {"slow", &s.slow}};
+        } numbers[] = {{"size", &s.size}, {"count", &s.count}, {"passes", &s.passes}, {"who", &s.who},
+                       {"same", &s.same}, {"flush", &s.flush}, {"reopen", &s.reopen}, {"shift", &s.shift},
+                       {"base", &s.base}, {"slow", &s.slow}};
         int known = 0;
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
             if (!strcmp(word, numbers[i].name)) {
@@ -85,8 +83,7 @@ static struct step parse(char *text)
 }
 
 /* A permutation of the requests that jumps: i -> i * step modulo n with step and n coprime. */
-static long place_of(const struct step *s, long i, long n)
-{
+static long place_of(const struct step *s, long i, long n) {
     if (strcmp(s->order, "random") || n < 3)
         return i;
     long step = n * 5 / 8 | 1;
@@ -102,8 +99,7 @@ static long place_of(const struct step *s, long i, long n)
     }
 }
 
-static void move(const struct step *s, char *buffer)
-{
+static void move(const struct step *s, char *buffer) {
     int writing = s->what[0] == 'w';
     long mine = rank == 0 ? (long)(s->count * s->heavy) : s->count;
     long first = s->same ? 0 : rank ? (long)(s->count * s->heavy) + (rank - 1) * s->count : 0;
@@ -129,8 +125,7 @@ static void move(const struct step *s, char *buffer)
     close(fd);
 }
 
-static void stream(const struct step *s, char *buffer)
-{
+static void stream(const struct step *s, char *buffer) {
     int writing = !strcmp(s->what, "fwrite");
     FILE *file = fopen(s->file, writing ? "w" : "r");
     if (!file)
@@ -146,8 +141,7 @@ static void stream(const struct step *s, char *buffer)
 }
 
 /* A file for each of count requests: created, given size bytes, closed; or only asked about. */
-static void many(const struct step *s, char *buffer)
-{
+static void many(const struct step *s, char *buffer) {
     for (long i = 0; i < s->count; i++) {
         char path[1100];
         snprintf(path, sizeof path, "%s.%ld", s->file, i);
@@ -166,8 +160,7 @@ static void many(const struct step *s, char *buffer)
     }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
