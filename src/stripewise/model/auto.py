@@ -42,7 +42,7 @@ from stripewise.model.trees import Trees
 
 _LEAST_CELLS = 8
 _LEAST_WORKLOADS = 4
-_MANY = 6000
+_MANY = 4000
 _FEW_FOLDS = 3
 _IDLE = 0.03
 _TINY = 1e-12
