@@ -117,6 +117,8 @@ class Folded:
         """Add one record of a module with counters; rank -1 stands for all."""
         if not -1 <= rank < self._ranks:
             raise LogError(f"it is damaged: a record of rank {rank} among {self._ranks}")
+        if self._ranks == 1:
+            rank = 0  # Darshan reduces over the ranks even where there is one
         seconds = np.where(np.isfinite(seconds), seconds, 0.0)
         file = self._file(identifier)
         place, fplace = _index(level)
