@@ -8,6 +8,7 @@ import typer
 
 from stripewise.cli import hints, main
 from stripewise.cli.main import app
+from stripewise.cli.output import interval, number
 from stripewise.spec.experiment import Experiment
 from stripewise.store.opening import open_store
 
@@ -87,3 +88,16 @@ def test_errors_and_results_repeat_the_store_given_on_the_command_line_only(tmp_
     monkeypatch.setenv("STRIPEWISE_STORE", url)
     assert main(["show", identifier]) == 0
     assert "--store" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0.0, "0"), (0.01234567, "0.01235"), (628.54, "628.5"), (12470.2, "12,470"), (3e9, "3.000e+09")],
+)
+def test_numbers_are_written_as_people_read_them(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_intervals_are_written_like_numbers() -> None:
+    assert interval([7045.2, 11920.0]) == "7,045 to 11,920"
+    assert interval(None) == ""

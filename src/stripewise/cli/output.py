@@ -80,15 +80,16 @@ def number(value: float | None, unit: str = "", digits: int = 4) -> str:
     """Write a measured number with a sensible number of digits and its unit."""
     if value is None:
         return "-"
-    text = f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1e7 or value == 0 else f"{value:.3e}"
-    if "e" not in text and abs(value) >= 1000:
+    if 1000 <= abs(value) < 1e7:
         text = f"{value:,.0f}"
+    else:
+        text = f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1000 or value == 0 else f"{value:.3e}"
     return f"{text} {unit}".rstrip()
 
 
 def interval(pair: list[float] | None, digits: int = 3) -> str:
     """Write a 95% interval."""
-    return "" if pair is None else f"{pair[0]:.{digits}g} to {pair[1]:.{digits}g}"
+    return "" if pair is None else " to ".join(number(end, digits=digits) for end in pair)
 
 
 def duration(seconds: float | None) -> str:
