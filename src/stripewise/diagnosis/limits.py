@@ -1,6 +1,6 @@
 """Every threshold of the findings, in one table.
 
-The values were chosen on one seed of the labelled set in ``benchmarks/diagnosis`` and scored on another.
+The values were chosen on one seed of the labelled set in ``benchmarks/diagnosis``; another seed is for scoring them.
 """
 
 from __future__ import annotations
