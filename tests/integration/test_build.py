@@ -52,8 +52,14 @@ def configured(sources: Path) -> int:
     return len((sources.parent / "configured").read_text())
 
 
-def test_a_second_build_is_the_first(mpich: Mpi, sources: Path) -> None:
-    first, second = make(SMALL, mpich, sources), make(SMALL, mpich, sources)
+def test_a_second_build_is_the_first(mpich: Mpi, sources: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "stripewise")
+    first = make(SMALL, mpich, sources)
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
+        f"building the small with {mpich.mpicc}"
+    ]
+    second = make(SMALL, mpich, sources)
+    assert len(caplog.records) == 1
     assert (first.reused, second.reused) == (False, True)
     assert first.path == second.path
     assert configured(sources) == 1

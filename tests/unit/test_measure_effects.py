@@ -18,10 +18,11 @@ def space_of(*names: str) -> Space:
     return Space(tuple(parameters), derived=tuple(d for stack in stacks for d in stack.derived), context=context)
 
 
-def judge(name: str, key: str, stack: str = "romio", data=None, baseline: bool = True) -> dict[str, Effect]:
+def judge(name: str, key: str, stack: str = "romio", data=None, baseline: bool = True, usual=None) -> dict[str, Effect]:
     settings = Plan.parse("stripewise-plan 1\n" + "\n".join(key.split("; ")), "test").settings
     found = parse_report(data or recorded(name)[key])
-    effects = verdicts(space_of(stack), settings, [found], [report(name)] if baseline else [])
+    before = report(name) if usual is None else parse_report(usual)
+    effects = verdicts(space_of(stack), settings, [found], [before] if baseline else [])
     assert len(effects) == len(settings)
     return {effect.name: effect for effect in effects}
 
@@ -147,6 +148,18 @@ def test_the_file_system_tells_the_layout(layout, status):
     applied = {"layer": "layout", "key": "cephfs stripe_count", "requested": "4", "given": "4", "outcome": "applied"}
     data = changed(changed(recorded(name)[key], "files.0.layout", layout), "files.0.settings", [applied])
     assert judge(name, key, "cephfs", data)["cephfs_stripe_count"].status == status
+
+
+def test_a_layout_that_the_default_has_too_does_nothing():
+    key = "layout cephfs stripe_count 4"
+    layout = {"file_system": "cephfs", "stripe_count": 4, "stripe_unit": 4194304}
+    applied = {"layer": "layout", "key": "cephfs stripe_count", "requested": "4", "given": "4", "outcome": "applied"}
+    data = changed(
+        changed(recorded("romio_strided_write")[key], "files.0.layout", layout), "files.0.settings", [applied]
+    )
+    usual = changed(recorded("romio_strided_write")["default"], "files.0.layout", layout)
+    effect = judge("romio_strided_write", key, "cephfs", data, usual=usual)["cephfs_stripe_count"]
+    assert (effect.status, effect.evidence) == ("no_effect", "the file's stripe_count is 4, as by default")
 
 
 def test_a_layout_that_does_not_apply_here():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ import typer
 from stripewise import __version__
 from stripewise.cli import hints
 from stripewise.cli.lazy import LazyGroup
-from stripewise.cli.output import UsageProblem, errors
+from stripewise.cli.output import Notes, UsageProblem, errors
 from stripewise.errors import StripewiseError
 
 
@@ -114,12 +115,21 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words, []
 
 
+def _hear_of_long_work() -> None:
+    """Show on standard error what the stages below say of work that keeps a user waiting, as a first build."""
+    log = logging.getLogger("stripewise")
+    if not any(isinstance(handler, Notes) for handler in log.handlers):
+        log.addHandler(Notes())
+        log.setLevel(logging.INFO)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code: 0 done, 1 failed, 2 wrong use, 3 findings, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Names may have letters that the terminal's encoding does not: shown as escapes they end no command.
             stream.reconfigure(errors="backslashreplace")
+    _hear_of_long_work()
     hints.forget()
     own, command = split_command(sys.argv[1:] if arguments is None else arguments)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 from typing import Any
@@ -53,6 +54,14 @@ class _Errors:
 
 
 errors = _Errors()
+
+
+class Notes(logging.Handler):
+    """Prints what the package logs, one line each, where progress goes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        notes.print(escape(record.getMessage()))
 
 
 def print_json(document: Any) -> None:

@@ -244,9 +244,11 @@ def _layout(case: Case, key: str) -> Verdict:
     if found is None or key not in found:
         return UNPROVABLE, f"the file system does not tell the file's {key}"
     actual = str(found[key])
-    if actual == case.value:
-        return EFFECTIVE, f"the file's {key} is {actual}"
     usual = (case.before.layout or {}).get(key) if case.before is not None else None
+    if actual == case.value:
+        if str(usual) == actual:
+            return NO_EFFECT, f"the file's {key} is {actual}, as by default"
+        return EFFECTIVE, f"the file's {key} is {actual}"
     if usual is not None and str(usual) != actual and case.number is not None and case.number <= 0:
         return EFFECTIVE, f"the file's {key} is {actual}, {usual} by default ({case.value} asked for)"
     return NO_EFFECT, f"the file's {key} is {actual}, {case.value} was asked for"

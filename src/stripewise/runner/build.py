@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.compiler import Compiler
 from stripewise.runner.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
 
+_log = logging.getLogger(__name__)
 _SECONDS = 900.0
 _SHOWN_LINES = 12
 
@@ -130,6 +132,7 @@ def build(
         with _locked(cache / f".{final.name}.lock"):
             if result.is_file():
                 return Built(result, compiler, reused=True)
+            _log.info("building the %s with %s, once: it is kept in %s", target.name, compiler.path, cache)
             with tempfile.TemporaryDirectory(prefix=".building-", dir=cache) as temporary:
                 _make(target, compiler, environment, sources, Path(temporary))
                 _install(target, compiler, Path(temporary), final, source_hash(sources, target.parts))
