@@ -4,7 +4,7 @@ Every distinct configuration of a program under an MPI is run once (the sweep), 
 space within 40 launches, and then the sweep's ten best, tune's answer and the default are run 15 times each in
 interleaved, shuffled rounds. The figure is the median of tune's answer over the best median among the ten.
 
-    python benchmarks/real_romio/run.py --mpi mpich --programs kernel,c,fortran --folder /dev/shm
+    python benchmarks/real_romio/run.py --label mpich --programs kernel,c --kernel KERNEL --folder /dev/shm
 """
 
 from __future__ import annotations
@@ -127,7 +127,12 @@ def study(case: Case, narrow: dict[str, Any], folder: Path, repeats: int, seed: 
     found = tuned["best"]["configuration"] if tuned["confirmed"] else dict(space.default)
     arms |= {"tune": Configuration(found), "default": space.default}
     values = interleaved(tuned_experiment, space, arms, repeats, folder / "interleaved")
-    medians = {name: statistics.median(runs) for name, runs in values.items() if runs}
+    # tune's answer is often one of the sweep's ten, or the default: one configuration has one median, of all its runs.
+    pooled = {
+        name: [run for other, runs in values.items() if arms[other] == configuration for run in runs]
+        for name, configuration in arms.items()
+    }
+    medians = {name: statistics.median(runs) for name, runs in pooled.items() if runs}
     best = max(value for name, value in medians.items() if name.startswith("sweep"))
     swept_values = [float(trial.value) for trial in trials if trial.value is not None]
     return {
