@@ -384,3 +384,9 @@ def test_long_verdict_is_wrapped():
     titles = [text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("class") == "title"]
     assert len(titles) >= 2
     assert all(len(text.text) <= 96 for text in titles)
+
+
+def test_the_command_that_applies_names_the_store_that_was_given():
+    record, trials = finished()
+    page = render_report(record, trials, lambda text: f"{text} --store journal:/shared/runs")
+    assert f"stripewise run {record.result['experiment']} --store journal:/shared/runs -- " in without_scripts(page)

@@ -88,7 +88,7 @@ def show(
             raise UserError(
                 f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}"
             )
-        write_report(record, trials, report)
+        write_report(record, trials, report, completed)
     if json_output:
         print_json({**_line(record), "result": record.result, "trials": [_trial(trial) for trial in trials]})
         return

@@ -19,7 +19,7 @@ def deliver(store: Store, identifier: str, result: dict[str, Any], report: Path 
     """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
     try:
         if report is not None:
-            write_report(store.record(identifier), store.trials(identifier), report)
+            write_report(store.record(identifier), store.trials(identifier), report, completed)
     finally:
         if json_output:
             print_json(result)

@@ -123,7 +123,8 @@ def apply(reading: Reading) -> Html:
     default = reading.default
     changed = {name: value for name, value in result["best"]["configuration"].items() if default.get(name) != value}
     command = shlex.join(reading.record.experiment.command) or "COMMAND"
-    first = copyable(f"stripewise run {result['experiment']} -- {command}\n", "command that applies the settings")
+    run = reading.completed(f"stripewise run {result['experiment']}")
+    first = copyable(f"{run} -- {command}\n", "command that applies the settings")
     parts: list[object] = [
         paragraph("With Stripewise at hand, this runs the program with the settings, and with nothing left behind:"),
         first,

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from string import Template
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 
 from stripewise.measure.activity import SIZE_NAMES, Activity
 from stripewise.plots import job_io
-from stripewise.report.figures import figures_json
-from stripewise.report.html import _asset, _fingerprint
 from stripewise.report.markup import (
     Html,
     capitalised,
     copyable,
     count,
     duration,
-    escape,
     facts,
     figure,
     fold,
@@ -28,9 +23,9 @@ from stripewise.report.markup import (
     listing,
     moment,
     paragraph,
-    section,
     tag,
 )
+from stripewise.report.page import page
 from stripewise.spec.sizes import format_size
 
 _FIRST = 3
@@ -53,32 +48,33 @@ def render_diagnosis(
         Storage target to its time a byte, relative to the median.
     """
     drawn = figures(activity, slowness)
+    job = document["job"]
+    return page(
+        title=PurePath(job["executable"].split(" ")[0] or document["source"]).name,
+        subtitle=f"{moment(job['started'])} · {document['source']}",
+        sections=sections(document, activity, drawn, plan),
+        figures=drawn,
+        brand="Stripewise diagnosis",
+    )
+
+
+def sections(
+    document: Mapping[str, Any], activity: Activity, drawn: Mapping[str, go.Figure], plan: str = ""
+) -> dict[str, tuple[str, object]]:
+    """Write the sections by identifier, each with its heading; ``drawn`` holds the figures to leave places for."""
     problems = [f for f in document["findings"] if f["severity"] in ("low", "medium", "high")]
     others = [f for f in document["findings"] if f not in problems]
-    sections = [
-        _summary(document, activity),
-        section(
-            "findings", "What is slow, and why", *([_finding(f) for f in problems] or [paragraph("Nothing found.")])
-        ),
-        _prediction(document),
-        _settings(plan),
-        *_figures(drawn),
-        _files(activity),
-        section("also", "Also seen", *(_finding(f) for f in others)) if others else Html(""),
-        section("source", "What was and was not seen", listing([*document["unseen"], *_partial(document)])),
-    ]
-    title = PurePath(document["job"]["executable"].split(" ")[0] or document["source"]).name
-    plotly, script = Html(get_plotlyjs()), Html(_asset("report.js"))
-    return Template(_asset("diagnosis.html")).substitute(
-        title=escape(title),
-        subtitle=paragraph(moment(document["job"]["started"]), " · ", document["source"], class_="subtitle"),
-        style=_asset("report.css"),
-        policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",
-        sections=join(sections),
-        figures=figures_json(drawn),
-        plotly=plotly,
-        script=script,
-    )
+    found = join([_finding(f) for f in problems] or [paragraph("Nothing found.")])
+    return {
+        "summary": ("First", _summary(document, activity)),
+        "findings": ("What is slow, and why", found),
+        "prediction": ("What it could give", _prediction(document)),
+        "settings": ("All settings as a plan", _settings(plan)),
+        **_figures(drawn),
+        "files": ("Files", _files(activity)),
+        "also": ("Also seen", join(_finding(f) for f in others)),
+        "source": ("What was and was not seen", listing([*document["unseen"], *_partial(document)])),
+    }
 
 
 def figures(activity: Activity, slowness: Mapping[int, float] | None = None) -> dict[str, go.Figure]:
@@ -130,7 +126,7 @@ def _summary(document: Mapping[str, Any], activity: Activity) -> Html:
         ("Files", f"{activity.counted.files:,}"),
         ("Source", f"{document['kind']} {document['version']}: {', '.join(document['seen'])}"),
     ]
-    return section("summary", "First", lead or paragraph("No problem was found."), facts(pairs))
+    return join([lead or paragraph("No problem was found."), facts(pairs)])
 
 
 def _finding(found: Mapping[str, Any]) -> Html:
@@ -159,14 +155,14 @@ def _prediction(document: Mapping[str, Any]) -> Html:
     parts: list[object] = [paragraph(f"Expected by {expected['origin']}."), facts(pairs)]
     if expected["settings"]:
         parts.append(copyable("\n".join(expected["settings"]), "the prescribed settings"))
-    return section("prediction", "What it could give", *parts)
+    return join(parts)
 
 
 def _settings(plan: str) -> Html:
     if not plan:
         return Html("")
     use = "stripewise run PLAN -- COMMAND applies this plan; leave it out to undo it."
-    return section("settings", "All settings as a plan", copyable(plan, "the plan"), paragraph(use, class_="small"))
+    return join([copyable(plan, "the plan"), paragraph(use, class_="small")])
 
 
 _CAPTIONS = {
@@ -178,8 +174,8 @@ _CAPTIONS = {
 }
 
 
-def _figures(drawn: Mapping[str, go.Figure]) -> list[Html]:
-    return [section(name, _CAPTIONS[name][0], figure(name, *_CAPTIONS[name])) for name in drawn]
+def _figures(drawn: Mapping[str, go.Figure]) -> dict[str, tuple[str, object]]:
+    return {name: (_CAPTIONS[name][0], figure(name, *_CAPTIONS[name])) for name in drawn}
 
 
 def _files(activity: Activity) -> Html:
@@ -197,8 +193,7 @@ def _files(activity: Activity) -> Html:
         for file in activity.files[:20]
     ]
     headings = ("file", "ranks", "read", "written", "seconds over ranks", "stripes")
-    shown = table("Files with most time", headings, rows, (1, 2, 3, 4))
-    return section("files", "Files", shown)
+    return table("Files with most time", headings, rows, (1, 2, 3, 4))
 
 
 def _partial(document: Mapping[str, Any]) -> list[str]:

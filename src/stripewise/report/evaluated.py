@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stripewise.plots.evaluated import cases, speedups
-from stripewise.report.html import page
 from stripewise.report.markup import Html, figure, fold, join, listing, paragraph, table, tag, value_text
+from stripewise.report.page import page
 from stripewise.spec.objective import Objective
 
 _STATISTICS = ("mean", "max", "min", "median", "standard_deviation", "variance")

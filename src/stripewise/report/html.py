@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from importlib import resources
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from string import Template
-from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
 
 
-def write_report(record: Record, trials: Sequence[Trial], path: Path) -> None:
+def write_report(record: Record, trials: Sequence[Trial], path: Path, completed: Callable[[str], str] = str) -> None:
     """Write the report of a finished experiment, whole or not at all.
 
     Parameters
@@ -27,6 +22,8 @@ def write_report(record: Record, trials: Sequence[Trial], path: Path) -> None:
     trials : sequence of Trial
     path : Path
         Replaced if it exists.
+    completed : callable
+        Completes the commands that a text names, so that they can be copied: with the store, for instance.
 
     Raises
     ------
@@ -35,10 +32,10 @@ def write_report(record: Record, trials: Sequence[Trial], path: Path) -> None:
     StripewiseError
         If the file cannot be written.
     """
-    write_whole(path, render_report(record, trials))
+    write_whole(path, render_report(record, trials, completed))
 
 
-def render_report(record: Record, trials: Sequence[Trial]) -> str:
+def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[str], str] = str) -> str:
     """Write the report as text.
 
     Raises
@@ -49,122 +46,36 @@ def render_report(record: Record, trials: Sequence[Trial]) -> str:
     if record.result is None:
         raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
     # Plotly takes half a second to import; commands that draw nothing are not to wait for it.
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
-
     from stripewise.report import details, findings  # noqa: PLC0415
-    from stripewise.report.figures import figures, figures_json  # noqa: PLC0415
-    from stripewise.report.markup import Html, date, escape, join, paragraph, tag  # noqa: PLC0415
+    from stripewise.report.figures import figures  # noqa: PLC0415
+    from stripewise.report.markup import date  # noqa: PLC0415
+    from stripewise.report.page import page  # noqa: PLC0415
     from stripewise.report.reading import Reading  # noqa: PLC0415
 
-    reading = Reading(record, trials)
+    reading = Reading(record, trials, completed)
     drawn = figures(reading)
     names = set(drawn)
-    sections = [
-        findings.settings(reading),
-        findings.confirmation(reading, names),
-        findings.effects(reading),
-        details.apply(reading),
-        findings.trajectory(reading),
-        findings.parameters(reading, names),
-        details.machine(reading, names),
-        details.validity(reading),
-        details.cost(reading, names),
-        details.runs(reading),
-        details.provenance(reading),
-    ]
-    title = record.experiment.name or f"Experiment {record.id}"
-    banner = Html("")
-    if record.result.get("simulated"):
-        banner = tag(
-            "div", tag("strong", "Simulated: these runs were computed, not measured."), class_="simulated", role="note"
-        )
-    plotly, script = Html(get_plotlyjs()), Html(_asset("report.js"))
-    return Template(_asset("report.html")).substitute(
-        title=escape(title),
-        subtitle=paragraph(
-            date(record.result.get("validity", {}).get("date")), f" · experiment {record.id}", class_="subtitle"
-        ),
-        style=_asset("report.css"),
-        policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",
-        banner=banner,
+    measured = date(record.result.get("validity", {}).get("date"))
+    return page(
+        title=record.experiment.name or f"Experiment {record.id}",
+        subtitle=f"{measured} · experiment {record.id}",
         headline=findings.headline(reading),
-        nav=navigation(_SECTIONS),
-        sections=join(sections),
-        figures=figures_json(drawn),
-        plotly=plotly,
-        script=script,
+        sections={
+            "settings": ("Settings", findings.settings(reading)),
+            "proof": ("Proof", findings.confirmation(reading, names)),
+            "effects": ("Effects", findings.effects(reading)),
+            "apply": ("Apply", details.apply(reading)),
+            "trajectory": ("Search", findings.trajectory(reading)),
+            "parameters": ("Parameters", findings.parameters(reading, names)),
+            "machine": ("Machine", details.machine(reading, names)),
+            "validity": ("Validity", details.validity(reading)),
+            "cost": ("Cost", details.cost(reading, names)),
+            "runs": ("Runs", details.runs(reading)),
+            "provenance": ("Provenance", details.provenance(reading)),
+        },
+        figures=drawn,
+        simulated=bool(record.result.get("simulated")),
     )
-
-
-_SECTIONS = {
-    "settings": "Settings",
-    "proof": "Proof",
-    "effects": "Effects",
-    "apply": "Apply",
-    "trajectory": "Search",
-    "parameters": "Parameters",
-    "machine": "Machine",
-    "validity": "Validity",
-    "cost": "Cost",
-    "runs": "Runs",
-    "provenance": "Provenance",
-}
-
-
-def page(
-    *,
-    title: str,
-    subtitle: str,
-    headline: object,
-    sections: Mapping[str, tuple[str, object]],
-    figures: Mapping[str, Any],
-    simulated: bool = False,
-) -> str:
-    """Write a page of the reports' looks that needs no network.
-
-    Parameters
-    ----------
-    title, subtitle : str
-    headline : object
-        Escaped, unless it is HTML already.
-    sections : mapping
-        Identifier to heading and content, in order.
-    figures : mapping
-        Plotly figures by the names under which the content leaves places for them.
-    simulated : bool
-        Whether to say so at the top.
-    """
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
-
-    from stripewise.report.figures import figures_json  # noqa: PLC0415
-    from stripewise.report.markup import Html, escape, join, paragraph, section, tag  # noqa: PLC0415
-
-    banner = Html("")
-    if simulated:
-        banner = tag(
-            "div", tag("strong", "Simulated: these runs were computed, not measured."), class_="simulated", role="note"
-        )
-    plotly, script = Html(get_plotlyjs()), Html(_asset("report.js"))
-    return Template(_asset("report.html")).substitute(
-        title=escape(title),
-        subtitle=paragraph(subtitle, class_="subtitle"),
-        style=_asset("report.css"),
-        policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",
-        banner=banner,
-        headline=escape(headline),
-        nav=navigation({name: heading for name, (heading, _) in sections.items()}),
-        sections=join(section(name, heading, content) for name, (heading, content) in sections.items()),
-        figures=figures_json(dict(figures)),
-        plotly=plotly,
-        script=script,
-    )
-
-
-def navigation(headings: Mapping[str, str]) -> str:
-    """Links to sections, by identifier."""
-    from stripewise.report.markup import tag  # noqa: PLC0415
-
-    return " ".join(tag("a", heading, href=f"#{name}") for name, heading in headings.items())
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -187,13 +98,3 @@ def write_whole(path: Path, text: str) -> None:
         raise StripewiseError(
             f"cannot write {path}: {error.strerror}", "check the folder and the space left"
         ) from error
-
-
-def _asset(name: str) -> str:
-    return (resources.files("stripewise.report") / "assets" / name).read_text("utf-8")
-
-
-def _fingerprint(script: str) -> str:
-    """The hash by which a browser lets exactly this script run, and no other."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

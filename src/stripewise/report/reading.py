@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,10 +26,13 @@ class Reading:
     record : Record
         With its result.
     trials : sequence of Trial
+    completed : callable
+        Completes the commands that a text names, so that they can be copied.
     """
 
     record: Record
     trials: Sequence[Trial]
+    completed: Callable[[str], str] = str
 
     @property
     def result(self) -> dict[str, Any]:

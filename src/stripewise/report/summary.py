@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stripewise.model.table import Table
-from stripewise.report.markup import Html, escape, figure, join, paragraph, section, table, tag, value_text
+from stripewise.report.markup import Html, escape, figure, paragraph, section, table, value_text
 from stripewise.summaries import Report
 
 _ROWS = 30
@@ -15,45 +14,21 @@ _ROWS = 30
 
 def render_summary(data: Table, reports: Sequence[Report]) -> str:
     """Write the page as text."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  slow to load
-
-    from stripewise.report.figures import figures_json  # noqa: PLC0415
-    from stripewise.report.html import _asset, _fingerprint  # noqa: PLC0415
+    from stripewise.report.page import page  # noqa: PLC0415  figures are slow to load
 
     drawn = summary_figures(data, reports)
-    plotly, script = Html(get_plotlyjs()), Html(_asset("report.js"))
-    policy = f"script-src {_fingerprint(plotly)} {_fingerprint(script)}"
     text = data.schema.description
-    simulated = "simulated" in text.lower()
-    banner = tag(
-        "div", tag("strong", "Simulated: these runs were computed, not measured."), class_="simulated", role="note"
+    return page(
+        title=data.name,
+        subtitle=text,
+        sections={
+            report.operation: (report.operation.capitalize(), _operation(data, report, set(drawn)))
+            for report in reports
+        },
+        figures=drawn,
+        simulated="simulated" in text.lower(),
+        brand="Stripewise summary",
     )
-    parts = [_operation(data, report, set(drawn)) for report in reports]
-    head = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data: blob:; '
-        f"style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; {policy}\">\n"
-        f'<link rel="icon" href="data:,">\n<title>{html.escape(data.name)} · Stripewise</title>\n'
-        f"<style>\n{_asset('report.css')}\n</style>\n</head>\n"
-    )
-    links = join(tag("a", report.operation, href=f"#{report.operation}") for report in reports)
-    body = join(
-        [
-            tag("a", "To the content", class_="skip", href="#main"),
-            banner if simulated else Html(""),
-            tag("header", join([paragraph("Stripewise summary", class_="brand"), tag("h1", data.name),
-                                paragraph(text, class_="subtitle") if text else Html("")])),
-            tag("main", join([tag("nav", links, aria_label="Sections"), *parts]), id="main"),
-            tag("noscript", paragraph("The figures need JavaScript, which is off. The tables hold the same numbers.")),
-        ]
-    )  # fmt: skip
-    scripts = (
-        f'<script type="application/json" id="figures">{figures_json(drawn)}</script>\n'
-        f"<script>{plotly}</script>\n<script>{script}</script>\n"
-    )
-    return f"{head}<body>\n{body}\n{scripts}</body>\n</html>\n"
 
 
 def summary_figures(data: Table, reports: Sequence[Report]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from stripewise.errors import UserError
 from stripewise.plots import RunPoint
 from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, number, wide
+from stripewise.plots.trajectory import confirmation_start
 from stripewise.report.html import write_whole
 from stripewise.report.markup import capitalised
 from stripewise.report.reading import Reading
@@ -179,10 +180,10 @@ def _incumbent(axes: _Axes, steps: Sequence[tuple[int, float]], last: int) -> li
 
 
 def _confirmation(axes: _Axes, points: Sequence[RunPoint], last: int) -> list[str]:
-    proof = [point.run for point in points if point.kind == "confirmation"]
-    if not proof:
+    start = confirmation_start(points)
+    if start is None:
         return []
-    left = axes.x(max(0.0, min(proof) - 1.5))
+    left = axes.x(max(0.0, start))
     height = _HEIGHT - _TOP - _BOTTOM
     width = axes.x(last) + 8 - left
     return [
