@@ -8,6 +8,7 @@ import pytest
 from stripewise import plots
 from stripewise.plots.parameters import WORST_TO_BEST
 from stripewise.plots.style import number
+from stripewise.plots.trajectory import confirmation_start
 
 SCALE = {"quantity": "write_bandwidth", "unit": "MiB/s", "maximize": True}
 POINTS = [
@@ -127,6 +128,16 @@ def test_importance_says_where_nothing_was_measurable():
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
     assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence"}
     assert plots.importance({"a": 0.0}, zero="too few runs to tell").data[0].text[0] == "too few runs to tell"
+
+
+@pytest.mark.parametrize(("kinds", "start"), [
+    (["search", "confirmation", "default"], 0.5),
+    (["search", "default", "confirmation"], 0.5),
+    (["default", "search"], None),
+])  # fmt: skip
+def test_the_confirmation_begins_with_the_first_pair_whichever_arm_is_first(kinds, start):
+    points = [plots.RunPoint(run, 1.0, kind) for run, kind in enumerate(kinds)]
+    assert confirmation_start(points) == start
 
 
 def test_confirmation_shows_pairs_failures_and_interval():

@@ -103,10 +103,10 @@ def trajectory(
                 hoverinfo="skip",
             )
     _mark_failures(figure, points, maximize)
-    proof = [p.run for p in points if p.kind == "confirmation"]
-    if proof:
+    start = confirmation_start(points)
+    if start is not None:
         figure.add_vrect(
-            x0=min(proof) - 1.5, x1=last + 0.5, fillcolor=GREEN, opacity=0.07, line_width=0, layer="below",
+            x0=start, x1=last + 0.5, fillcolor=GREEN, opacity=0.07, line_width=0, layer="below",
             annotation={"text": "confirmation", "font": {"size": 12}}, annotation_position="bottom left",
         )  # fmt: skip
     shown = [p.value for p in points if p.value is not None]
@@ -133,3 +133,22 @@ def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool
         hovertemplate="%{text}<extra></extra>",
     )
     figure.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
+
+
+def confirmation_start(points: Sequence[RunPoint]) -> float | None:
+    """Where the confirmation begins on the axis of runs: between two runs, the candidate's or the default's first.
+
+    Parameters
+    ----------
+    points : sequence of RunPoint
+
+    Returns
+    -------
+    float or None
+        Half a run before the first pair; None without a confirmation.
+    """
+    proof = [point.run for point in points if point.kind == "confirmation"]
+    if not proof:
+        return None
+    default_first = any(point.run == min(proof) - 1 and point.kind == "default" for point in points)
+    return min(proof) - (1.5 if default_first else 0.5)
