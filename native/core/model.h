@@ -111,16 +111,54 @@ bool sw_model_network(const struct sw_model *model, const struct sw_model_member
 /* Predicts the objective for n rows. Returns false if memory is out. */
 bool sw_model_predict(const struct sw_model *model, size_t n, const struct sw_column *inputs, double *values);
 
+/* Rows predicted at a time: they and all that is computed of them stay in the caches. */
+#define SW_MODEL_BATCH 1024
+
+/* Ways to fill in what is unknown of a workload, at most. */
+#define SW_MAX_GROUPS 64
+
+/* A change whose absence costs less than this (in ln) is not made. */
+#define SW_WORTH 0.005
+
+/* Two alternatives differ by at least this (in ln of their predictions): nearer ones, the model cannot tell
+ * apart. */
+#define SW_ALTERNATIVE_STEP 0.02
+
+/* Another combination that is predicted to do well. */
+struct sw_alternative {
+    double score, cost;           /* of the search */
+    double values[SW_MAX_INPUTS]; /* of every input */
+    double gain;                  /* ln of how many times better than the current settings */
+};
+
+/* What is asked for one workload. */
+struct sw_question {
+    const double *inputs; /* one number an input, of tunables the current one */
+    uint64_t unknown;     /* bits of inputs of which every value that was measured counts alike */
+    uint64_t held;        /* bits of tunables that keep their current value */
+    uint64_t
+        freed;     /* bits of tunables that may be chosen although the artifact says that they are not free */
+    bool simplify; /* take back changes that bring less than SW_WORTH */
+    size_t wanted; /* alternatives, best first; the best itself is the first of them */
+    struct sw_alternative *alternatives;
+};
+
 /* What is best for a workload. */
 struct sw_choice {
     size_t combinations;          /* distinct, allowed, evaluated */
     double current, best;         /* predicted objective */
     bool changed;                 /* whether best is better than current by more than the margin */
     double values[SW_MAX_INPUTS]; /* of every input; tunables as chosen (as they were if not changed) */
+    double gain;                  /* ln of how many times better the best combination is, changed or not */
+    size_t alternatives;          /* found */
 };
 
-/* Evaluates every combination of the free tunables. inputs: one number an input, of tunables the current one.
- * Returns false with a reason. */
+/* Evaluates every combination of the free tunables. Returns false with a reason. */
+bool sw_model_ask(const struct sw_model *model, const struct sw_question *question, struct sw_choice *choice,
+                  char *error, size_t error_size);
+
+/* The same where all is known and nothing held: inputs are one number an input, of tunables the current one.
+ */
 bool sw_model_choose(const struct sw_model *model, const double *inputs, struct sw_choice *choice,
                      char *error, size_t error_size);
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The best combination for a workload. Of what is unknown about it every value that was measured counts
+ * alike: a combination is then judged by the mean of the logarithms of its predictions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,99 +8,33 @@
 
 #include "model.h"
 
-/* Rows predicted at a time: they and all that is computed of them stay in the caches. */
-#define BATCH 1024
-
-/* Where a member's rows are computed. */
-struct work {
-    double *encoded_data, *raw, *post, *gate, *blend, *scratch;
-    struct sw_column *encoded;
-};
-
-static bool work_open(struct work *work, const struct sw_model *model, size_t n) {
-    size_t features = 1;
-    for (uint32_t m = 0; m < model->counts[SW_MEMBERS]; m++)
-        features = model->members[m].features > features ? model->members[m].features : features;
-    double *memory = malloc((features + 4 + SW_ARTIFACT_STACK) * n * sizeof *memory);
-    *work = (struct work){.encoded_data = memory, .encoded = malloc(features * sizeof *work->encoded)};
-    if (!memory || !work->encoded) {
-        free(memory);
-        free(work->encoded);
-        return false;
-    }
-    work->raw = memory + features * n;
-    work->post = work->raw + n;
-    work->gate = work->post + n;
-    work->blend = work->gate + n;
-    work->scratch = work->blend + n;
-    return true;
-}
-
-static void work_close(struct work *work) {
-    free(work->encoded_data);
-    free(work->encoded);
-}
-
-static bool predict_batch(const struct sw_model *model, size_t n, const struct sw_column *inputs,
-                          struct work *work, double *values) {
-    memset(work->blend, 0, n * sizeof *work->blend);
-    for (uint32_t m = 0; m < model->counts[SW_MEMBERS]; m++) {
-        const struct sw_model_member *member = &model->members[m];
-        bool one_gate = true;
-        work->gate[0] = 1;
-        if (member->gate != SW_ARTIFACT_NONE)
-            one_gate = sw_model_run(model, member->gate, n, inputs, NULL, work->gate, work->scratch);
-        if (one_gate && work->gate[0] == 0)
-            continue;
-        sw_model_encode(model, m, n, inputs, work->encoded_data, work->encoded, work->scratch);
-        bool done = member->kind == SW_MEMBER_TREES
-                        ? sw_model_trees(model, member, n, work->encoded, work->raw)
-                        : sw_model_network(model, member, n, work->encoded, work->raw);
-        if (!done)
-            return false;
-        bool one = sw_model_run(model, member->post, n, inputs, work->raw, work->post, work->scratch);
-        for (size_t i = 0; i < n; i++) {
-            double gate = work->gate[one_gate ? 0 : i];
-            if (gate != 0)
-                work->blend[i] += member->weight * gate * work->post[one ? 0 : i];
-        }
-    }
-    bool one = sw_model_run(model, model->result, n, inputs, work->blend, work->post, work->scratch);
-    for (size_t i = 0; i < n; i++)
-        values[i] = work->post[one ? 0 : i];
-    return true;
-}
-
-bool sw_model_predict(const struct sw_model *model, size_t n, const struct sw_column *inputs,
-                      double *values) {
-    struct work work;
-    if (!work_open(&work, model, n < BATCH ? n + !n : BATCH))
-        return false;
-    bool done = true;
-    for (size_t start = 0; done && start < n; start += BATCH) {
-        struct sw_column own[SW_MAX_INPUTS];
-        for (uint32_t i = 0; i < model->counts[SW_INPUTS]; i++)
-            own[i] = (struct sw_column){inputs[i].data + (inputs[i].uniform ? 0 : start), inputs[i].uniform};
-        done = predict_batch(model, n - start < BATCH ? n - start : BATCH, own, &work, values + start);
-    }
-    work_close(&work);
-    return done;
-}
-
-/* The tunables of a decision, each with the values it may take: what is not free keeps its current one. */
+/* The tunables of a decision, each with the values it may take: what is not free keeps its current one. Rows
+ * are predicted in batches; a combination takes one row for each way to fill in the unknown (a group). */
 struct search {
     const struct sw_model *model;
+    const struct sw_question *question;
     uint32_t count, tunables[SW_MAX_TUNABLES], levels[SW_MAX_TUNABLES];
+    uint32_t gaps, unknown[SW_MAX_INPUTS];
+    size_t groups, room, filled; /* ways to fill in the unknown; rows of a batch, and those in use */
     double current[SW_MAX_INPUTS];
-    double rows[SW_MAX_TUNABLES][BATCH]; /* of the batch that is being filled */
-    double values[BATCH];
-    size_t filled;
-    struct sw_column columns[SW_MAX_INPUTS];
+    double *rows[SW_MAX_TUNABLES];  /* of the batch that is being filled */
+    double *guesses[SW_MAX_INPUTS]; /* values of the unknown, repeating after each group */
+    double *values, *memory;
+    double one[SW_MAX_INPUTS];
+    struct sw_column columns[SW_MAX_INPUTS]; /* of one */
     double scratch[SW_ARTIFACT_STACK];
     struct sw_choice *choice;
     bool found; /* a combination with a finite prediction */
-    double best_cost;
+    double best_score, best_cost;
 };
+
+static bool has_bit(uint64_t bits, uint32_t place) {
+    return bits >> place & 1;
+}
+
+static bool is_tunable(const struct sw_model *model, uint32_t input) {
+    return model->inputs[input].kind == SW_INPUT_TUNABLE;
+}
 
 static double one_of(struct search *search, uint32_t program) {
     double out;
@@ -106,142 +42,303 @@ static double one_of(struct search *search, uint32_t program) {
     return out;
 }
 
-static bool prefer(const struct sw_model *model, double a, double b) {
-    return model->flags & SW_ARTIFACT_MAXIMIZE ? a > b : a < b;
-}
-
 static double price(const struct search *search, const double *values) {
-    double sum = 0;
+    double total = 0;
     for (uint32_t t = 0; t < search->count; t++) {
         const struct sw_model_input *input = &search->model->inputs[search->tunables[t]];
         double value = values[search->tunables[t]];
-        if (input->cost > 0 && value > 0)
-            sum += input->cost * sw_model_log2(value);
+        if (input->cost > 0 && !input->categorical)
+            total += input->cost * log2(value > 1 ? value : 1);
     }
-    return sum;
+    return total;
 }
 
-/* Predicts the rows gathered and keeps the best; among equals the cheaper, then the earlier. */
-static bool flush(struct search *search) {
-    struct sw_choice *choice = search->choice;
+/* What stands for the predictions of a group: larger is better. A single one is itself, of either sign; of
+ * several the mean logarithm. */
+static double score_of(const struct search *search, const double *values) {
+    double sign = search->model->flags & SW_ARTIFACT_MAXIMIZE ? 1 : -1, sum = 0;
+    if (search->groups == 1)
+        return sign * values[0];
+    for (size_t g = 0; g < search->groups; g++)
+        sum += values[g] > 0 ? log(values[g]) : NAN;
+    return sign * sum / (double)search->groups;
+}
+
+static double value_of(const struct search *search, double score) {
+    double value = search->model->flags & SW_ARTIFACT_MAXIMIZE ? score : -score;
+    return search->groups == 1 ? value : exp(value);
+}
+
+/* ln of how many times better the first is; no number where that means nothing. */
+static double gain_of(const struct search *search, double score, double over) {
+    if (search->groups > 1)
+        return score - over;
+    double ratio = search->model->flags & SW_ARTIFACT_MAXIMIZE ? score / over : over / score;
+    return isfinite(ratio) && ratio > 0 ? log(ratio) : NAN;
+}
+
+static bool predict(struct search *search) {
     struct sw_column columns[SW_MAX_INPUTS];
-    if (!search->filled)
-        return true;
     for (uint32_t i = 0; i < search->model->counts[SW_INPUTS]; i++)
-        columns[i] = (struct sw_column){&search->current[i], true};
+        columns[i] = search->guesses[i] ? (struct sw_column){search->guesses[i], false}
+                                        : (struct sw_column){&search->current[i], true};
     for (uint32_t t = 0; t < search->count; t++)
         columns[search->tunables[t]] = (struct sw_column){search->rows[t], false};
-    if (!sw_model_predict(search->model, search->filled, columns, search->values))
+    return sw_model_predict(search->model, search->filled, columns, search->values);
+}
+
+/* Keeps the best of each step of the alternatives' distance: what the model cannot tell apart is one
+ * alternative. */
+static void offer(struct search *search, double score, double cost, const double *values) {
+    struct sw_choice *choice = search->choice;
+    double gain = gain_of(search, score, search->best_score);
+    for (size_t i = 0; isfinite(gain) && i < search->question->wanted; i++) {
+        struct sw_alternative *other = &search->question->alternatives[i];
+        bool free = i == choice->alternatives;
+        double ahead = free ? INFINITY : gain_of(search, score, other->score);
+        if (!free && fabs(ahead) < SW_ALTERNATIVE_STEP) {
+            if (ahead < 0 || (ahead == 0 && cost >= other->cost))
+                return;
+        } else if (!free && ahead < 0) {
+            continue;
+        } else {
+            size_t last = choice->alternatives < search->question->wanted ? choice->alternatives++
+                                                                          : search->question->wanted - 1;
+            memmove(other + 1, other, (last - i) * sizeof *other);
+        }
+        *other = (struct sw_alternative){.score = score, .cost = cost};
+        memcpy(other->values, values, sizeof other->values);
+        return;
+    }
+}
+
+static bool flush(struct search *search) {
+    struct sw_choice *choice = search->choice;
+    if (!search->filled)
+        return true;
+    if (!predict(search))
         return false;
-    for (size_t row = 0; row < search->filled; row++) {
-        double values[SW_MAX_INPUTS], value = search->values[row];
+    for (size_t row = 0; row < search->filled; row += search->groups) {
+        double values[SW_MAX_INPUTS], score = score_of(search, search->values + row);
         choice->combinations++;
-        if (!isfinite(value) || (search->found && prefer(search->model, choice->best, value)))
+        if (!isfinite(score) || (search->found && score < search->best_score && !search->question->wanted))
             continue;
         memcpy(values, search->current, sizeof values);
         for (uint32_t t = 0; t < search->count; t++)
             values[search->tunables[t]] = search->rows[t][row];
         double cost = price(search, values);
-        if (search->found && value == choice->best && cost >= search->best_cost)
-            continue;
-        search->found = true;
-        choice->best = value;
-        search->best_cost = cost;
-        memcpy(choice->values, values, sizeof values);
+        if (!search->found || score > search->best_score ||
+            (score == search->best_score && cost < search->best_cost)) {
+            search->found = true;
+            search->best_score = score;
+            search->best_cost = cost;
+            memcpy(choice->values, values, sizeof values);
+        }
+        offer(search, score, cost, values);
     }
     search->filled = 0;
     return true;
 }
 
-/* Is this combination in its one form (what means nothing at its default), and allowed? */
-static bool is_allowed(struct search *search, const double *row) {
+/* Is this combination in its one form (what means nothing at its default), and allowed, however the unknown
+ * is filled in? With fold the first is made so instead. */
+static bool is_allowed(struct search *search, bool fold) {
     const struct sw_model *model = search->model;
-    for (uint32_t t = 0; t < search->count; t++) {
-        const struct sw_model_input *input = &model->inputs[search->tunables[t]];
-        double initial = model->values[input->first_value + input->initial].number;
-        if (row[search->tunables[t]] == initial)
-            continue;
-        if (input->active != SW_ARTIFACT_NONE && one_of(search, input->active) == 0)
-            return false;
-        if (input->same != SW_ARTIFACT_NONE && one_of(search, input->same) != 0)
-            return false;
+    for (size_t g = 0; g < search->groups; g++) {
+        for (uint32_t u = 0; u < search->gaps; u++)
+            search->one[search->unknown[u]] = search->guesses[search->unknown[u]][g];
+        for (uint32_t t = 0; t < search->count; t++) {
+            uint32_t place = search->tunables[t];
+            const struct sw_model_input *input = &model->inputs[place];
+            double initial = model->values[input->first_value + input->initial].number;
+            if (search->one[place] == initial)
+                continue;
+            bool acts = (input->active == SW_ARTIFACT_NONE || one_of(search, input->active) != 0) &&
+                        (input->same == SW_ARTIFACT_NONE || one_of(search, input->same) == 0);
+            if (!acts && !fold)
+                return false;
+            if (!acts)
+                search->one[place] = initial;
+        }
+        for (uint32_t c = 0; c < model->counts[SW_CONSTRAINTS]; c++)
+            if (one_of(search, model->constraints[c]) == 0)
+                return false;
     }
-    for (uint32_t c = 0; c < model->counts[SW_CONSTRAINTS]; c++)
-        if (one_of(search, model->constraints[c]) == 0)
-            return false;
     return true;
 }
 
-static bool enumerate(struct search *search, char *error, size_t error_size) {
+/* Adds the combination in one to the batch. */
+static bool add(struct search *search, const double *one) {
+    for (uint32_t t = 0; t < search->count; t++)
+        for (size_t g = 0; g < search->groups; g++)
+            search->rows[t][search->filled + g] = one[search->tunables[t]];
+    search->filled += search->groups;
+    return search->filled + search->groups <= search->room || flush(search);
+}
+
+static bool enumerate(struct search *search) {
     const struct sw_model *model = search->model;
-    double row[SW_MAX_INPUTS];
-    memcpy(row, search->current, sizeof row);
-    for (uint32_t i = 0; i < model->counts[SW_INPUTS]; i++)
-        search->columns[i] = (struct sw_column){&row[i], true};
     for (;;) {
+        double one[SW_MAX_INPUTS];
         for (uint32_t t = 0; t < search->count; t++) {
             const struct sw_model_input *input = &model->inputs[search->tunables[t]];
-            row[search->tunables[t]] = model->values[input->first_value + search->levels[t]].number;
+            search->one[search->tunables[t]] = model->values[input->first_value + search->levels[t]].number;
         }
-        if (is_allowed(search, row)) {
-            for (uint32_t t = 0; t < search->count; t++)
-                search->rows[t][search->filled] = row[search->tunables[t]];
-            if (++search->filled == BATCH && !flush(search)) {
-                snprintf(error, error_size, "out of memory");
-                return false;
-            }
-        }
+        memcpy(one, search->one, sizeof one);
+        if (is_allowed(search, false) && !add(search, one))
+            return false;
         uint32_t t = search->count; /* the last tunable turns fastest, as in Python */
         while (t && ++search->levels[t - 1] == model->inputs[search->tunables[t - 1]].values)
             search->levels[--t] = 0;
         if (!t)
-            break;
+            return flush(search);
     }
-    if (flush(search))
+}
+
+/* The score of one combination, which need not be in its one form; no number if it is not allowed. Returns
+ * false if memory is out. */
+static bool judge(struct search *search, const double *values, double *score) {
+    memcpy(search->one, values, sizeof search->one);
+    *score = NAN;
+    if (!is_allowed(search, true))
         return true;
-    snprintf(error, error_size, "out of memory");
-    return false;
+    search->filled = 0;
+    for (uint32_t t = 0; t < search->count; t++)
+        for (size_t g = 0; g < search->groups; g++)
+            search->rows[t][g] = values[search->tunables[t]];
+    search->filled = search->groups;
+    bool done = predict(search);
+    search->filled = 0;
+    *score = done ? score_of(search, search->values) : NAN;
+    return done;
+}
+
+/* Takes back changes that bring next to nothing, one after the other. */
+static bool simplify(struct search *search) {
+    struct sw_choice *choice = search->choice;
+    uint32_t changes = 0;
+    for (uint32_t t = 0; t < search->count; t++)
+        changes += choice->values[search->tunables[t]] != search->current[search->tunables[t]];
+    for (uint32_t t = 0; changes && t < search->count; t++) {
+        double fewer[SW_MAX_INPUTS], score;
+        uint32_t place = search->tunables[t];
+        if (choice->values[place] == search->current[place])
+            continue;
+        memcpy(fewer, choice->values, sizeof fewer);
+        fewer[place] = search->current[place];
+        if (!judge(search, fewer, &score))
+            return false;
+        if (gain_of(search, score, search->best_score) >= -SW_WORTH) {
+            choice->values[place] = fewer[place];
+            search->best_score = score;
+            changes--;
+        }
+    }
+    return true;
+}
+
+/* Which tunables are free, how many combinations and groups there are; then the memory for the batches.
+ * Returns what is wrong, or NULL. */
+static const char *prepare(struct search *search, double *grid) {
+    const struct sw_model *model = search->model;
+    const struct sw_question *question = search->question;
+    uint32_t count = model->counts[SW_INPUTS];
+    search->groups = 1;
+    *grid = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sw_model_input *input = &model->inputs[i];
+        bool lawful = input->free == SW_ARTIFACT_NONE || one_of(search, input->free) != 0;
+        if (is_tunable(model, i) && !has_bit(question->held, i) && (lawful || has_bit(question->freed, i))) {
+            search->tunables[search->count++] = i;
+            *grid *= input->values;
+        } else if (has_bit(question->unknown, i) && input->values) {
+            search->unknown[search->gaps++] = i;
+            search->groups *= input->values;
+            if (search->groups > SW_MAX_GROUPS)
+                return "too much is unknown of the workload";
+        }
+    }
+    if (*grid > SW_MAX_COMBINATIONS)
+        return "too many combinations";
+    size_t wanted =
+        *grid * (double)search->groups < SW_MODEL_BATCH ? (size_t)*grid * search->groups : SW_MODEL_BATCH;
+    search->room = wanted / search->groups * search->groups;
+    search->memory = malloc((search->count + search->gaps + 1) * search->room * sizeof *search->memory);
+    if (!search->memory)
+        return "out of memory";
+    search->values = search->memory;
+    for (uint32_t t = 0; t < search->count; t++)
+        search->rows[t] = search->memory + (t + 1) * search->room;
+    size_t repeat = 1;
+    for (uint32_t u = 0; u < search->gaps; u++) {
+        const struct sw_model_input *input = &model->inputs[search->unknown[u]];
+        double *guesses = search->memory + (search->count + 1 + u) * search->room;
+        for (size_t row = 0; row < search->room; row++)
+            guesses[row] = model->values[input->first_value + row / repeat % input->values].number;
+        search->guesses[search->unknown[u]] = guesses;
+        repeat *= input->values;
+    }
+    return NULL;
+}
+
+static const char *answer(struct search *search, double *grid) {
+    struct sw_choice *choice = search->choice;
+    double current;
+    const char *problem = prepare(search, grid);
+    if (problem)
+        return problem;
+    /* Today's settings need not be among the values, nor be allowed. */
+    for (uint32_t t = 0; t < search->count; t++)
+        for (size_t g = 0; g < search->groups; g++)
+            search->rows[t][g] = search->current[search->tunables[t]];
+    search->filled = search->groups;
+    if (!predict(search))
+        return "out of memory";
+    current = score_of(search, search->values);
+    search->filled = 0;
+    if (!enumerate(search))
+        return "out of memory";
+    if (search->found && search->question->simplify && !simplify(search))
+        return "out of memory";
+    choice->current = value_of(search, current);
+    choice->gain = search->found ? gain_of(search, search->best_score, current) : NAN;
+    choice->changed = choice->gain > search->model->margin;
+    choice->best = choice->changed ? value_of(search, search->best_score) : choice->current;
+    if (!choice->changed)
+        memcpy(choice->values, search->current, sizeof search->current);
+    for (size_t i = 0; i < choice->alternatives; i++)
+        search->question->alternatives[i].gain =
+            gain_of(search, search->question->alternatives[i].score, current);
+    return NULL;
+}
+
+bool sw_model_ask(const struct sw_model *model, const struct sw_question *question, struct sw_choice *choice,
+                  char *error, size_t error_size) {
+    double grid = 1;
+    *choice = (struct sw_choice){.combinations = 0};
+    struct search *search = calloc(1, sizeof *search);
+    const char *problem = "out of memory";
+    if (search) {
+        search->model = model;
+        search->question = question;
+        search->choice = choice;
+        for (uint32_t i = 0; i < model->counts[SW_INPUTS]; i++) {
+            search->one[i] = search->current[i] = question->inputs[i];
+            search->columns[i] = (struct sw_column){&search->one[i], true};
+        }
+        problem = answer(search, &grid);
+        free(search->memory);
+        free(search);
+    }
+    if (problem && grid > SW_MAX_COMBINATIONS)
+        snprintf(error, error_size, "%.3g combinations, at most %d", grid, SW_MAX_COMBINATIONS);
+    else if (problem)
+        snprintf(error, error_size, "%s", problem);
+    return !problem;
 }
 
 bool sw_model_choose(const struct sw_model *model, const double *inputs, struct sw_choice *choice,
                      char *error, size_t error_size) {
-    *choice = (struct sw_choice){.combinations = 0};
-    struct search *search = calloc(1, sizeof *search);
-    if (!search) {
-        snprintf(error, error_size, "out of memory");
-        return false;
-    }
-    search->model = model;
-    search->choice = choice;
-    uint32_t count = model->counts[SW_INPUTS];
-    double grid = 1;
-    memcpy(search->current, inputs, count * sizeof *inputs);
-    memcpy(choice->values, inputs, count * sizeof *inputs);
-    for (uint32_t i = 0; i < count; i++)
-        search->columns[i] = (struct sw_column){&search->current[i], true};
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sw_model_input *input = &model->inputs[i];
-        if (input->kind == SW_INPUT_TUNABLE &&
-            (input->free == SW_ARTIFACT_NONE || one_of(search, input->free) != 0)) {
-            search->tunables[search->count++] = i;
-            grid *= input->values;
-        }
-    }
-    bool done = false;
-    if (grid > SW_MAX_COMBINATIONS) {
-        snprintf(error, error_size, "%.3g combinations, at most %d", grid, SW_MAX_COMBINATIONS);
-    } else if (!sw_model_predict(model, 1, search->columns, &choice->current)) {
-        snprintf(error, error_size, "out of memory");
-    } else if (enumerate(search, error, error_size)) {
-        double ratio = model->flags & SW_ARTIFACT_MAXIMIZE ? choice->best / choice->current
-                                                           : choice->current / choice->best;
-        choice->changed = search->found && isfinite(ratio) && ratio > 0 && log(ratio) > model->margin;
-        if (!choice->changed) {
-            memcpy(choice->values, inputs, count * sizeof *inputs);
-            choice->best = choice->current;
-        }
-        done = true;
-    }
-    free(search);
-    return done;
+    struct sw_question question = {.inputs = inputs};
+    return sw_model_ask(model, &question, choice, error, error_size);
 }

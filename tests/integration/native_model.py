@@ -14,7 +14,7 @@ from tests.conftest import require
 from tests.integration.conftest import ROOT
 from tests.integration.runtime_support import checked
 
-SOURCES = ("model.c", "model_program.c", "model_trees.c", "model_network.c", "model_choose.c")
+SOURCES = ("model.c", "model_program.c", "model_trees.c", "model_network.c", "model_predict.c", "model_choose.c")
 _ERROR = 256
 
 
@@ -33,6 +33,8 @@ class Choice(ctypes.Structure):
         ("best", ctypes.c_double),
         ("changed", ctypes.c_bool),
         ("values", ctypes.c_double * 64),
+        ("gain", ctypes.c_double),
+        ("alternatives", ctypes.c_size_t),
     )
 
 
