@@ -239,7 +239,7 @@ def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str])
 def _only_live(bound: BoundSpace) -> BoundSpace:
     """Leave out parameters that mean nothing in any configuration for this workload (a read hint of a writer)."""
     space = bound.space
-    dead = set(space.names) - space.live
+    dead = [name for name in space.names if name not in space.live]
     if not dead:
         return bound
     live = [p for p in space.parameters if p.name not in dead]
