@@ -70,6 +70,18 @@ def test_numbers_written_as_floats_are_the_listed_integers():
     assert read.repeats.tolist() == [1]
 
 
+def test_runs_that_no_repeat_tells_apart_count_in_their_order():
+    like = {"op": "read", "cb": "enable"}
+    given = [(1, 5.0), (2, 6.0), (1, 7.0), (2, 8.0), (1, 9.0)]
+    alike = [{**like, "aggs": aggs, "repeat": 0, "objective": value} for aggs, value in given]
+    assert make_table(schema(), alike).repeats.tolist() == [0, 0, 1, 1, 2]
+    apart = [{**row, "repeat": number} for number, row in enumerate(alike)]
+    assert make_table(schema(), apart).repeats.tolist() == [0, 1, 2, 3, 4]
+    # So luck is not crowned there either: picked by the second run of each (70 before 8), scored by the others.
+    alike[2]["objective"] = 70.0
+    assert Landscape.of(make_table(schema(), alike), {"op": "read"}).best[1] == 7.0
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -171,7 +171,8 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
     ----------
     schema : Schema
     rows : sequence of mapping
-        One measurement each; ``repeat`` may be left out (0). Texts are accepted for numbers.
+        One measurement each; ``repeat`` may be left out, or be the same for all runs of a configuration: then they
+        count in the order of the rows. Texts are accepted for numbers.
     origin : str
         For messages.
 
@@ -212,7 +213,19 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
         if not np.isfinite(values[number]):
             raise UserError(f"{where}: the objective is {values[number]}", "leave failed runs out")
     count = len(schema.context)
-    return Table(schema, levels[:, count:], levels[:, :count], repeats, values)
+    return Table(schema, levels[:, count:], levels[:, :count], _told_apart(levels, repeats), values)
+
+
+def _told_apart(levels: NDArray[np.int64], repeats: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of repeats; where some do not tell the runs of a configuration apart, all count in the rows' order."""
+    cell = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
+    if len(np.unique(np.stack([cell, repeats]), axis=1).T) == len(levels):
+        return repeats
+    order = np.argsort(cell, kind="stable")
+    first = np.searchsorted(cell[order], cell[order])
+    numbered = np.empty_like(repeats)
+    numbered[order] = np.arange(len(cell)) - first
+    return numbered
 
 
 def _paths(path: str | Path) -> tuple[Path, Path]:
