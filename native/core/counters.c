@@ -41,23 +41,6 @@ void sw_calls_merge_same_rank(struct sw_calls *into, const struct sw_calls *from
     into->time_max = into->time_sum;
 }
 
-/* Space-saving counting (Metwally, Agrawal, El Abbadi 2005): exact while there are at most SW_SIZES sizes;
- * beyond, a new size takes over the rarest entry and its count. The entry is moved up as it grows, so the
- * common size is found first. */
-static void count_size(struct sw_posix *posix, uint64_t size, uint64_t count) {
-    int i = 0;
-    while (i < SW_SIZES - 1 && posix->sizes[i].count && posix->sizes[i].size != size)
-        i++;
-    posix->sizes[i].size = size;
-    posix->sizes[i].count += count;
-    for (; i > 0 && posix->sizes[i].count > posix->sizes[i - 1].count; i--) {
-        uint64_t other_size = posix->sizes[i - 1].size, other_count = posix->sizes[i - 1].count;
-        posix->sizes[i - 1] = posix->sizes[i];
-        posix->sizes[i].size = other_size;
-        posix->sizes[i].count = other_count;
-    }
-}
-
 void sw_posix_add(struct sw_posix *posix, uint64_t size, unsigned during) {
     posix->min_size = posix->count ? min_of(posix->min_size, size) : size;
     posix->max_size = max_of(posix->max_size, size);
@@ -72,7 +55,7 @@ void sw_posix_add(struct sw_posix *posix, uint64_t size, unsigned during) {
             beneath->max_size = max_of(beneath->max_size, size);
             beneath->ranks = 1;
         }
-    count_size(posix, size, 1);
+    sw_top_add(posix->sizes, SW_SIZES, size, 1);
 }
 
 void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from) {
@@ -90,7 +73,7 @@ void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from) {
         into->during[i].max_size = max_of(into->during[i].max_size, from->during[i].max_size);
     }
     for (int i = 0; i < SW_SIZES && from->sizes[i].count; i++)
-        count_size(into, from->sizes[i].size, from->sizes[i].count);
+        sw_top_add(into->sizes, SW_SIZES, from->sizes[i].size, from->sizes[i].count);
 }
 
 void sw_posix_merge_same_rank(struct sw_posix *into, const struct sw_posix *from) {

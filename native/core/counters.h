@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pattern.h"
+
 /* An interval of time; empty while end < start. */
 struct sw_span {
     int64_t start, end;
@@ -32,9 +34,7 @@ enum sw_during { SW_DURING_COLLECTIVE, SW_DURING_INDEPENDENT, SW_DURING_WRITE, S
 struct sw_posix {
     uint64_t count, bytes, min_size, max_size, ranks;
     struct sw_beneath during[SW_DURINGS];
-    struct {
-        uint64_t size, count;
-    } sizes[SW_SIZES];
+    struct sw_size_count sizes[SW_SIZES];
 };
 
 static inline bool sw_span_is_empty(struct sw_span span) {

@@ -11,9 +11,10 @@ const char *const sw_amode_names[SW_AMODES] = {
 const char *const sw_outcome_names[SW_OUTCOMES] = {"not_applicable", "refused", "application_wins",
                                                    "applied"};
 
-bool sw_files_open(struct sw_files *files, size_t memory, size_t limit) {
+bool sw_files_open(struct sw_files *files, size_t memory, size_t limit, uint32_t dataset_limit) {
     memset(files, 0, sizeof *files);
     files->limit = limit;
+    files->dataset_limit = dataset_limit;
     return sw_arena_open(&files->arena, memory);
 }
 
@@ -33,8 +34,11 @@ static void free_file(struct sw_files *files, struct sw_file *file) {
     struct sw_arena *arena = &files->arena;
     for (int op = 0; op < SW_OPERATIONS; op++)
         sw_arena_give(arena, file->calls[op], sizeof *file->calls[op]);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         sw_arena_give(arena, file->posix[i], sizeof *file->posix[i]);
+        sw_arena_give(arena, file->patterns[i], sizeof *file->patterns[i]);
+    }
+    sw_hdf5_free(arena, file->hdf5);
     sw_arena_give(arena, file->results, file->result_count * sizeof *file->results);
     sw_arena_give(arena, (void *)file->path, strlen(file->path) + 1);
     sw_arena_give(arena, file, sizeof *file);
@@ -113,6 +117,18 @@ static struct sw_posix *posix_of(struct sw_files *files, struct sw_file *file, b
     return file->posix[write];
 }
 
+static struct sw_pattern *pattern_of(struct sw_files *files, struct sw_file *file, bool write) {
+    if (!file->patterns[write])
+        file->patterns[write] = sw_arena_take(&files->arena, sizeof *file->patterns[write]);
+    return file->patterns[write];
+}
+
+struct sw_hdf5 *sw_file_hdf5(struct sw_files *files, struct sw_file *file) {
+    if (!file->hdf5)
+        file->hdf5 = sw_hdf5_new(&files->arena);
+    return file->hdf5;
+}
+
 /* The summed record has all its counters from the start, so that it can take what finds no memory elsewhere.
  */
 static bool make_other(struct sw_files *files) {
@@ -121,7 +137,7 @@ static bool make_other(struct sw_files *files) {
     for (int op = 0; whole && op < SW_OPERATIONS; op++)
         whole = calls_of(files, other, (enum sw_op)op) != NULL;
     for (int i = 0; whole && i < 2; i++)
-        whole = posix_of(files, other, i) != NULL;
+        whole = posix_of(files, other, i) && pattern_of(files, other, i);
     if (!whole) {
         if (other)
             free_file(files, other);
@@ -179,22 +195,58 @@ void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, 
         sw_file_count(files, files->other, op, bytes, time);
 }
 
-void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool write, uint64_t size,
-                         unsigned during) {
+static bool add_beneath(struct sw_files *files, struct sw_file *file, const struct sw_beneath_call *calls,
+                        unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        struct sw_posix *posix = posix_of(files, file, calls[i].write);
+        if (!posix)
+            return false;
+        sw_posix_add(posix, calls[i].size, calls[i].during);
+    }
+    return true;
+}
+
+void sw_file_count_event(struct sw_files *files, struct sw_file *file, const struct sw_event *event,
+                         const struct sw_beneath_call *beneath, unsigned count) {
+    bool write = sw_operations[event->op].kind == SW_WRITE;
     sw_lock_take(&file->lock);
-    struct sw_posix *posix = posix_of(files, file, write);
-    if (posix)
-        sw_posix_add(posix, size, during);
+    struct sw_calls *calls = calls_of(files, file, event->op);
+    struct sw_pattern *pattern = event->moved ? pattern_of(files, file, write) : NULL;
+    if (calls)
+        sw_calls_add(calls, event->bytes, event->ended - event->began);
+    if (pattern)
+        sw_pattern_add(pattern, event->bytes, event->shape, event->place, event->began, event->ended);
+    bool added = add_beneath(files, file, beneath, count);
     sw_lock_release(&file->lock);
-    if (!posix && file != files->other)
-        sw_file_count_posix(files, files->other, write, size, during);
+    /* The summed record has all its counters; what it takes over is only what found no memory here. */
+    if (!calls && file != files->other)
+        sw_file_count(files, files->other, event->op, event->bytes, event->ended - event->began);
+    if (!added && file != files->other)
+        sw_file_count_posix(files, files->other, beneath, count);
+}
+
+void sw_file_count_posix(struct sw_files *files, struct sw_file *file, const struct sw_beneath_call *calls,
+                         unsigned count) {
+    sw_lock_take(&file->lock);
+    bool added = add_beneath(files, file, calls, count);
+    sw_lock_release(&file->lock);
+    if (!added && file != files->other)
+        sw_file_count_posix(files, files->other, calls, count);
+}
+
+void sw_file_count_hdf5(struct sw_files *files, struct sw_file *file, enum sw_h5_op op, int64_t time) {
+    sw_lock_take(&file->lock);
+    struct sw_hdf5 *hdf5 = sw_file_hdf5(files, file);
+    if (hdf5)
+        sw_hdf5_count(hdf5, op, time);
+    sw_lock_release(&file->lock);
 }
 
 bool sw_file_is_used(const struct sw_file *file) {
     for (int op = 0; op < SW_OPERATIONS; op++)
         if (file->calls[op] && file->calls[op]->count)
             return true;
-    return file->facts.opens > 0;
+    return file->facts.opens > 0 || file->hdf5;
 }
 
 struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, size_t count) {
@@ -252,6 +304,11 @@ void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw
     for (int i = 0; i < 2; i++)
         if (from->posix[i] && posix_of(files, into, i))
             (same_rank ? sw_posix_merge_same_rank : sw_posix_merge)(into->posix[i], from->posix[i]);
+    for (int i = 0; i < 2; i++)
+        if (from->patterns[i] && pattern_of(files, into, i))
+            sw_pattern_merge(into->patterns[i], from->patterns[i], same_rank);
+    if (from->hdf5 && sw_file_hdf5(files, into))
+        sw_hdf5_merge(&files->arena, into->hdf5, from->hdf5, distance, summed, files->dataset_limit);
     if (summed)
         return;
     if (!into->driver)

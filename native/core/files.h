@@ -7,6 +7,7 @@
 
 #include "arena.h"
 #include "counters.h"
+#include "hdf5.h"
 #include "layout.h"
 #include "operations.h"
 #include "plan.h"
@@ -62,6 +63,8 @@ struct sw_file {
     struct sw_facts facts;
     struct sw_calls *calls[SW_OPERATIONS];
     struct sw_posix *posix[2];        /* reads, writes */
+    struct sw_pattern *patterns[2];   /* the same, of MPI-IO calls */
+    struct sw_hdf5 *hdf5;             /* NULL: not used through HDF5 */
     const char *driver, *file_system; /* interned */
     const char *info; /* interned: key NEWLINE value NEWLINE ..., control characters replaced */
     struct sw_result *results;
@@ -74,14 +77,16 @@ struct sw_files {
     struct sw_arena arena;
     sw_lock lock;
     size_t limit, count;
+    uint32_t dataset_limit;          /* of one file, kept apart */
     struct sw_file *oldest, *newest; /* by creation */
     struct sw_file *other;           /* the summed record, or NULL */
     struct sw_file *buckets[SW_FILE_BUCKETS];
     void (*evict)(struct sw_file *file); /* told before a record's memory is reused; may be NULL */
 };
 
-/* Returns false if the memory cannot be reserved. limit: records kept apart. */
-bool sw_files_open(struct sw_files *files, size_t memory, size_t limit);
+/* Returns false if the memory cannot be reserved. limit: records kept apart; dataset_limit: datasets of each.
+ */
+bool sw_files_open(struct sw_files *files, size_t memory, size_t limit, uint32_t dataset_limit);
 void sw_files_close(struct sw_files *files);
 
 /* The record of a path, made if need be, and held until sw_files_put. Where there is no room it makes some by
@@ -90,10 +95,35 @@ void sw_files_close(struct sw_files *files);
 struct sw_file *sw_files_get(struct sw_files *files, const char *path);
 void sw_files_put(struct sw_file *file);
 
+/* A data call as it is counted. Times in nanoseconds of any one clock. */
+struct sw_event {
+    enum sw_op op;
+    enum sw_shape shape;
+    bool moved; /* false: it failed, and says nothing of the pattern */
+    uint64_t bytes;
+    int64_t place; /* in bytes of the file, or SW_UNKNOWN_PLACE */
+    int64_t began, ended;
+};
+
+/* A POSIX call beneath MPI-IO. during: bits 1 << enum sw_during. */
+struct sw_beneath_call {
+    uint64_t size;
+    unsigned during;
+    bool write;
+};
+
 /* Adds a call to the record, or to the summed record where memory is out. */
 void sw_file_count(struct sw_files *files, struct sw_file *file, enum sw_op op, uint64_t bytes, int64_t time);
-void sw_file_count_posix(struct sw_files *files, struct sw_file *file, bool write, uint64_t size,
-                         unsigned during);
+/* A data call with its pattern, and the POSIX calls beneath it: the record is locked once for all. */
+void sw_file_count_event(struct sw_files *files, struct sw_file *file, const struct sw_event *event,
+                         const struct sw_beneath_call *beneath, unsigned calls);
+void sw_file_count_posix(struct sw_files *files, struct sw_file *file, const struct sw_beneath_call *calls,
+                         unsigned count);
+/* A call of HDF5; nothing where memory is out. */
+void sw_file_count_hdf5(struct sw_files *files, struct sw_file *file, enum sw_h5_op op, int64_t time);
+
+/* The file's record of HDF5, made if need be; NULL if memory is out. The file is locked by the caller. */
+struct sw_hdf5 *sw_file_hdf5(struct sw_files *files, struct sw_file *file);
 
 /* Has anything been counted? The summed record exists before it is needed. */
 bool sw_file_is_used(const struct sw_file *file);

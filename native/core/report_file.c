@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "report_file.h"
 
-#include <string.h>
+#include "report_hdf5.h"
 
 static void print_span(struct sw_json *json, const char *key, struct sw_span span) {
     if (sw_span_is_empty(span))
@@ -116,21 +116,6 @@ static void print_layout(struct sw_json *json, const struct sw_layout *layout) {
     sw_json_close(json, '}');
 }
 
-/* info holds keys and values in turn, each ended by a newline. */
-static void print_info(struct sw_json *json, const char *info) {
-    char word[2][SW_MAX_VALUE + 1];
-    sw_json_open(json, "info", '{');
-    for (int turn = 0; info && *info; turn = !turn) {
-        size_t length = strcspn(info, "\n"), kept = length < SW_MAX_VALUE ? length : SW_MAX_VALUE;
-        memcpy(word[turn], info, kept);
-        word[turn][kept] = '\0';
-        info += length + (info[length] == '\n');
-        if (turn)
-            sw_json_text(json, word[0], word[1]);
-    }
-    sw_json_close(json, '}');
-}
-
 static void print_results(struct sw_json *json, const struct sw_file *file) {
     sw_json_open(json, "settings", '[');
     for (uint32_t i = 0; i < file->result_count; i++) {
@@ -170,12 +155,17 @@ void sw_report_file(struct sw_json *json, const struct sw_file *file) {
     print_mode(json, "collective", file, SW_COLLECTIVE);
     print_mode(json, "independent", file, SW_INDEPENDENT);
     print_view(json, &facts->view);
+    sw_json_open(json, "pattern", '{');
+    sw_report_pattern(json, "write", file->patterns[1]);
+    sw_report_pattern(json, "read", file->patterns[0]);
+    sw_json_close(json, '}');
     sw_json_open(json, "posix", '{');
     print_posix(json, "write", file->posix[1], false);
     print_posix(json, "read", file->posix[0], true);
     sw_json_close(json, '}');
     print_layout(json, &facts->layout);
-    print_info(json, file->info);
+    sw_report_words(json, "info", file->info);
     print_results(json, file);
+    sw_report_hdf5(json, file->hdf5);
     sw_json_close(json, '}');
 }

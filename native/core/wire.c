@@ -62,6 +62,31 @@ static void add_text(struct sw_bytes *bytes, const char *text) {
     sw_bytes_add(bytes, text, size);
 }
 
+static void pack_optional(struct sw_bytes *bytes, const void *data, size_t size) {
+    add_number(bytes, data != NULL);
+    if (data)
+        sw_bytes_add(bytes, data, size);
+}
+
+static void pack_hdf5(struct sw_bytes *bytes, const struct sw_hdf5 *hdf5) {
+    uint32_t datasets = 0;
+    add_number(bytes, hdf5 != NULL);
+    if (!hdf5)
+        return;
+    sw_bytes_add(bytes, hdf5->calls, sizeof hdf5->calls);
+    add_text(bytes, hdf5->driver);
+    add_text(bytes, hdf5->properties);
+    for (const struct sw_dataset *dataset = hdf5->oldest; dataset; dataset = dataset->newer)
+        datasets++;
+    add_number(bytes, datasets);
+    for (const struct sw_dataset *dataset = hdf5->oldest; dataset; dataset = dataset->newer) {
+        add_text(bytes, dataset->name);
+        sw_bytes_add(bytes, &dataset->facts, sizeof dataset->facts);
+        for (int way = 0; way < 2; way++)
+            pack_optional(bytes, dataset->transfers[way], sizeof *dataset->transfers[way]);
+    }
+}
+
 static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
     uint32_t used = 0;
     for (int op = 0; op < SW_OPERATIONS; op++)
@@ -75,9 +100,8 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
             sw_bytes_add(bytes, file->calls[op], sizeof *file->calls[op]);
         }
     for (int i = 0; i < 2; i++) {
-        add_number(bytes, file->posix[i] != NULL);
-        if (file->posix[i])
-            sw_bytes_add(bytes, file->posix[i], sizeof *file->posix[i]);
+        pack_optional(bytes, file->posix[i], sizeof *file->posix[i]);
+        pack_optional(bytes, file->patterns[i], sizeof *file->patterns[i]);
     }
     add_text(bytes, file->driver);
     add_text(bytes, file->file_system);
@@ -94,6 +118,7 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
         add_text(bytes, result->echoed);
         add_text(bytes, result->note);
     }
+    pack_hdf5(bytes, file->hdf5);
 }
 
 void sw_wire_pack(struct sw_bytes *bytes, const struct sw_job *job, const struct sw_files *files) {
@@ -142,7 +167,8 @@ static const char *text(struct reader *reader) {
 }
 
 /* The numbers are copied out, since packed ones are not aligned. */
-static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[], struct sw_posix posix[]) {
+static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[], struct sw_posix posix[],
+                                 struct sw_pattern patterns[]) {
     static struct sw_result results[SW_MAX_SETTINGS]; /* only one thread, at finalize, ever reads */
     static struct sw_file file;
     file = (struct sw_file){.path = text(reader)};
@@ -152,11 +178,16 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
         copy(reader, &calls[op], sizeof calls[op]);
         file.calls[op] = &calls[op];
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         if (number(reader, 2)) {
             copy(reader, &posix[i], sizeof posix[i]);
             file.posix[i] = &posix[i];
         }
+        if (number(reader, 2)) {
+            copy(reader, &patterns[i], sizeof patterns[i]);
+            file.patterns[i] = &patterns[i];
+        }
+    }
     file.driver = text(reader);
     file.file_system = text(reader);
     file.info = text(reader);
@@ -176,6 +207,39 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
     return reader->bad || !file.path ? NULL : &file;
 }
 
+/* What HDF5 did to the file, merged dataset by dataset as it is read. False if the bytes are not whole. */
+static bool merge_hdf5(struct reader *reader, struct sw_files *files, struct sw_file *into,
+                       enum sw_distance distance) {
+    if (!number(reader, 2))
+        return !reader->bad;
+    struct sw_hdf5 from = {.count = 0};
+    struct sw_transfers transfers[2];
+    copy(reader, from.calls, sizeof from.calls);
+    from.driver = text(reader);
+    from.properties = text(reader);
+    for (uint32_t left = number(reader, UINT32_MAX); !reader->bad; left--) {
+        struct sw_dataset dataset = {.newer = NULL};
+        from.oldest = left ? &dataset : NULL;
+        if (left) {
+            dataset.name = text(reader);
+            copy(reader, &dataset.facts, sizeof dataset.facts);
+            for (int way = 0; way < 2; way++)
+                if (number(reader, 2)) {
+                    copy(reader, &transfers[way], sizeof transfers[way]);
+                    dataset.transfers[way] = &transfers[way];
+                }
+            reader->bad |= !dataset.name;
+        }
+        if (!reader->bad && into && sw_file_hdf5(files, into))
+            sw_hdf5_merge(&files->arena, into->hdf5, &from, distance, into == files->other,
+                          files->dataset_limit);
+        if (left <= 1)
+            break;
+        memset(from.calls, 0, sizeof from.calls); /* only once */
+    }
+    return !reader->bad;
+}
+
 bool sw_wire_merge(const char *data, size_t size, struct sw_job *job, struct sw_files *files,
                    enum sw_distance distance) {
     struct reader reader = {data, size, false};
@@ -187,14 +251,18 @@ bool sw_wire_merge(const char *data, size_t size, struct sw_job *job, struct sw_
     while (reader.left) {
         struct sw_calls calls[SW_OPERATIONS];
         struct sw_posix posix[2];
-        const struct sw_file *from = read_file(&reader, calls, posix);
+        struct sw_pattern patterns[2];
+        const struct sw_file *from = read_file(&reader, calls, posix, patterns);
         if (!from)
             return false;
         struct sw_file *into = sw_files_get(files, from->path);
-        if (into) {
+        if (into)
             sw_file_merge(files, into, from, distance);
+        bool whole = merge_hdf5(&reader, files, into, distance);
+        if (into)
             sw_files_put(into);
-        }
+        if (!whole)
+            return false;
     }
     return true;
 }

@@ -19,6 +19,10 @@
  *             | "env" NAME VALUE               exported by the launcher; the runtime checks that it arrived
  *             | "mca" NAME VALUE               the same, as OMPI_MCA_NAME
  *             | "argument" NAME VALUE          put into the command by the launcher; recorded as requested
+ *             | "workload" NAME VALUE          what is known of these files: a word of the workload
+ * (file_size 4 GiB, operation write, ...) or a column of the model; predict and online decide by it | "allow"
+ * ("composite" | "pool") layouts also where the parent folder's own layout is composite or in a pool, which
+ * otherwise stays in force
  *
  * Words are separated by one or more blanks or tabs; a VALUE, GLOB or TEXT runs to the end of the line,
  * without the blanks around it. Before any "file" line the glob is "*". Of two settings of one key that both
@@ -37,12 +41,18 @@
 
 #define SW_VERSION "0.1.0"
 
-/* ---- environment of the runtime; without the first three the library only forwards calls ---- */
-#define SW_ENV_MODE "STRIPEWISE_MODE"     /* observe | apply; unset: apply if a plan is given */
-#define SW_ENV_PLAN "STRIPEWISE_PLAN"     /* path of the plan; rank 0 reads it */
-#define SW_ENV_REPORT "STRIPEWISE_REPORT" /* path of the report; without it none is written */
+/* ---- environment of the runtime; without any of these the library only forwards calls ---- */
+#define SW_ENV_MODE                                                                                          \
+    "STRIPEWISE_MODE" /* observe | apply | predict | online; unset: apply if a plan is given */
+#define SW_ENV_PLAN "STRIPEWISE_PLAN"         /* path of the plan; rank 0 reads it */
+#define SW_ENV_REPORT "STRIPEWISE_REPORT"     /* path of the report; without it none is written */
+#define SW_ENV_MODEL "STRIPEWISE_MODEL"       /* path of the artifact; for predict and online */
+#define SW_ENV_JOURNAL "STRIPEWISE_JOURNAL"   /* path of the journal; for online */
+#define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD" /* words of all files: "file_size=4GiB operation=write" */
 #define SW_MODE_OBSERVE "observe"
 #define SW_MODE_APPLY "apply"
+#define SW_MODE_PREDICT "predict"
+#define SW_MODE_ONLINE "online"
 
 /* ---- the plan ---- */
 #define SW_PLAN_HEADER "stripewise-plan 1"
@@ -55,6 +65,9 @@
 #define SW_PLAN_ENV "env"
 #define SW_PLAN_MCA "mca"
 #define SW_PLAN_ARGUMENT "argument"
+#define SW_PLAN_WORKLOAD "workload"
+#define SW_PLAN_ALLOW "allow"
+#define SW_PLAN_COMPOSITE "composite"
 
 #define SW_MAX_PLAN_BYTES 1048576
 #define SW_MAX_SETTINGS 4096
@@ -106,7 +119,8 @@
  *         "span", "write_span", "read_span",
  *         "operations": {NAME: {"count", "bytes", "time_max", "time_sum", "min_size", "max_size"}},
  *         "collective": {"calls", "bytes"}, "independent": {"calls", "bytes"}, "view",
- *         "posix": {"write": POSIX, "read": POSIX}, "layout", "info": {KEY: VALUE}, "settings": [SETTING, ...]}
+ *         "pattern": {"write": PATTERN, "read": PATTERN}, "posix": {"write": POSIX, "read": POSIX}, "layout",
+ *         "info": {KEY: VALUE}, "settings": [SETTING, ...], "hdf5": HDF5}
  *
  * opens           successful collective opens (one on a communicator of many ranks is one)
  * ranks, nodes    of the largest communicator that opened the file, and the nodes of all ranks that opened it
@@ -122,6 +136,15 @@
  * write_span      the same of the handles that wrote; null where none did. read_span alike.
  * view            the last MPI_File_set_view on the communicator's rank 0, null if none:
  *                 {"etype_size", "filetype_size", "filetype_extent", "contiguous"}
+ * PATTERN         {"histogram": [count, ...], "top": [[size, count], ...], "contiguous", "strided", "random",
+ *                  "phases", "gap_sum", "gap_max"} of the successful data calls, null where there were none.
+ *                 histogram counts calls by size: up to 100, 1000, 10^4, 10^5, 10^6, 4 10^6, 10^7, 10^8, 10^9 bytes,
+ *                 and more. top holds the SW_REPORT_TOP most frequent sizes. A call is contiguous if it starts where
+ *                 the rank's last call of this direction on the file ended, strided if it goes through a view with
+ *                 gaps or starts as far from the last one's start as that did from the one before, else random
+ *                 (also where the order is not known: shared file pointers). A phase is a series of calls with
+ *                 pauses of at most SW_PHASE_GAP between them; gap_sum and gap_max are the longer pauses, in
+ *                 seconds. phases and gap_sum are those of the rank with most phases.
  * POSIX           {"count", "bytes", "ranks", "min_size", "max_size", "sizes": [[size, count], ...],
  *                  "during_collective": PART, "during_independent": PART}, for reads also "during_write": PART
  *                 (reads inside a write call: read-modify-write). Calls of write, pwrite, pwritev, aio_write ... on
@@ -139,16 +162,39 @@
  *                 not_applicable      it was not tried; note says why
  *                 Of several opens of a file the one in this order first is reported.
  *
+ * HDF5            {"driver", "properties": {KEY: VALUE}, "operations": {NAME: {"count", "time_max", "time_sum"}},
+ *                  "datasets": [DATASET, ...]} or null where the file was not used through HDF5 of 1.10 or newer.
+ *                 driver: mpio, sec2 or other. properties: as HDF5 tells of the open file, under the keys of the
+ *                 plan. operations: file_create, file_open, file_close, file_flush, dataset_create, ... as in
+ *                 native/core/h5_operations.def; counts and times of calls of HDF5, summed over ranks.
+ * DATASET         {"name", "creates", "opens", "ranks", "nodes", "storage", "element_size", "size", "chunk",
+ *                  "filters", "address", "write": TRANSFERS, "read": TRANSFERS}. name is the path in the file.
+ *                 storage: contiguous, chunked, compact or virtual. size and chunk are dimensions, at most
+ *                 SW_DIMENSIONS of them, the slowest first. address is where the data of a contiguous dataset start
+ *                 in the file, else null.
+ * TRANSFERS       {"calls", "bytes", "collective", "independent", "broken_collective", "broken_by", "time_max",
+ *                  "time_sum", "selections": {all|block|strided|irregular|points: count}, and the keys of PATTERN}
+ *                 or null. collective: calls with H5FD_MPIO_COLLECTIVE; broken_collective: those of them that HDF5
+ *                 carried out independently, for the reasons in broken_by. selections: of the file's dataspace; block
+ *                 is one run of bytes, strided a regular hyperslab of several. Patterns are those of bytes within the
+ *                 dataset: a strided selection counts as strided, irregular ones and points as random.
+ *
  * Files beyond SW_MAX_FILES a process or SW_MAX_MERGED_FILES a job are summed, the oldest closed first, into
- * SW_OTHER_FILES. Bytes of a path or value that are not UTF-8 appear as \udcXX (Python's surrogateescape).
+ * SW_OTHER_FILES; datasets beyond SW_MAX_DATASETS of a file and process, or SW_MAX_MERGED_DATASETS of a file, into
+ * SW_OTHER_DATASETS of the file. Bytes of a path or value that are not UTF-8 appear as \udcXX (Python's surrogateescape).
  */
 /* clang-format on */
 #define SW_REPORT_FORMAT "stripewise-report"
 #define SW_REPORT_VERSION 1
 #define SW_REPORT_SIZES 8
+#define SW_REPORT_TOP 4
+#define SW_PHASE_GAP 100000000 /* nanoseconds without a call that end a phase */
 #define SW_OTHER_FILES "(other files)"
 #define SW_MAX_FILES 1000
 #define SW_MAX_MERGED_FILES 20000
+#define SW_OTHER_DATASETS "(other datasets)"
+#define SW_MAX_DATASETS 256 /* of one file */
+#define SW_MAX_MERGED_DATASETS 2048
 
 /* Bytes of records a process may keep. */
 #define SW_MEMORY_BUDGET 4194304

@@ -24,27 +24,67 @@ bool sw_call_begin(struct sw_call *call, enum sw_op op, MPI_File file) {
      * the record. */
     if (sw_operations[op].name[0] == 'i')
         atomic_store_explicit(&sw_thread.file->pending, sw_thread.during, memory_order_relaxed);
-    call->start = sw_now();
+    sw_thread.collects = true;
+    call->start = sw_tick();
     return true;
 }
 
-static void finish(struct sw_call *call, uint64_t bytes) {
-    int64_t time = sw_now() - call->start;
+static void leave(void) {
     sw_thread.file = NULL;
-    sw_file_count(&sw_runtime.files, call->handle->record, call->op, bytes, time);
+    sw_thread.collects = false;
+    sw_thread.calls = 0;
 }
 
 void sw_call_end(struct sw_call *call) {
-    finish(call, 0);
+    struct sw_files *files = &sw_runtime.files;
+    struct sw_file *record = call->handle->record;
+    int64_t time = sw_tick() - call->start;
+    if (sw_thread.calls)
+        sw_file_count_posix(files, record, sw_thread.beneath, sw_thread.calls);
+    leave();
+    sw_file_count(files, record, call->op, 0, time);
 }
 
-void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype) {
+/* The size of a datatype. Those that HDF5, PnetCDF and most programs use are known without asking MPI. */
+static MPI_Count size_of(MPI_Datatype datatype) {
     MPI_Count size = 0;
-    if (code == MPI_SUCCESS && count > 0)
-        sw_pmpi.Type_size_x(datatype, &size);
-    if (size > 0)
-        atomic_store_explicit(sw_operations[call->op].kind == SW_WRITE ? &call->handle->wrote
-                                                                       : &call->handle->read,
-                              true, memory_order_relaxed);
-    finish(call, size > 0 ? (uint64_t)size * (uint64_t)count : 0);
+    for (int i = 0; i < SW_KNOWN_TYPES; i++)
+        if (sw_known_types[i].datatype == datatype)
+            return sw_known_types[i].size;
+    sw_pmpi.Type_size_x(datatype, &size);
+    return size;
+}
+
+/* Where in the file a call begins, and what it does to the file pointer. Bytes of a view with gaps are those
+ * that it shows: they tell as well whether calls follow on each other. */
+static int64_t place_of(struct sw_handle *handle, enum sw_op op, MPI_Offset offset, uint64_t bytes) {
+    int64_t pointer;
+    switch (sw_operations[op].place) {
+    case SW_AT_OFFSET:
+        return handle->displacement + offset * handle->etype_size;
+    case SW_AT_POINTER:
+        pointer = atomic_load_explicit(&handle->pointer, memory_order_relaxed);
+        atomic_store_explicit(&handle->pointer, pointer + (int64_t)bytes, memory_order_relaxed);
+        return handle->displacement + pointer;
+    default:
+        return SW_UNKNOWN_PLACE;
+    }
+}
+
+void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype,
+                          MPI_Offset offset) {
+    struct sw_handle *handle = call->handle;
+    struct sw_event event = {.op = call->op, .began = call->start, .ended = sw_tick()};
+    const struct sw_operation *operation = &sw_operations[call->op];
+    if (code == MPI_SUCCESS && operation->mode != SW_END) {
+        event.bytes = count > 0 ? (uint64_t)size_of(datatype) * (uint64_t)count : 0;
+        event.moved = true;
+        event.shape = handle->pieces ? SW_PIECES : SW_RUN;
+        event.place = place_of(handle, call->op, offset, event.bytes);
+        atomic_bool *moved = operation->kind == SW_WRITE ? &handle->wrote : &handle->read;
+        if (event.bytes && !atomic_load_explicit(moved, memory_order_relaxed))
+            atomic_store_explicit(moved, true, memory_order_relaxed);
+    }
+    sw_file_count_event(&sw_runtime.files, handle->record, &event, sw_thread.beneath, sw_thread.calls);
+    leave();
 }

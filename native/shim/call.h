@@ -6,12 +6,17 @@
 
 #include "runtime.h"
 
+#define SW_COLLECTED 8
+
 /* What this thread is doing. */
 struct sw_thread {
     struct sw_file *file; /* not NULL: inside an MPI-IO call on it */
     const char *path;     /* while opening: the name MPI was given, without the driver's prefix */
     const char *opener;   /* the library that opened the file's descriptor, once it did */
     unsigned during;      /* bits 1 << enum sw_during */
+    unsigned calls;       /* POSIX calls not counted yet: they are with the call that made them */
+    bool collects;        /* more may be added */
+    struct sw_beneath_call beneath[SW_COLLECTED];
 };
 
 extern __thread struct sw_thread sw_thread __attribute__((tls_model("initial-exec")));
@@ -25,8 +30,10 @@ struct sw_call {
 /* False: only forward (not active, inside another call, or a file not followed). */
 bool sw_call_begin(struct sw_call *call, enum sw_op op, MPI_File file);
 
-/* For calls that move count elements; after the call, since only then datatype is known to be valid. */
-void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype);
+/* For calls that move count elements; after the call, since only then datatype is known to be valid. offset:
+ * what the call was given, in elements of the view; of no meaning where it has none. */
+void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype,
+                          MPI_Offset offset);
 
 /* For calls that move nothing. */
 void sw_call_end(struct sw_call *call);

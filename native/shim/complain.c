@@ -2,16 +2,9 @@
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime.h"
-
-int64_t sw_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 void sw_complain(const char *format, ...) {
     static atomic_flag said = ATOMIC_FLAG_INIT;

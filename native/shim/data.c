@@ -3,7 +3,7 @@
  * one with MPI_Count. */
 #include "call.h"
 
-#define WRAP(NAME, OP, COUNT, DATATYPE, PARAMETERS, ...)                                                     \
+#define WRAP(NAME, OP, COUNT, DATATYPE, OFFSET, PARAMETERS, ...)                                             \
     SW_EXPORT int NAME PARAMETERS {                                                                          \
         static int(*next) PARAMETERS;                                                                        \
         struct sw_call call;                                                                                 \
@@ -13,7 +13,7 @@
         if (!sw_call_begin(&call, SW_OP_##OP, fh))                                                           \
             return next(__VA_ARGS__);                                                                        \
         int code = next(__VA_ARGS__);                                                                        \
-        sw_call_end_transfer(&call, code, COUNT, DATATYPE);                                                  \
+        sw_call_end_transfer(&call, code, COUNT, DATATYPE, OFFSET);                                          \
         return code;                                                                                         \
     }
 
@@ -21,28 +21,28 @@
     SHAPE(MPI_File_##OP, OP, int, BUFFER) SHAPE(MPI_File_##OP##_c, OP, MPI_Count, BUFFER)
 
 #define POINTER(NAME, OP, INT, BUFFER)                                                                       \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, 0,                                                                       \
          (MPI_File fh, BUFFER buf, INT count, MPI_Datatype datatype, MPI_Status * status), fh, buf, count,   \
          datatype, status)
 #define EXPLICIT(NAME, OP, INT, BUFFER)                                                                      \
     WRAP(                                                                                                    \
-        NAME, OP, count, datatype,                                                                           \
+        NAME, OP, count, datatype, offset,                                                                   \
         (MPI_File fh, MPI_Offset offset, BUFFER buf, INT count, MPI_Datatype datatype, MPI_Status * status), \
         fh, offset, buf, count, datatype, status)
 #define POINTER_REQUEST(NAME, OP, INT, BUFFER)                                                               \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, 0,                                                                       \
          (MPI_File fh, BUFFER buf, INT count, MPI_Datatype datatype, MPI_Request * request), fh, buf, count, \
          datatype, request)
 #define EXPLICIT_REQUEST(NAME, OP, INT, BUFFER)                                                              \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, offset,                                                                  \
          (MPI_File fh, MPI_Offset offset, BUFFER buf, INT count, MPI_Datatype datatype,                      \
           MPI_Request * request),                                                                            \
          fh, offset, buf, count, datatype, request)
 #define POINTER_BEGIN(NAME, OP, INT, BUFFER)                                                                 \
-    WRAP(NAME, OP, count, datatype, (MPI_File fh, BUFFER buf, INT count, MPI_Datatype datatype), fh, buf,    \
+    WRAP(NAME, OP, count, datatype, 0, (MPI_File fh, BUFFER buf, INT count, MPI_Datatype datatype), fh, buf, \
          count, datatype)
 #define EXPLICIT_BEGIN(NAME, OP, INT, BUFFER)                                                                \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, offset,                                                                  \
          (MPI_File fh, MPI_Offset offset, BUFFER buf, INT count, MPI_Datatype datatype), fh, offset, buf,    \
          count, datatype)
 
@@ -85,7 +85,7 @@ WRAP_BOTH(write_at_all_begin, EXPLICIT_BEGIN, WRITE)
 
 /* The second halves carry no count; zero elements need no type. */
 #define END(OP, BUFFER)                                                                                      \
-    WRAP(MPI_File_##OP, OP, 0, (MPI_Datatype)0, (MPI_File fh, BUFFER buf, MPI_Status * status), fh, buf,     \
+    WRAP(MPI_File_##OP, OP, 0, (MPI_Datatype)0, 0, (MPI_File fh, BUFFER buf, MPI_Status * status), fh, buf,  \
          status)
 
 END(read_all_end, READ)

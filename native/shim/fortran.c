@@ -122,7 +122,7 @@ SW_FORTRAN_NAMES(file_delete, DELETE, )
         if (counts)                                                                                          \
             sw_call_end(&call);                                                                              \
         if (counts && *error == MPI_SUCCESS)                                                                 \
-            sw_view_record(call.handle, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype));                        \
+            sw_view_record(call.handle, *offset, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype));               \
     }
 
 SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
@@ -137,6 +137,17 @@ SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
         if (counts)                                                                                          \
             sw_call_end(&call);                                                                              \
     }
+
+#define SEEK(NAME, OP)                                                                                       \
+    SW_EXPORT void NAME(MPI_Fint *fh, MPI_Offset *offset, MPI_Fint *whence, MPI_Fint *ierr) {                \
+        NEXT(NAME, (MPI_Fint *, MPI_Offset *, MPI_Fint *, MPI_Fint *))                                       \
+        MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
+        next(fh, offset, whence, error);                                                                     \
+        if (*error == MPI_SUCCESS && follows())                                                              \
+            sw_view_sought(sw_pmpi.File_f2c(*fh));                                                           \
+    }
+
+SW_FORTRAN_NAMES(file_seek, SEEK, )
 
 #define SYNC(NAME, OP)                                                                                       \
     SW_EXPORT void NAME(MPI_Fint *fh, MPI_Fint *ierr) {                                                      \

@@ -9,13 +9,13 @@ static bool begin(struct sw_call *call, enum sw_op op, const MPI_Fint *file) {
     return sw_runtime.active && !sw_thread.file && sw_call_begin(call, op, sw_pmpi.File_f2c(*file));
 }
 
-static void end(struct sw_call *call, const MPI_Fint *error, const MPI_Fint *count,
-                const MPI_Fint *datatype) {
+static void end(struct sw_call *call, const MPI_Fint *error, const MPI_Fint *count, const MPI_Fint *datatype,
+                const MPI_Offset *offset) {
     sw_call_end_transfer(call, *error, count ? *count : 0,
-                         datatype ? SW_TYPE_F2C(*datatype) : (MPI_Datatype)0);
+                         datatype ? SW_TYPE_F2C(*datatype) : (MPI_Datatype)0, offset ? *offset : 0);
 }
 
-#define WRAP(NAME, OP, COUNT, DATATYPE, PARAMETERS, ...)                                                     \
+#define WRAP(NAME, OP, COUNT, DATATYPE, OFFSET, PARAMETERS, ...)                                             \
     SW_EXPORT void NAME PARAMETERS {                                                                         \
         static void(*next) PARAMETERS;                                                                       \
         struct sw_call call;                                                                                 \
@@ -27,31 +27,32 @@ static void end(struct sw_call *call, const MPI_Fint *error, const MPI_Fint *cou
             next(__VA_ARGS__, error);                                                                        \
         else {                                                                                               \
             next(__VA_ARGS__, error);                                                                        \
-            end(&call, error, COUNT, DATATYPE);                                                              \
+            end(&call, error, COUNT, DATATYPE, OFFSET);                                                      \
         }                                                                                                    \
     }
 
 /* status or request: an address to hand on */
 #define POINTER(NAME, OP)                                                                                    \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, NULL,                                                                    \
          (MPI_Fint * fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, void *status, MPI_Fint *ierr), fh,  \
          buf, count, datatype, status)
 #define EXPLICIT(NAME, OP)                                                                                   \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, offset,                                                                  \
          (MPI_Fint * fh, MPI_Offset * offset, void *buf, MPI_Fint *count, MPI_Fint *datatype, void *status,  \
           MPI_Fint *ierr),                                                                                   \
          fh, offset, buf, count, datatype, status)
 #define POINTER_BEGIN(NAME, OP)                                                                              \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, NULL,                                                                    \
          (MPI_Fint * fh, void *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *ierr), fh, buf, count,    \
          datatype)
 #define EXPLICIT_BEGIN(NAME, OP)                                                                             \
-    WRAP(NAME, OP, count, datatype,                                                                          \
+    WRAP(NAME, OP, count, datatype, offset,                                                                  \
          (MPI_Fint * fh, MPI_Offset * offset, void *buf, MPI_Fint *count, MPI_Fint *datatype,                \
           MPI_Fint *ierr),                                                                                   \
          fh, offset, buf, count, datatype)
 #define END(NAME, OP)                                                                                        \
-    WRAP(NAME, OP, NULL, NULL, (MPI_Fint * fh, void *buf, void *status, MPI_Fint *ierr), fh, buf, status)
+    WRAP(NAME, OP, NULL, NULL, NULL, (MPI_Fint * fh, void *buf, void *status, MPI_Fint *ierr), fh, buf,      \
+         status)
 
 #define FILE_CALL(OP, SHAPE) SW_FORTRAN_NAMES(file_##OP, SHAPE, OP)
 

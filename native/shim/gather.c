@@ -83,7 +83,8 @@ static bool reduce(MPI_Comm comm, struct sw_job *job, const struct sw_files *own
             return false;
         }
         if (rank + step < size) {
-            if (!merged->arena.base && sw_files_open(merged, MERGE_MEMORY, SW_MAX_MERGED_FILES))
+            if (!merged->arena.base &&
+                sw_files_open(merged, MERGE_MEMORY, SW_MAX_MERGED_FILES, SW_MAX_MERGED_DATASETS))
                 sw_files_include(merged, own, SW_SAME_NODE);
             receive(comm, rank + step, job, merged, distance);
         }
@@ -96,7 +97,8 @@ bool sw_gather(const struct sw_route *route, struct sw_job *job, const struct sw
     *merged = (struct sw_files){.limit = 0};
     bool root = reduce(route->node, job, own, merged, SW_SAME_NODE) &&
                 reduce(route->leaders, job, own, merged, SW_OTHER_NODE);
-    if (root && !merged->arena.base && sw_files_open(merged, MERGE_MEMORY, SW_MAX_MERGED_FILES))
+    if (root && !merged->arena.base &&
+        sw_files_open(merged, MERGE_MEMORY, SW_MAX_MERGED_FILES, SW_MAX_MERGED_DATASETS))
         sw_files_include(merged, own, SW_SAME_NODE);
     if (!root || !merged->arena.base)
         sw_files_close(merged);

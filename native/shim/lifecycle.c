@@ -22,7 +22,7 @@ static void in_child(void) {
 }
 
 bool sw_lifecycle_prepare(void) {
-    if (!sw_files_open(&sw_runtime.files, SW_MEMORY_BUDGET, SW_MAX_FILES)) {
+    if (!sw_files_open(&sw_runtime.files, SW_MEMORY_BUDGET, SW_MAX_FILES, SW_MAX_DATASETS)) {
         sw_complain("no memory for records; running without them");
         return false;
     }
@@ -35,6 +35,7 @@ void sw_lifecycle_begin(void) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
     start_time = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    sw_clock_start();
     sw_runtime.zero = sw_now();
     sw_runtime.active = true;
 }

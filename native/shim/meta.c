@@ -22,16 +22,20 @@ WRAP(set_info, fh, (MPI_File fh, MPI_Info info), fh, info)
 WRAP(set_size, fh, (MPI_File fh, MPI_Offset size), fh, size)
 WRAP(preallocate, fh, (MPI_File fh, MPI_Offset size), fh, size)
 
-void sw_view_record(struct sw_handle *handle, MPI_Datatype etype, MPI_Datatype filetype) {
+void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
+                    MPI_Datatype filetype) {
     MPI_Count etype_size = 0, size = 0, lower = 0, extent = 0;
-    if (!handle->root)
-        return;
     sw_pmpi.Type_size_x(etype, &etype_size);
     sw_pmpi.Type_size_x(filetype, &size);
     sw_pmpi.Type_get_extent_x(filetype, &lower, &extent);
+    handle->displacement = displacement;
+    handle->etype_size = etype_size;
+    handle->pieces = lower != 0 || size != extent;
+    atomic_store_explicit(&handle->pointer, 0, memory_order_relaxed);
+    if (!handle->root)
+        return;
     sw_lock_take(&handle->record->lock);
-    handle->record->facts.view =
-        (struct sw_view){true, lower == 0 && size == extent, etype_size, size, extent};
+    handle->record->facts.view = (struct sw_view){true, !handle->pieces, etype_size, size, extent};
     sw_lock_release(&handle->record->lock);
 }
 
@@ -47,6 +51,26 @@ SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype
     int code = next(fh, disp, etype, filetype, datarep, info);
     sw_call_end(&call);
     if (code == MPI_SUCCESS)
-        sw_view_record(call.handle, etype, filetype);
+        sw_view_record(call.handle, disp, etype, filetype);
+    return code;
+}
+
+void sw_view_sought(MPI_File file) {
+    if (!sw_runtime.active || sw_thread.file)
+        return;
+    struct sw_handle *handle = sw_handle_find(file);
+    MPI_Offset position = 0;
+    if (handle && sw_pmpi.File_get_position(file, &position) == MPI_SUCCESS)
+        atomic_store_explicit(&handle->pointer, position * handle->etype_size, memory_order_relaxed);
+}
+
+SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
+    static int (*next)(MPI_File, MPI_Offset, int);
+    SW_RESOLVE(next, "MPI_File_seek");
+    if (!next)
+        return MPI_ERR_INTERN;
+    int code = next(fh, offset, whence);
+    if (code == MPI_SUCCESS)
+        sw_view_sought(fh);
     return code;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct sw_pmpi sw_pmpi;
+struct sw_known_type sw_known_types[SW_KNOWN_TYPES];
 
 /* An MPI that came by dlopen without RTLD_GLOBAL (as a Python extension's does) is in no scope that dlsym
  * searches by itself: ask each loaded object for a function only MPI has, and keep the one that knows it. */
@@ -59,6 +60,11 @@ bool sw_pmpi_load(void) {
     SW_PMPI_FUNCTIONS(X)
     SW_PMPI_CONVERSIONS(X)
 #undef X
+    MPI_Datatype known[SW_KNOWN_TYPES] = {MPI_BYTE, MPI_CHAR, MPI_DOUBLE, MPI_FLOAT, MPI_INT, MPI_LONG};
+    for (int i = 0; whole && i < SW_KNOWN_TYPES; i++) {
+        sw_known_types[i].datatype = known[i];
+        sw_pmpi.Type_size_x(known[i], &sw_known_types[i].size);
+    }
     return whole;
 }
 

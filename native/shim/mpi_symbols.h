@@ -57,6 +57,7 @@ void *sw_predefined(const char *name);
     X(File_f2c)                                                                                              \
     X(File_get_errhandler)                                                                                   \
     X(File_get_info)                                                                                         \
+    X(File_get_position)                                                                                     \
     X(File_set_errhandler)                                                                                   \
     X(Get_library_version)                                                                                   \
     X(Info_create)                                                                                           \
@@ -86,6 +87,13 @@ struct sw_pmpi {
 };
 
 extern struct sw_pmpi sw_pmpi;
+
+/* Datatypes whose size is known. Filled by sw_pmpi_load. */
+#define SW_KNOWN_TYPES 6
+extern struct sw_known_type {
+    MPI_Datatype datatype;
+    MPI_Count size;
+} sw_known_types[SW_KNOWN_TYPES];
 
 /* Fills sw_pmpi; false if any of it is missing. */
 bool sw_pmpi_load(void);

@@ -68,9 +68,18 @@ static void count(int fd, bool write, ssize_t moved) {
     struct sw_file *file = owner_of(fd);
     if (!file)
         return;
-    unsigned during = sw_thread.file == file ? sw_thread.during
-                                             : atomic_load_explicit(&file->pending, memory_order_relaxed);
-    sw_file_count_posix(&sw_runtime.files, file, write, (uint64_t)moved, during);
+    bool ours = sw_thread.file == file;
+    unsigned during = ours ? sw_thread.during : atomic_load_explicit(&file->pending, memory_order_relaxed);
+    struct sw_beneath_call call = {(uint64_t)moved, during, write};
+    if (!ours || !sw_thread.collects) {
+        sw_file_count_posix(&sw_runtime.files, file, &call, 1);
+        return;
+    }
+    if (sw_thread.calls == SW_COLLECTED) {
+        sw_file_count_posix(&sw_runtime.files, file, sw_thread.beneath, sw_thread.calls);
+        sw_thread.calls = 0;
+    }
+    sw_thread.beneath[sw_thread.calls++] = call;
 }
 
 static void *libc_function(const char *name) {

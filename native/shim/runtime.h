@@ -16,6 +16,10 @@ struct sw_handle {
     int64_t opened;
     bool root; /* rank 0 of the file's communicator */
     atomic_bool wrote, read;
+    /* The view, in bytes, and where the individual file pointer stands in it. */
+    int64_t displacement, etype_size;
+    bool pieces; /* the view has gaps */
+    _Atomic(int64_t) pointer;
 };
 
 struct sw_runtime {
@@ -31,7 +35,9 @@ struct sw_runtime {
 
 extern struct sw_runtime sw_runtime;
 
-int64_t sw_now(void); /* monotonic, nanoseconds */
+int64_t sw_now(void);      /* monotonic, nanoseconds */
+int64_t sw_tick(void);     /* the same to a part in ten thousand, and cheap: for durations of calls */
+void sw_clock_start(void); /* once, after MPI_Init */
 
 /* Says one line on stderr, the first time in a process, and only where the process is not silent. */
 void sw_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -5,7 +5,11 @@
 
 #include "runtime.h"
 
-/* Records the view on the communicator's rank 0; the types are valid. */
-void sw_view_record(struct sw_handle *handle, MPI_Datatype etype, MPI_Datatype filetype);
+/* Records the view, for the report on the communicator's rank 0; the types are valid. */
+void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
+                    MPI_Datatype filetype);
+
+/* The individual file pointer was moved: where calls begin that use it. */
+void sw_view_sought(MPI_File file);
 
 #endif

@@ -36,7 +36,7 @@ static void count_eviction(struct sw_file *file) {
 static void limited_records(void) {
     struct sw_files files;
     char path[64];
-    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, 10));
+    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, 10, 10));
     files.evict = count_eviction;
     struct sw_file *held = sw_files_get(&files, "/held");
     for (int i = 0; i < 100; i++) {
@@ -59,13 +59,13 @@ static void limited_records(void) {
 static void budget(void) {
     struct sw_files files;
     char path[64];
-    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, SW_MAX_FILES));
+    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, SW_MAX_FILES, SW_MAX_DATASETS));
     for (int i = 0; i < SW_MAX_FILES; i++) {
         sprintf(path, "/some/longer/folder/name/file.%d", i);
         struct sw_file *file = sw_files_get(&files, path);
         for (int op = 0; op < SW_OPERATIONS; op++)
             sw_file_count(&files, file, (enum sw_op)op, 1, 1);
-        sw_file_count_posix(&files, file, true, 4096, 1);
+        sw_file_count_posix(&files, file, &(struct sw_beneath_call){4096, 1, true}, 1);
         sw_files_put(file);
     }
     CHECK(files.arena.live <= SW_MEMORY_BUDGET && files.arena.used <= SW_MEMORY_BUDGET);
@@ -87,7 +87,7 @@ static void fill(struct sw_files *files, const char *path, int64_t start) {
     file->driver = sw_arena_intern(&files->arena, "UFS");
     file->info = sw_arena_intern(&files->arena, "cb_nodes\n2\n");
     sw_file_count(files, file, SW_OP_write_at, 100, 3);
-    sw_file_count_posix(files, file, true, 100, 1u << SW_DURING_INDEPENDENT);
+    sw_file_count_posix(files, file, &(struct sw_beneath_call){100, 1u << SW_DURING_INDEPENDENT, true}, 1);
     struct sw_result *results = sw_file_results(files, file, 1);
     results[0] =
         (struct sw_result){.layer = SW_HINT, .outcome = SW_APPLIED, .key = "cb_nodes", .requested = "2"};
@@ -98,8 +98,9 @@ static void wire(void) {
     struct sw_files here, there, merged;
     struct sw_job job = {.ranks_reported = 1, .nodes = 1, .elapsed = 50}, total = {0};
     struct sw_bytes bytes = {0};
-    CHECK(sw_files_open(&here, SW_MEMORY_BUDGET, 100) && sw_files_open(&there, SW_MEMORY_BUDGET, 100) &&
-          sw_files_open(&merged, SW_MEMORY_BUDGET, 100));
+    CHECK(sw_files_open(&here, SW_MEMORY_BUDGET, 100, 10) &&
+          sw_files_open(&there, SW_MEMORY_BUDGET, 100, 10) &&
+          sw_files_open(&merged, SW_MEMORY_BUDGET, 100, 10));
     fill(&here, "/shared", 5);
     fill(&there, "/shared", 100);
     fill(&there, "/own", 7);

@@ -80,7 +80,7 @@ static void add(const char *path, int64_t start_time, int64_t end_time) {
 /* 3 MiB over the union of [0, 2] s, [1, 3] s and [5, 6] s: 0.75 MiB/s. */
 static void bandwidth(void) {
     struct sw_json json = start();
-    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, 100));
+    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, 100, 10));
     add("/c", 5000000000, 6000000000);
     add("/a", 0, 2000000000);
     add("/b", 1000000000, 3000000000);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is counted of a file at the level of HDF5: its operations, and each dataset's transfers. */
+#ifndef STRIPEWISE_HDF5_H
+#define STRIPEWISE_HDF5_H
+
+#include "arena.h"
+#include "counters.h"
+#include "pattern.h"
+
+enum sw_h5_op {
+#define OPERATION(name) SW_H5_##name,
+#include "h5_operations.def"
+#undef OPERATION
+    SW_H5_OPERATIONS
+};
+
+extern const char *const sw_h5_operation_names[SW_H5_OPERATIONS];
+
+/* Calls of one operation; times in nanoseconds, as in sw_calls. */
+struct sw_h5_calls {
+    uint64_t count;
+    int64_t time_sum, time_max;
+};
+
+/* What a dataspace selects in the file. */
+enum sw_selection {
+    SW_SELECT_ALL,
+    SW_SELECT_BLOCK,
+    SW_SELECT_STRIDED,
+    SW_SELECT_IRREGULAR,
+    SW_SELECT_POINTS,
+    SW_SELECTIONS
+};
+extern const char *const sw_selection_names[SW_SELECTIONS];
+
+/* H5D_layout_t in its order. */
+enum sw_storage { SW_COMPACT, SW_CONTIGUOUS, SW_CHUNKED, SW_VIRTUAL, SW_STORAGES };
+extern const char *const sw_storage_names[SW_STORAGES];
+
+enum sw_filter { /* bits, in the order of sw_filter_names */
+                 SW_FILTER_DEFLATE = 1,
+                 SW_FILTER_SHUFFLE = 2,
+                 SW_FILTER_FLETCHER32 = 4,
+                 SW_FILTER_SZIP = 8,
+                 SW_FILTER_NBIT = 16,
+                 SW_FILTER_SCALEOFFSET = 32,
+                 SW_FILTER_OTHER = 64,
+};
+#define SW_FILTERS 7
+extern const char *const sw_filter_names[SW_FILTERS];
+
+#define SW_DIMENSIONS 8 /* told; a dataset may have more, of which the slowest are told */
+
+struct sw_dataset_facts {
+    bool known; /* the numbers below were asked for */
+    uint32_t storage, filters, dimensions, ranks, nodes;
+    uint64_t creates, opens, element_size, size[SW_DIMENSIONS], chunk[SW_DIMENSIONS];
+    int64_t address; /* of its data in the file; -1: none, or in many places */
+};
+
+/* Transfers of one direction. */
+struct sw_transfers {
+    uint64_t calls, bytes, collective, independent;
+    uint64_t broken; /* of the collective ones: carried out independently by HDF5 */
+    uint64_t cause;  /* why: bits of H5Pget_mpio_no_collective_cause, of any call */
+    uint64_t selections[SW_SELECTIONS];
+    int64_t time_sum, time_max;
+    struct sw_pattern pattern;
+};
+
+struct sw_dataset {
+    struct sw_dataset *newer;
+    const char *name; /* owned; within the file, or SW_OTHER_DATASETS */
+    uint32_t hash, holders;
+    struct sw_dataset_facts facts;
+    struct sw_transfers *transfers[2]; /* reads, writes */
+};
+
+struct sw_hdf5 {
+    struct sw_h5_calls calls[SW_H5_OPERATIONS];
+    const char *driver;     /* interned */
+    const char *properties; /* interned: key NEWLINE value NEWLINE ... as of the open file */
+    struct sw_dataset *oldest, *newest, *other;
+    uint32_t count; /* of datasets without the summed one */
+};
+
+/* One call of H5Dread or H5Dwrite. */
+struct sw_transfer {
+    uint64_t bytes;
+    int64_t place, began, ended;
+    enum sw_selection selection;
+    bool collective, broken;
+    uint32_t cause;
+};
+
+/* Counters with the arena's memory; NULL if there is none. */
+struct sw_hdf5 *sw_hdf5_new(struct sw_arena *arena);
+void sw_hdf5_free(struct sw_arena *arena, struct sw_hdf5 *hdf5);
+
+void sw_hdf5_count(struct sw_hdf5 *hdf5, enum sw_h5_op op, int64_t time);
+
+/* The dataset of that name, made if need be and held; beyond limit the oldest one not held is summed into
+ * SW_OTHER_DATASETS, and where all are held, or memory is out, that one itself is answered. NULL only if
+ * there is not even memory for it. */
+struct sw_dataset *sw_hdf5_dataset(struct sw_arena *arena, struct sw_hdf5 *hdf5, const char *name,
+                                   uint32_t limit);
+void sw_dataset_put(struct sw_dataset *dataset);
+
+/* Nothing is counted where memory is out. */
+void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool write,
+                      const struct sw_transfer *transfer);
+
+/* Adds from, counted at some distance (enum sw_distance of files.h), to into. summed: into stands for many.
+ */
+void sw_dataset_merge(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,
+                      int distance, bool summed);
+void sw_hdf5_merge(struct sw_arena *arena, struct sw_hdf5 *into, const struct sw_hdf5 *from, int distance,
+                   bool summed, uint32_t limit);
+
+#endif

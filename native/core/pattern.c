@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pattern.h"
+
+#include "stripewise_format.h"
+
+const uint64_t sw_bin_bounds[SW_BINS - 1] = {100,     1000,     10000,     100000,    1000000,
+                                             4000000, 10000000, 100000000, 1000000000};
+
+void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t count) {
+    int i = 0;
+    while (i < room - 1 && top[i].count && top[i].size != size)
+        i++;
+    top[i].size = size;
+    top[i].count += count;
+    /* Moved up as it grows, so that the common size is found first. */
+    for (; i > 0 && top[i].count > top[i - 1].count; i--) {
+        struct sw_size_count other = top[i - 1];
+        top[i - 1] = top[i];
+        top[i] = other;
+    }
+}
+
+static int bin_of(uint64_t size) {
+    int bin = 0;
+    while (bin < SW_BINS - 1 && size > sw_bin_bounds[bin])
+        bin++;
+    return bin;
+}
+
+static void add_order(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place,
+                      bool first) {
+    if (shape == SW_SCATTERED || place == SW_UNKNOWN_PLACE) {
+        pattern->random++;
+        return;
+    }
+    int64_t distance = place - pattern->start;
+    if (shape == SW_PIECES)
+        pattern->strided++;
+    else if (first || place == pattern->end)
+        pattern->contiguous++;
+    else if (!pattern->distance ||
+             distance == pattern->distance) /* the first jump has none to compare with */
+        pattern->strided++;
+    else
+        pattern->random++;
+    pattern->distance = first ? 0 : distance;
+    pattern->start = place;
+    pattern->end = place + (int64_t)size;
+}
+
+void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place,
+                    int64_t began, int64_t ended) {
+    bool first = pattern->phases == 0;
+    int64_t gap = began - pattern->quiet_since;
+    if (first) {
+        pattern->phases = 1;
+    } else if (gap > SW_PHASE_GAP) {
+        pattern->phases++;
+        pattern->gap_sum += gap;
+        if (gap > pattern->gap_max)
+            pattern->gap_max = gap;
+    }
+    pattern->quiet_since = ended;
+    pattern->bins[bin_of(size)]++;
+    sw_top_add(pattern->top, SW_TOP, size, 1);
+    add_order(pattern, size, shape, place, first);
+}
+
+void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from, bool same_rank) {
+    for (int i = 0; i < SW_TOP && from->top[i].count; i++)
+        sw_top_add(into->top, SW_TOP, from->top[i].size, from->top[i].count);
+    for (int i = 0; i < SW_BINS; i++)
+        into->bins[i] += from->bins[i];
+    into->contiguous += from->contiguous;
+    into->strided += from->strided;
+    into->random += from->random;
+    /* Ranks go through the same phases together; the phases of two files of one rank are not the same. */
+    if (same_rank) {
+        into->phases += from->phases;
+        into->gap_sum += from->gap_sum;
+    } else if (from->phases > into->phases) {
+        into->phases = from->phases;
+        into->gap_sum = from->gap_sum;
+    }
+    if (from->gap_max > into->gap_max)
+        into->gap_max = from->gap_max;
+    if (from->quiet_since > into->quiet_since)
+        into->quiet_since = from->quiet_since;
+}
