@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from stripewise.store.codec import escape, unescape
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration: what this version reads and writes."""
 
 VERSION_TABLE = "stripewise_schema"

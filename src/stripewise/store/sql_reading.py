@@ -29,6 +29,11 @@ class SqlReader(Store):
         """The address, without a password."""
         return self._url
 
+    @property
+    def database(self) -> Transactions:
+        """The database's transactions, for what the service keeps beside experiments."""
+        return self._database
+
     def records(
         self,
         state: str | None = None,
@@ -44,7 +49,7 @@ class SqlReader(Store):
         column = experiments.c[rules.check_page(limit, offset, sort).value]
 
         def work(connection: sa.Connection) -> list[Record]:
-            live = self._live(connection)
+            live = self.live(connection)
             key = rows.seen_state(live) if column is experiments.c.state else column
             order = [item.desc() if descending else item.asc() for item in (key, experiments.c.id)]
             query = rows.record_query(live).where(*rows.filters(state, name, live)).order_by(*order)
@@ -57,7 +62,7 @@ class SqlReader(Store):
         rules.check_state(state)
 
         def work(connection: sa.Connection) -> int:
-            filters = rows.filters(state, name, self._live(connection))
+            filters = rows.filters(state, name, self.live(connection))
             return connection.execute(sa.select(sa.func.count()).select_from(experiments).where(*filters)).scalar_one()
 
         return self._database.read(work)
@@ -67,7 +72,7 @@ class SqlReader(Store):
         rules.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection) -> Record:
-            query = rows.record_query(self._live(connection))
+            query = rows.record_query(self.live(connection))
             row = connection.execute(query.where(experiments.c.id == identifier)).first()
             if row is None:
                 like = experiments.c.id.startswith(identifier, autoescape=True)
@@ -121,7 +126,7 @@ class SqlReader(Store):
     def _exists(self, connection: sa.Connection, identifier: str) -> bool:
         return connection.execute(sa.select(experiments.c.id).where(experiments.c.id == identifier)).first() is not None
 
-    def _live(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
+    def live(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
         """Whether an experiment's owner is at work, as far as can be known from here."""
         now = self._database.now(connection)
         leased = sa.and_(experiments.c.lease.is_not(None), experiments.c.lease > now)

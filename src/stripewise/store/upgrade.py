@@ -7,6 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from stripewise.errors import StoreError
+from stripewise.store import service_schema as service_schema  # noqa: PLC0414  adds its tables to the metadata
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 
 _MIGRATIONS = Path(__file__).parent / "migrations"

@@ -1,0 +1,57 @@
+"""Live events, as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from stripewise.server.api.experiments import Id
+from stripewise.server.problems import Refused, responses
+from stripewise.server.service import Here, Service
+
+router = APIRouter(prefix="/api", tags=["events"])
+
+_STREAM = {
+    200: {
+        "description": "events: experiment, run, message, deleted, lost; the data are JSON",
+        "content": {
+            "text/event-stream": {
+                "schema": {"type": "string"},
+                "example": 'event: experiment\ndata: {"id": "51e11ec7", "state": "running", "ended": 3}\n\n',
+            }
+        },
+    }
+}
+
+
+@router.get("/events", response_class=StreamingResponse, responses={**_STREAM, **responses()})
+async def all_events(service: Here) -> StreamingResponse:
+    """Tell of every experiment that changes, from now on."""
+    return _stream(service, None, None)
+
+
+@router.get("/experiments/{id}/events", response_class=StreamingResponse, responses={**_STREAM, **responses(404)})
+async def experiment_events(
+    service: Here,
+    id: Id,
+    after: Annotated[int | None, Query(ge=0, le=2**53, description="messages after this number come first")] = None,
+    last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
+) -> StreamingResponse:
+    """Tell of one experiment: its state, its runs, and what its session has to say.
+
+    It begins with the state as it is; runs come as they change. Read the trials once the first event is there.
+    """
+    record = await run_in_threadpool(service.store.record, id)
+    if last is not None and last.isascii() and last.isdigit():
+        after = int(last)
+    return _stream(service, record.id, after)
+
+
+def _stream(service: Service, experiment: str | None, after: int | None) -> StreamingResponse:
+    if service.hub.full():
+        raise Refused(503, "the service has as many listeners as it takes", "try again later")
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(service.hub.listen(experiment, after), media_type="text/event-stream", headers=headers)

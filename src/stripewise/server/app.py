@@ -1,0 +1,81 @@
+"""The application: the guard, the resources, the pages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from stripewise import __version__
+from stripewise.server import login
+from stripewise.server.api import events, experiments, state
+from stripewise.server.guard import Guard
+from stripewise.server.metrics import Metrics
+from stripewise.server.problems import add_handlers
+from stripewise.server.service import Service
+from stripewise.server.settings import Settings
+from stripewise.store.base import Store
+
+ROUTERS = (login.router, events.router, experiments.router, state.router)
+
+
+def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
+    """Make the application.
+
+    Parameters
+    ----------
+    settings : Settings
+    store : Store, optional
+        An open store in place of the one that the settings name.
+
+    Raises
+    ------
+    UserError, StoreError
+        If the store cannot be used.
+    """
+    service = Service.open(settings, store)
+    metrics = Metrics()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await service.hub.close()
+
+    app = FastAPI(
+        title="Stripewise",
+        version=__version__,
+        description="Tunes the parallel I/O of MPI programs. Programs run as the user of the service.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        # Validators of definitions may raise errors of ours, which have an envelope of their own.
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.state.metrics = metrics
+    add_handlers(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(Guard, service=service, metrics=metrics)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schema["components"].setdefault("securitySchemes", {})["bearer"] = {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "a token that stripewise token create has made",
+        }
+        schema["security"] = [{"bearer": []}]
+        schema["paths"].get("/api/health", {}).get("get", {})["security"] = []
+        # Every error has our envelope; FastAPI's own is never sent.
+        for name in ("HTTPValidationError", "ValidationError"):
+            schema["components"]["schemas"].pop(name, None)
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -1,0 +1,296 @@
+"""Stands before everything else: who asks, may they, how often and how much; and what every answer carries.
+
+A request without a valid token is answered before a byte of its body is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+import time
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stripewise.errors import StripewiseError
+from stripewise.server.metrics import Metrics
+from stripewise.server.problems import problem
+from stripewise.server.rates import Rates
+from stripewise.server.service import Service
+from stripewise.store.service.tokens import Session, Token
+
+COOKIE = "stripewise_session"
+CSRF_HEADER = "x-csrf-token"
+CSRF_FIELD = "csrf_token"
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+PUBLIC = ("/openapi.json", "/api/health", "/login", "/favicon.ico")
+PUBLIC_FOLDER = "/static/"
+VIEWERS_MAY_POST = ("/api/prescriptions", "/logout")
+"""What computes and keeps nothing."""
+OPERATORS_ONLY = ("/api/audit", "/api/tokens")
+
+_FORM_BYTES = 1 << 20
+_LOGIN_BYTES = 4096
+
+log = logging.getLogger("stripewise.server")
+
+
+class _Answered(Exception):  # noqa: N818  not an error: the answer is known
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+class Guard:
+    """The outermost layer.
+
+    Parameters
+    ----------
+    app : ASGIApp
+    service : Service
+    metrics : Metrics
+    """
+
+    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics) -> None:
+        self._app = app
+        self._service = service
+        self._metrics = metrics
+        settings = service.settings
+        self._rates = Rates(settings.requests_a_second, settings.burst)
+        self._failures = Rates(settings.failures_a_minute / 60, settings.failures_a_minute)
+        self._hosts = {"localhost", "127.0.0.1", "[::1]", *settings.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        begun, status = time.perf_counter(), 500
+        nonce = secrets.token_urlsafe(16)
+        scope.setdefault("state", {})["nonce"] = nonce
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._add_headers(scope, MutableHeaders(scope=message), nonce)
+            await send(message)
+
+        try:
+            receive = await self._admit(scope, receive)
+            await self._app(scope, receive, sending)
+        except _Answered as answer:
+            await answer.response(scope, receive, sending)
+        except HTTPException as error:
+            await problem(error.status_code, error.detail, headers={"Connection": "close"})(scope, receive, sending)
+        except StripewiseError as error:
+            # The store is away, and with it all that says who may do what.
+            log.warning("%s %s: %s", scope["method"], scope["path"], error)
+            await problem(503, error.what, error.mend)(scope, receive, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", "") or "(other)"
+            self._metrics.count(scope["method"], route, status, time.perf_counter() - begun)
+            await self._note(scope, status)
+
+    # -- letting through -----------------------------------------------------------------------------------
+
+    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
+        headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        self._check_host(scope, headers)
+        if len(scope.get("query_string", b"")) > 4096:
+            raise _Answered(problem(400, "the address is too long", "use fewer or shorter parameters"))
+        if path in PUBLIC or path.startswith(PUBLIC_FOLDER):
+            if method not in SAFE:
+                self._check_origin(headers)
+                self._slow_down(scope)
+            return self._limited(scope, headers, receive, _LOGIN_BYTES)
+        user, session = await self._who(scope, headers)
+        if not self._rates.allow(user.id):
+            raise _Answered(problem(429, "too many requests", "wait a second", {"Retry-After": "1"}))
+        scope["state"] |= {"user": user, "session": session}
+        if session is not None and method not in SAFE:
+            receive = await self._check_forgery(scope, headers, receive, session)
+        if not user.operator and not self._viewer_may(method, path):
+            raise _Answered(
+                problem(403, f"the token '{user.name}' may look, and not change anything", "use an operator's token")
+            )
+        return self._limited(scope, headers, receive, self._most(path))
+
+    def _viewer_may(self, method: str, path: str) -> bool:
+        if method in SAFE:
+            return not any(path == one or path.startswith(f"{one}/") for one in OPERATORS_ONLY)
+        return path in VIEWERS_MAY_POST
+
+    async def _who(self, scope: Scope, headers: Headers) -> tuple[Token, Session | None]:
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            token = await run_in_threadpool(self._service.tokens.check, secret.strip())
+            if token is not None:
+                return token, None
+        elif cookie := cookie_of(headers):
+            session = await run_in_threadpool(self._service.tokens.session, cookie)
+            if session is not None:
+                return session.token, session
+        self._slow_down(scope)
+        if not scope["path"].startswith("/api") and scope["method"] in SAFE:
+            raise _Answered(RedirectResponse(f"/login?next={quote(scope['path'])}", 303))
+        raise _Answered(
+            problem(
+                401,
+                "the request has no valid token",
+                "send the header Authorization: Bearer TOKEN; stripewise token create makes one",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        )
+
+    def _slow_down(self, scope: Scope) -> None:
+        """Make those who guess wait."""
+        if not self._failures.allow(_address(scope)):
+            raise _Answered(
+                problem(429, "too many requests without a valid token", "wait a minute", {"Retry-After": "60"})
+            )
+
+    def _check_host(self, scope: Scope, headers: Headers) -> None:
+        """Refuse foreign names, which a page of another site could have pointed at this machine."""
+        host = headers.get("host", "")
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        server = scope.get("server")
+        over_socket = server is not None and server[1] is None
+        if not over_socket and name.lower() not in self._hosts:
+            raise _Answered(problem(400, "the service is not reached under this name", "see stripewise serve --name"))
+
+    def _check_origin(self, headers: Headers) -> None:
+        """Refuse what a page of another site has sent."""
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise _Answered(problem(403, "the request comes from another site", "use the service's own pages"))
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
+            raise _Answered(problem(403, "the request comes from another site", "use the service's own pages"))
+
+    async def _check_forgery(self, scope: Scope, headers: Headers, receive: Receive, session: Session) -> Receive:
+        self._check_origin(headers)
+        given = headers.get(CSRF_HEADER, "")
+        if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            limited = self._limited(scope, headers, receive, _FORM_BYTES)
+            body, more = b"", True
+            while more:
+                message = await limited()
+                if message["type"] != "http.request":
+                    break
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+            given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).get(CSRF_FIELD, [""])[0]
+            receive = _replayed(body, receive)
+        if not hmac.compare_digest(given.encode(), session.csrf.encode()):
+            raise _Answered(problem(403, "the request has no valid CSRF token", "load the page again"))
+        return receive
+
+    # -- bodies --------------------------------------------------------------------------------------------
+
+    def _most(self, path: str) -> int:
+        settings = self._service.settings
+        upload = path in ("/api/models", "/api/diagnoses", "/api/tables", "/diagnose", "/models")
+        return settings.upload_bytes if upload else settings.body_bytes
+
+    def _limited(self, scope: Scope, headers: Headers, receive: Receive, most: int) -> Receive:
+        try:
+            length = int(headers.get("content-length", "0"))
+        except ValueError:
+            length = -1
+        if length > most or length < 0:
+            close = {"Connection": "close"}
+            raise _Answered(problem(413, f"the body is larger than {most:,} bytes", "send less", close))
+        seen, done, deadline = 0, False, None
+
+        async def limited() -> Message:
+            nonlocal seen, done, deadline
+            if done:
+                return await receive()
+            now = asyncio.get_running_loop().time()
+            deadline = deadline or now + self._service.settings.body_seconds
+            allowed = deadline + seen / (10 << 20) * self._service.settings.body_seconds
+            try:
+                message = await asyncio.wait_for(receive(), max(0.01, allowed - now))
+            except TimeoutError:
+                raise HTTPException(408, "the body came too slowly", {"Connection": "close"}) from None
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                done = not message.get("more_body", False)
+                if seen > most:
+                    raise HTTPException(413, f"the body is larger than {most:,} bytes", {"Connection": "close"})
+            else:
+                done = True
+            return message
+
+        return limited
+
+    # -- what answers carry --------------------------------------------------------------------------------
+
+    def _add_headers(self, scope: Scope, headers: MutableHeaders, nonce: str) -> None:
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["X-Frame-Options"] = "DENY"
+        headers["Referrer-Policy"] = "same-origin"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        headers["Permissions-Policy"] = "camera=(), microphone=(), geolocation=()"
+        headers["Content-Security-Policy"] = (
+            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; "
+            "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; "
+            "base-uri 'none'; frame-ancestors 'none'"
+        )
+        if self._service.settings.secure_cookies:
+            headers["Strict-Transport-Security"] = "max-age=31536000"
+        if not scope["path"].startswith(PUBLIC_FOLDER):
+            headers.setdefault("Cache-Control", "no-store")
+
+    async def _note(self, scope: Scope, status: int) -> None:
+        """Write down what changed something, and who was turned away; never more of a request than its path."""
+        log.info("%s %s %d", scope["method"], scope["path"], status)
+        if status not in (401, 403) and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:1]):
+            return
+        user: Token | None = scope["state"].get("user")
+        who = (user.name, user.role) if user else ("", "")
+        action, subject = f"{scope['method']} {scope['path']}", str(scope["state"].get("subject", ""))
+        try:
+            await run_in_threadpool(self._service.audit.add, *who, _address(scope), action, subject, status)
+        except StripewiseError as error:
+            log.error(
+                "the audit log cannot be written: %s: %s %s %d by %s", error, *action.split(" ", 1), status, who[0]
+            )
+
+
+def cookie_of(headers: Headers) -> str:
+    """Give the text of the session's cookie, empty if there is none."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client and client[0] else "socket"
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay

@@ -1,0 +1,1 @@
+"""The pages: server-rendered, with the figures of :mod:`stripewise.plots`."""

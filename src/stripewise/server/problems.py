@@ -1,0 +1,123 @@
+"""The one envelope in which every error is answered, and which status an error of ours has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from stripewise.errors import StripewiseError, TransientError, UserError
+
+
+class Problem(BaseModel):
+    """What was wrong, and what to do about it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"code": "not_found", "what": "there is no experiment '51e11ec7'", "mend": "see: stripewise list"}
+            ]
+        }
+    )
+    code: str = Field(description="for machines; belongs to the status")
+    what: str = Field(description="what was wrong and where, in one line")
+    mend: str = Field(default="", description="what to do about it, in one line")
+
+
+class Envelope(BaseModel):
+    """How every error is answered."""
+
+    error: Problem
+
+
+CODES = {
+    400: "bad_request",
+    401: "no_token",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    408: "too_slow",
+    409: "conflict",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "invalid",
+    429: "too_many_requests",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+class Refused(StripewiseError):  # noqa: N818  it is an answer, not a fault
+    """A request that is answered with a status of its own."""
+
+    def __init__(self, status: int, what: str, mend: str = "") -> None:
+        super().__init__(what, mend)
+        self.status = status
+
+
+def envelope(status: int, what: str, mend: str = "") -> dict[str, Any]:
+    """Write the body of an error."""
+    return {"error": {"code": CODES.get(status, "error"), "what": what, "mend": mend}}
+
+
+def problem(status: int, what: str, mend: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
+    """Answer with an error."""
+    return JSONResponse(envelope(status, what, mend), status_code=status, headers=headers)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document the errors that a route can answer with, besides those of every route."""
+    said = {
+        400: "the request cannot be read",
+        401: "no token, or one that is not valid",
+        403: "the token's role does not allow it, or the request may be forged",
+        404: "there is no such thing",
+        406: "an answer of no kind that is accepted",
+        408: "the body came too slowly",
+        409: "it is not in a state in which this can be done, or the idempotency key was used for another request",
+        413: "the body is too large",
+        415: "the body is of another type",
+        422: "something in the request is wrong",
+        429: "too many requests; the header Retry-After says when to try again",
+        503: "the store is away, or the service is at its limit",
+    }
+    common = (400, 401, 403, 408, 413, 422, 429, 503)
+    return {status: {"model": Envelope, "description": said[status]} for status in sorted({*common, *statuses})}
+
+
+def _status_of(error: StripewiseError) -> int:
+    if isinstance(error, Refused):
+        return error.status
+    if isinstance(error, TransientError):
+        return 503
+    if isinstance(error, UserError):
+        return 404 if error.what.startswith("there is no ") else 422
+    return 503 if type(error).__name__ == "StoreError" else 422
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make every error an envelope; what is no error of ours says nothing about our insides."""
+
+    @app.exception_handler(StripewiseError)
+    async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
+        return problem(_status_of(error), error.what, error.mend)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return problem(422, f"{place}: {first['msg']}", "see /openapi.json for what is expected")
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        mend = "see /openapi.json for all resources" if error.status_code in (404, 405) else ""
+        return problem(error.status_code, str(error.detail), mend, dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+        return problem(500, "an unexpected error happened", "the service's log has its place; report it")

@@ -1,0 +1,168 @@
+"""Experiments, trials and runs as documents: for the resources of REST and for the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from stripewise.errors import StripewiseError
+from stripewise.server.service import Service
+from stripewise.spec.trial import Run, Trial
+from stripewise.store.base import Record
+from stripewise.store.codec import load
+from stripewise.store.schema import runs, trials
+from stripewise.store.service import database_of
+from stripewise.store.service.jobs import Job
+
+
+def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Give a line for each experiment; see :class:`~stripewise.server.documents.Summary`."""
+    listed = list(records)
+    waiting = service.jobs.waiting()
+    open_ones = [record.id for record in listed if record.result is None and record.ended]
+    so_far = _so_far(service, open_ones)
+    return [_summary(record, waiting.get(record.id), so_far.get(record.id, {})) for record in listed]
+
+
+def summary(service: Service, record: Record) -> dict[str, Any]:
+    """Give the line of one experiment, with the error of its last job."""
+    line = summaries(service, [record])[0]
+    job: Job | None = service.jobs.of(record.id)
+    return {**line, "error": job.error if job is not None and record.state != "finished" else ""}
+
+
+def detail(service: Service, record: Record) -> dict[str, Any]:
+    """Give an experiment whole; see :class:`~stripewise.server.documents.Detail`."""
+    return {
+        **summary(service, record),
+        "definition": record.experiment.model_dump(mode="json"),
+        "facts": dict(record.facts),
+        "result": record.result,
+        "notes": list(record.notes),
+    }
+
+
+def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
+    """Give a trial with its runs."""
+    return {
+        "number": trial.number,
+        "role": trial.role.value,
+        "state": trial.state.value,
+        "configuration": dict(trial.configuration),
+        "value": trial.value,
+        "tag": trial.tag,
+        "runs": [run_document(run, facts=facts) for run in trial.runs],
+    }
+
+
+def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
+    """Give a run."""
+    return {
+        "number": run.number,
+        "trial": run.trial,
+        "phase": run.phase.value,
+        "state": run.state.value,
+        "value": run.value,
+        "elapsed": run.elapsed,
+        "started": run.started,
+        "reason": run.reason,
+        "pair": run.pair,
+        "arm": run.arm,
+        "folder": run.facts.get("folder"),
+        "facts": dict(run.facts) if facts else None,
+    }
+
+
+def runs_page(service: Service, identifier: str, limit: int, offset: int, state: str | None) -> list[dict[str, Any]]:
+    """Give a page of an experiment's runs without reading the others."""
+    where = [runs.c.experiment == identifier] + ([runs.c.state == state] if state else [])
+    query = sa.select(runs).where(*where).order_by(runs.c.number).limit(limit).offset(offset)
+    found = database_of(service.store).read(lambda connection: connection.execute(query).all())
+    return [_run_row(row, identifier) for row in found]
+
+
+def count_runs(service: Service, identifier: str, state: str | None) -> int:
+    """Count an experiment's runs."""
+    where = [runs.c.experiment == identifier] + ([runs.c.state == state] if state else [])
+    query = sa.select(sa.func.count()).select_from(runs).where(*where)
+    return database_of(service.store).read(lambda connection: connection.execute(query).scalar_one())
+
+
+def one_run(service: Service, identifier: str, number: int) -> dict[str, Any] | None:
+    """Give one run with its facts, or None."""
+    query = sa.select(runs).where(runs.c.experiment == identifier, runs.c.number == number)
+    row = database_of(service.store).read(lambda connection: connection.execute(query).first())
+    return None if row is None else _run_row(row, identifier, facts=True)
+
+
+def _run_row(row: sa.Row[Any], identifier: str, *, facts: bool = False) -> dict[str, Any]:
+    seen = load(row.facts, f"run {row.number} of experiment {identifier}")
+    names = ("number", "trial", "phase", "state", "value", "elapsed", "started", "reason", "pair", "arm")
+    given = {name: row._mapping[name] for name in names}
+    return {**given, "folder": seen.get("folder"), "facts": seen if facts else None}
+
+
+def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:
+    result, experiment = record.result or {}, record.experiment
+    objective = result.get("objective") or _objective(record)
+    minimize = objective["direction"] == "minimize"
+    default = result.get("default", {}).get("value", so_far.get("default"))
+    best = result.get("best", {}).get("value", so_far.get("low" if minimize else "high"))
+    return {
+        "id": record.id,
+        "name": experiment.name,
+        "state": record.state,
+        "queued": waiting is not None and record.state != "running",
+        "command": list(experiment.command),
+        "runner": experiment.runner,
+        "objective": objective,
+        "simulated": bool(result.get("simulated", experiment.runner.startswith("sim:"))),
+        "default": default,
+        "best": best,
+        "speedup": result.get("speedup"),
+        "speedup_ci95": result.get("speedup_ci95"),
+        "confirmed": bool(result.get("confirmed", False)),
+        "trials": record.trials,
+        "runs": record.runs,
+        "ended": record.ended,
+        "budget": experiment.budget.runs,
+        "elapsed": result.get("seconds", record.facts.get("seconds")),
+        "created": record.created,
+        "updated": record.updated,
+        "submitter": str(record.facts.get("submitter", "")),
+        "owner": record.owner,
+        "error": "",
+    }
+
+
+def _objective(record: Record) -> dict[str, str]:
+    try:
+        built = record.experiment.objective.build()
+    except StripewiseError:
+        # A definition of an earlier version, which this one would refuse: it is shown as it is.
+        given = record.experiment.objective
+        return {"name": given.name, "direction": given.direction or "minimize", "unit": given.unit or ""}
+    return {"name": built.name, "direction": built.direction, "unit": built.unit}
+
+
+def _so_far(service: Service, identifiers: list[str]) -> dict[str, dict[str, Any]]:
+    """Values of experiments that have no result yet: extremes of the search, and the default's mean."""
+    if not identifiers:
+        return {}
+    searched = sa.and_(runs.c.phase == "search", runs.c.state == "finished")
+    default = sa.case((sa.and_(searched, trials.c.role == "default"), runs.c.value))
+    query = (
+        sa.select(
+            runs.c.experiment,
+            sa.func.min(sa.case((searched, runs.c.value))).label("low"),
+            sa.func.max(sa.case((searched, runs.c.value))).label("high"),
+            sa.func.avg(default).label("default"),
+        )
+        .join(trials, sa.and_(trials.c.experiment == runs.c.experiment, trials.c.number == runs.c.trial))
+        .where(runs.c.experiment.in_(identifiers))
+        .group_by(runs.c.experiment)
+    )
+    found = database_of(service.store).read(lambda connection: connection.execute(query).all())
+    return {row.experiment: dict(row._mapping) for row in found}

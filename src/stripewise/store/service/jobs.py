@@ -1,0 +1,292 @@
+"""Jobs for workers: taken one at a time under a lease, carried on by another worker where one dies.
+
+A job is a request to carry something on: an experiment, a campaign, the training of a model. Its taker gets a fencing
+number and renews its lease; a taker that was replaced is told so with its next call, and nothing that it says counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from stripewise.errors import StoreError, UserError
+from stripewise.store import codec, rows
+from stripewise.store.holder import Holder
+from stripewise.store.service_schema import jobs
+from stripewise.store.transactions import Transactions
+
+KINDS = ("experiment", "campaign", "training", "validation")
+STATES = ("queued", "running", "done", "failed", "stopped")
+
+MOST_IDLE = 5
+"""A job that was taken so often in a row without getting any further is given up: it kills its workers."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it is kept.
+
+    Attributes
+    ----------
+    id : str
+    kind, state : str
+        Of :data:`KINDS` and :data:`STATES`.
+    subject : str
+        Identifier of what is carried on.
+    submitter : str
+        Name of the token that asked for it.
+    created, updated : float
+        Epoch seconds.
+    owner : str
+        The worker that has it, or had it last.
+    token : int
+        Fencing number of the latest taker.
+    request : dict
+    result : dict or None
+    error : str
+        Why it failed, in one line.
+    """
+
+    id: str
+    kind: str
+    subject: str
+    state: str
+    submitter: str
+    created: float
+    updated: float
+    owner: str = ""
+    token: int = 0
+    request: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+    error: str = ""
+
+
+def _job(row: sa.Row[Any]) -> Job:
+    what = f"job {row.id}"
+    return Job(
+        row.id,
+        row.kind,
+        row.subject,
+        row.state,
+        row.submitter,
+        row.created,
+        row.updated,
+        row.owner,
+        row.token,
+        codec.load(row.request, what),
+        None if row.result is None else codec.load(row.result, what),
+        row.error,
+    )
+
+
+class Jobs:
+    """The queue.
+
+    Parameters
+    ----------
+    database : Transactions
+    """
+
+    def __init__(self, database: Transactions) -> None:
+        self._database = database
+
+    # -- for those who ask ---------------------------------------------------------------------------------
+
+    def submit(self, kind: str, subject: str, submitter: str, request: Mapping[str, Any] | None = None) -> Job:
+        """Add a job, unless one for the same subject is waiting already, which is given then."""
+        identifier = secrets.token_hex(8)
+
+        def work(connection: sa.Connection, again: bool) -> Job:
+            same = (jobs.c.subject == subject, jobs.c.kind == kind, jobs.c.state == "queued")
+            row = connection.execute(sa.select(jobs).where(*same)).first()
+            if row is None:
+                now = self._database.now(connection)
+                connection.execute(
+                    jobs.insert().values(
+                        id=identifier,
+                        kind=kind,
+                        subject=subject,
+                        state="queued",
+                        submitter=submitter,
+                        created=now,
+                        updated=now,
+                        due=now,
+                        token=0,
+                        stop=-1,
+                        progress=0,
+                        idle=0,
+                        owner="",
+                        request=codec.dump(dict(request or {})),
+                        error="",
+                    )
+                )
+                row = connection.execute(sa.select(jobs).where(jobs.c.id == identifier)).one()
+            return _job(row)
+
+        return self._database.write(work)
+
+    def get(self, identifier: str) -> Job:
+        """Give a job.
+
+        Raises
+        ------
+        UserError
+            If there is none.
+        """
+        found = self._database.read(
+            lambda connection: connection.execute(sa.select(jobs).where(jobs.c.id == identifier)).first()
+        )
+        if found is None:
+            raise UserError(f"there is no job '{identifier[:40]}'", "see the list of jobs")
+        return _job(found)
+
+    def of(self, subject: str) -> Job | None:
+        """Give the latest job for a subject."""
+        query = sa.select(jobs).where(jobs.c.subject == subject).order_by(jobs.c.number.desc()).limit(1)
+        found = self._database.read(lambda connection: connection.execute(query).first())
+        return None if found is None else _job(found)
+
+    def waiting(self) -> dict[str, str]:
+        """Give the state of each subject whose job waits or is at work."""
+        query = sa.select(jobs.c.subject, jobs.c.state).where(jobs.c.state.in_(("queued", "running")))
+        return {row.subject: row.state for row in self._database.read(lambda c: c.execute(query).all())}
+
+    def counts(self) -> dict[str, int]:
+        """Count the jobs of each state."""
+        query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        found = self._database.read(lambda connection: connection.execute(query).all())
+        return dict.fromkeys(STATES, 0) | {row[0]: row[1] for row in found}
+
+    def stop(self, subject: str) -> bool:
+        """Withdraw what waits for a subject, and ask whoever carries it on to stop; False if there was nothing."""
+
+        def work(connection: sa.Connection, again: bool) -> bool:
+            mine = (jobs.c.subject == subject,)
+            now = self._database.now(connection)
+            waiting = jobs.update().where(*mine, jobs.c.state == "queued").values(state="stopped", updated=now)
+            running = jobs.update().where(*mine, jobs.c.state == "running").values(stop=jobs.c.token)
+            return sum(connection.execute(query).rowcount for query in (waiting, running)) > 0
+
+        return self._database.write(work)
+
+    def forget(self, subject: str) -> None:
+        """Delete the jobs of a subject that is gone."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            connection.execute(jobs.delete().where(jobs.c.subject == subject, jobs.c.state != "running"))
+
+        self._database.write(work)
+
+    # -- for workers ---------------------------------------------------------------------------------------
+
+    def take(self, owner: str, lease_seconds: float = 60.0, kinds: tuple[str, ...] = KINDS) -> Job | None:
+        """Take the oldest job that is due: one that waits, or whose taker is dead or has let its lease run out."""
+        holder = codec.dump({**Holder.current().as_json(), "mark": secrets.token_hex(8)})
+
+        def work(connection: sa.Connection, again: bool) -> Job | None:
+            now = self._database.now(connection)
+            if again:
+                row = connection.execute(sa.select(jobs).where(jobs.c.holder == holder)).first()
+                if row is not None:
+                    return _job(row)
+            query = (
+                sa.select(jobs)
+                .where(jobs.c.state.in_(("queued", "running")), jobs.c.kind.in_(kinds), jobs.c.due <= now)
+                .order_by(jobs.c.number)
+                .with_for_update(skip_locked=True)
+            )
+            for candidate in connection.execute(query):
+                if candidate.state == "running" and rows.alive(candidate, now):
+                    continue
+                values = {"token": candidate.token + 1, "owner": owner, "holder": holder, "updated": now}
+                where = jobs.update().where(jobs.c.number == candidate.number)
+                connection.execute(where.values(state="running", lease=now + lease_seconds, **values))
+                return _job(connection.execute(sa.select(jobs).where(jobs.c.number == candidate.number)).one())
+            return None
+
+        return self._database.write(work)
+
+    def note_progress(self, job: Job, progress: int) -> bool:
+        """Note how far a job has come when it is taken; False if it was taken too often without getting further."""
+
+        def work(connection: sa.Connection, again: bool) -> bool:
+            row = self._held(connection, job)
+            idle = row.idle if again else row.idle + 1
+            idle = 1 if progress > row.progress else idle
+            where = jobs.update().where(jobs.c.id == job.id)
+            connection.execute(where.values(progress=progress, idle=idle))
+            return bool(idle <= MOST_IDLE)
+
+        return self._database.write(work)
+
+    def renew(self, job: Job, lease_seconds: float = 60.0) -> bool:
+        """Prolong a lease; gives whether a stop was asked for.
+
+        Raises
+        ------
+        StoreError
+            If another worker has the job.
+        """
+
+        def work(connection: sa.Connection, again: bool) -> bool:
+            row = self._held(connection, job)
+            lease = self._database.now(connection) + lease_seconds
+            connection.execute(jobs.update().where(jobs.c.id == job.id).values(lease=lease))
+            return bool(row.stop == row.token)
+
+        return self._database.write(work)
+
+    def finish(self, job: Job, state: str, result: Mapping[str, Any] | None = None, error: str = "") -> None:
+        """Say how a job ended.
+
+        Raises
+        ------
+        StoreError
+            If another worker has the job.
+        """
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            row = self._held(connection, job, ended=again)
+            if row.state != "running":
+                return
+            now = self._database.now(connection)
+            kept = None if result is None else codec.dump(dict(result))
+            where = jobs.update().where(jobs.c.id == job.id)
+            connection.execute(
+                where.values(state=state, result=kept, error=error, lease=None, holder=None, updated=now)
+            )
+
+        self._database.write(work)
+
+    def put_back(self, job: Job, seconds: float) -> None:
+        """Give a job back, to be taken again after some seconds."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._held(connection, job, ended=again)
+            due = self._database.now(connection) + seconds
+            where = jobs.update().where(jobs.c.id == job.id)
+            connection.execute(where.values(state="queued", due=due, lease=None, holder=None, idle=jobs.c.idle - 1))
+
+        self._database.write(work)
+
+    def _held(self, connection: sa.Connection, job: Job, *, ended: bool = False) -> sa.Row[Any]:
+        row = connection.execute(sa.select(jobs).where(jobs.c.id == job.id).with_for_update()).first()
+        if row is None or row.token != job.token or (row.state != "running" and not ended):
+            by = f" by {row.owner}" if row is not None and row.token != job.token else ""
+            raise StoreError(f"job {job.id} was taken over{by}", "nothing more is written under it")
+        return row
+
+
+def live_workers(database: Transactions) -> int:
+    """Count the workers that hold a job now."""
+
+    def work(connection: sa.Connection) -> int:
+        now = database.now(connection)
+        query = sa.select(jobs.c.owner, jobs.c.holder, jobs.c.lease).where(jobs.c.state == "running")
+        return sum(rows.alive(row, now) for row in connection.execute(query))
+
+    return database.read(work)

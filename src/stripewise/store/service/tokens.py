@@ -1,0 +1,216 @@
+"""Bearer tokens and the sessions that browsers get for them; only digests are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from stripewise.errors import UserError
+from stripewise.store.service_schema import sessions, tokens
+from stripewise.store.transactions import Transactions
+
+ROLES = ("viewer", "operator")
+"""What a token may do: look, or start programs as well."""
+
+SESSION_SECONDS = 12 * 3600.0
+
+_SHAPE = re.compile(r"sw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
+_USED_EVERY = 60.0
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as it may be shown.
+
+    Attributes
+    ----------
+    id, name : str
+    role : str
+        One of :data:`ROLES`.
+    created : float
+        Epoch seconds, as all times here.
+    expires, used, revoked : float or None
+    """
+
+    id: str
+    name: str
+    role: str
+    created: float
+    expires: float | None = None
+    used: float | None = None
+    revoked: float | None = None
+
+    @property
+    def operator(self) -> bool:
+        """Whether it may change things and start programs."""
+        return self.role == "operator"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser's session.
+
+    Attributes
+    ----------
+    token : Token
+        With which it was begun.
+    csrf : str
+        Must come back with every request that changes something.
+    """
+
+    token: Token
+    csrf: str
+
+
+def _digest(secret: str) -> str:
+    # The secret has 256 bits of its own: a slow hash would protect nothing more.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: sa.Row[Any]) -> Token:
+    return Token(row.id, row.name, row.role, row.created, row.expires, row.used, row.revoked)
+
+
+class Tokens:
+    """Makes, checks and revokes tokens.
+
+    Parameters
+    ----------
+    database : Transactions
+    """
+
+    def __init__(self, database: Transactions) -> None:
+        self._database = database
+
+    def create(self, name: str, role: str, seconds: float | None = None) -> tuple[Token, str]:
+        """Make a token and give it with its secret text, which is shown once and never kept.
+
+        Raises
+        ------
+        UserError
+            Unknown role, or a name that cannot be shown.
+        """
+        if role not in ROLES:
+            raise UserError(f"'{role}' is no role", f"choose from {', '.join(ROLES)}")
+        if not name.strip() or len(name) > 100 or not name.isprintable():
+            raise UserError("a token's name must be 1 to 100 printable characters", "say whose it is, as in ada")
+        identifier, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        digest = _digest(secret)
+
+        def work(connection: sa.Connection, again: bool) -> Token:
+            now = self._database.now(connection)
+            expires = None if seconds is None else now + seconds
+            if not again or not connection.execute(sa.select(tokens.c.id).where(tokens.c.id == identifier)).first():
+                values = {"id": identifier, "name": name, "role": role, "digest": digest}
+                connection.execute(tokens.insert().values(**values, created=now, expires=expires))
+            return Token(identifier, name, role, now, expires)
+
+        return self._database.write(work), f"sw_{identifier}_{secret}"
+
+    def all(self) -> list[Token]:
+        """Give all tokens, the newest first, revoked ones included."""
+
+        def work(connection: sa.Connection) -> list[Token]:
+            query = sa.select(tokens).order_by(tokens.c.created.desc(), tokens.c.id)
+            return [_token(row) for row in connection.execute(query)]
+
+        return self._database.read(work)
+
+    def revoke(self, identifier: str) -> Token:
+        """End a token and its sessions.
+
+        Raises
+        ------
+        UserError
+            If there is none of that identifier or name.
+        """
+
+        def work(connection: sa.Connection, again: bool) -> Token:
+            either = sa.or_(tokens.c.id == identifier, tokens.c.name == identifier)
+            found = connection.execute(sa.select(tokens).where(either)).all()
+            found = [row for row in found if row.revoked is None] or found
+            if not found:
+                raise UserError(f"there is no token '{identifier[:100]}'", "see: stripewise token list")
+            if len(found) > 1:
+                raise UserError(f"several tokens are called '{identifier[:100]}'", "give the identifier instead")
+            now = self._database.now(connection)
+            connection.execute(tokens.update().where(tokens.c.id == found[0].id).values(revoked=now))
+            connection.execute(sessions.delete().where(sessions.c.token == found[0].id))
+            return Token(**{**vars(_token(found[0])), "revoked": now})
+
+        return self._database.write(work)
+
+    def check(self, text: str) -> Token | None:
+        """Give the token of a secret text; None if there is none, or it is over."""
+        shape = _SHAPE.match(text)
+        if shape is None:
+            return None
+
+        def work(connection: sa.Connection) -> tuple[Token | None, float]:
+            row = connection.execute(sa.select(tokens).where(tokens.c.id == shape[1])).first()
+            now = self._database.now(connection)
+            if row is None or not hmac.compare_digest(row.digest, _digest(shape[2])):
+                return None, now
+            return self._valid(_token(row), now), now
+
+        token, now = self._database.read(work)
+        if token is not None and (token.used is None or now - token.used > _USED_EVERY):
+            self._note_use(token.id)
+        return token
+
+    def _valid(self, token: Token, now: float) -> Token | None:
+        over = token.revoked is not None or (token.expires is not None and token.expires <= now)
+        return None if over else token
+
+    def _note_use(self, identifier: str) -> None:
+        def work(connection: sa.Connection, again: bool) -> None:
+            now = self._database.now(connection)
+            connection.execute(tokens.update().where(tokens.c.id == identifier).values(used=now))
+
+        self._database.write(work)
+
+    # -- sessions ------------------------------------------------------------------------------------------
+
+    def begin_session(self, token: Token) -> tuple[str, Session]:
+        """Begin a session and give the text of its cookie with it."""
+        cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            now = self._database.now(connection)
+            connection.execute(
+                sessions.delete().where(sa.or_(sessions.c.expires <= now, sessions.c.digest == _digest(cookie)))
+            )
+            values = {"digest": _digest(cookie), "token": token.id, "csrf": csrf, "created": now}
+            connection.execute(sessions.insert().values(**values, expires=now + SESSION_SECONDS))
+
+        self._database.write(work)
+        return cookie, Session(token, csrf)
+
+    def session(self, cookie: str) -> Session | None:
+        """Give the session of a cookie; None if there is none, or it is over."""
+
+        def work(connection: sa.Connection) -> Session | None:
+            columns = [*tokens.c, sessions.c.csrf, sessions.c.expires.label("until")]
+            query = sa.select(*columns).join(sessions, sessions.c.token == tokens.c.id)
+            row = connection.execute(query.where(sessions.c.digest == _digest(cookie))).first()
+            now = self._database.now(connection)
+            if row is None or row.until <= now:
+                return None
+            token = self._valid(_token(row), now)
+            return None if token is None else Session(token, row.csrf)
+
+        return self._database.read(work)
+
+    def end_session(self, cookie: str) -> None:
+        """End a session; nothing happens if there is none."""
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            connection.execute(sessions.delete().where(sessions.c.digest == _digest(cookie)))
+
+        self._database.write(work)
