@@ -16,6 +16,10 @@ class Html(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Tell template engines that nothing is to be escaped any more."""
+        return str(self)
+
 
 def escape(value: object) -> Html:
     """Make HTML of any value."""

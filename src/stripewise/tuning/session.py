@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
@@ -26,7 +26,7 @@ from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.outcomes import run_of
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.result import conclude
-from stripewise.tuning.space import BoundSpace, bind_space, check_space
+from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 from stripewise.tuning.warm_start import check_named, choose, prior_of
 
 _POLL_SECONDS = 0.5
@@ -215,6 +215,9 @@ class Session:
             self._bound = self._bind()
             count, exact = self._bound.space.count()
             self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._workload())
+            if "space" not in self._ledger.facts:
+                # For those who watch: the result has both in the end.
+                self._ledger.remember(space=describe_space(self._bound), objective=asdict(self._objective))
             planner.sampler.prior = self._prior(planner.sampler, self._bound.space)
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.

@@ -1,0 +1,211 @@
+"""A bundle for the helpdesk: what is needed to look into an experiment, without what names people or gives access."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stripewise import __version__
+from stripewise.errors import StripewiseError
+from stripewise.spec.trial import Run, State, Trial
+from stripewise.store.base import Record
+
+_TAIL = 32 << 10
+_MOST_LOGS = 20
+_SECRET = re.compile(
+    r"(?i)\b((?:[A-Za-z0-9_]*(?:token|secret|passw(?:or)?d|passwd|credential|api_?key|private_?key|auth)[A-Za-z0-9_]*))"
+    r"(\s*[=:]\s*|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"',;}]+)"
+)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
+_URL_PASSWORD = re.compile(r"(?<=://)[^/:@\s]+:[^/@\s]+@")
+_MAIL = re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
+_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
+_HOME = re.compile(r"(?<![\w.])/(home|users|Users|u|global/homes/\w)/([A-Za-z0-9._-]+)")
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S)
+_SECRET_NAME = re.compile(r"(?i)token|secret|passw|credential|api_?key|private|auth")
+
+
+@dataclass
+class Redactor:
+    """Replaces what names people, hosts and secrets, the same thing always by the same word.
+
+    Attributes
+    ----------
+    users, hosts : mapping
+        Name to the word that stands for it.
+    """
+
+    users: dict[str, str] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Record) -> Redactor:
+        """Learn the names that an experiment's record has."""
+        made = cls()
+        user, _, rest = record.owner.partition("@")
+        made.user(user)
+        made.host(rest.partition(":")[0])
+        for source in (record.facts.get("environment", {}), (record.result or {}).get("environment", {})):
+            made.host(str(source.get("host") or ""))
+        for text in (str(record.facts.get("folder", "")), str(record.facts.get("command", ""))):
+            for found in _HOME.finditer(text):
+                made.user(found[2])
+        return made
+
+    def user(self, name: str) -> None:
+        """Replace a user's name from now on."""
+        # A name like "io" would be replaced within ordinary words; it stays, as root does, which names nobody.
+        if len(name) > 2 and name not in ("root", "user", "python"):
+            self.users.setdefault(name, f"USER{len(self.users) + 1}")
+
+    def host(self, name: str) -> None:
+        """Replace a host's name from now on."""
+        if len(name) > 2 and name != "localhost":
+            self.hosts.setdefault(name, f"HOST{len(self.hosts) + 1}")
+
+    def text(self, text: str) -> str:
+        """Redact a text."""
+        for pattern, put in (
+            (_KEY, "[private key removed]"),
+            (_URL_PASSWORD, "[removed]@"),
+            (_BEARER, r"\1 [removed]"),
+            (_SECRET, r"\1\2[removed]"),
+            (_MAIL, "[mail removed]"),
+            (_ADDRESS, "[address removed]"),
+            (_HOME, r"/\1/USER"),
+        ):
+            text = pattern.sub(put, text)
+        for names in (self.hosts, self.users):
+            for name, word in sorted(names.items(), key=lambda pair: -len(pair[0])):
+                text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", word, text)
+        return text
+
+    def value(self, value: Any, name: str = "") -> Any:
+        """Redact a JSON value throughout; what stands under a name of secrets is removed whole."""
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.value(entry, str(key)) for key, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(entry) for entry in value]
+        if isinstance(value, str):
+            return "[removed]" if name and _SECRET_NAME.search(name) and value else self.text(value)
+        return value
+
+
+def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:
+    """Write a ZIP archive of an experiment for those who are to help.
+
+    It holds the definition, facts, result, all runs, the reports of the runtime, and the end of the output of the runs
+    that failed (of others: the first). Names of users and hosts, addresses, passwords and tokens are replaced; the
+    archive's README says what is in it, so that it can be checked before it is sent.
+
+    Parameters
+    ----------
+    record : Record
+    trials : sequence of Trial
+
+    Returns
+    -------
+    bytes
+        The archive. The same experiment always gives the same names of files.
+    """
+    redactor = Redactor.of(record)
+    runs = sorted((run for trial in trials for run in trial.runs), key=lambda run: run.number)
+    files: dict[str, str] = {
+        "experiment.json": _json(redactor.value(record.experiment.model_dump(mode="json"))),
+        "facts.json": _json(redactor.value({"state": record.state, **record.facts})),
+        "result.json": _json(redactor.value(record.result)),
+        "runs.json": _json(redactor.value([_run(run, trial) for trial in trials for run in trial.runs])),
+    }
+    for run in runs:
+        if run.facts.get("report"):
+            files[f"reports/run-{run.number}.json"] = _json(redactor.value(run.facts["report"]))
+    for run, name, text in _logs(runs):
+        files[f"output/run-{run.number}-{name}.txt"] = redactor.text(text)
+    files["README.txt"] = _readme(record, sorted(files))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(f"stripewise-{record.id}/{name}", files[name])
+    return buffer.getvalue()
+
+
+def _run(run: Run, trial: Trial) -> dict[str, Any]:
+    return {
+        "number": run.number,
+        "trial": trial.number,
+        "role": trial.role.value,
+        "configuration": dict(trial.configuration),
+        "phase": run.phase.value,
+        "state": run.state.value,
+        "value": run.value,
+        "elapsed": run.elapsed,
+        "started": run.started,
+        "reason": run.reason,
+        "pair": run.pair,
+        "arm": run.arm,
+        "facts": {key: value for key, value in run.facts.items() if key != "report"},
+    }
+
+
+def _logs(runs: Sequence[Run]) -> Iterable[tuple[Run, str, str]]:
+    """The end of the output of the runs that failed, the latest first, and of the first run."""
+    failed = [run for run in reversed(runs) if run.state is State.FAILED][:_MOST_LOGS]
+    for run in [*failed, *(run for run in runs[:1] if run not in failed)]:
+        for name in ("stdout", "stderr"):
+            text = log_tail(run, name)
+            if text:
+                yield run, name, text
+
+
+def log_tail(run: Run, name: str, most: int = _TAIL) -> str | None:
+    """Read the end of a run's ``stdout`` or ``stderr``.
+
+    Returns
+    -------
+    str or None
+        None where the run has no folder, or its file is gone.
+
+    Raises
+    ------
+    StripewiseError
+        If there is such a file and it cannot be read.
+    """
+    folder = run.facts.get("folder")
+    if not folder or name not in ("stdout", "stderr"):
+        return None
+    path = Path(str(folder)) / name
+    try:
+        if path.is_symlink() or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(max(0, size - most))
+            text = file.read(most).decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StripewiseError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
+    return text if size <= most else f"[the first {size - most:,} bytes are left out]\n{text}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _readme(record: Record, names: Sequence[str]) -> str:
+    made = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    listed = "\n".join(f"  {name}" for name in names)
+    return (
+        f"Stripewise {__version__}, experiment {record.id}, {record.state}, bundled {made}\n\n"
+        "Replaced or removed: names of users and hosts, mail and IP addresses, home folders, values of variables\n"
+        "whose names speak of tokens, passwords or keys, and passwords in addresses. Programs print what they like:\n"
+        "read the files under output/ before you send this.\n\n"
+        f"{listed}\n"
+    )

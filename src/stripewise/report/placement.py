@@ -1,0 +1,118 @@
+"""Which storage targets and nodes runs used, and whether a slow one rather than a setting explains a slow run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.stats import mannwhitneyu
+
+from stripewise.plots.places import Place
+from stripewise.report.reading import Reading
+from stripewise.spec.trial import Phase, Run, State
+
+_SURE = 0.01
+_LEAST_RUNS = 4
+_WORTH = 0.95
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Targets and nodes of an experiment's runs.
+
+    Attributes
+    ----------
+    osts, nodes : tuple of Place
+        Empty where the runs do not tell.
+    """
+
+    osts: tuple[Place, ...] = ()
+    nodes: tuple[Place, ...] = ()
+
+    @property
+    def slow(self) -> list[str]:
+        """Names of the slow ones, with what they are."""
+        return [f"OST {p.name}" for p in self.osts if p.slow] + [f"node {p.name}" for p in self.nodes if p.slow]
+
+
+def placement(reading: Reading) -> Placement:
+    """Collect the places of all finished runs, each run relative to the median of its own configuration.
+
+    A place is called slow if its runs lie at least 5% below those elsewhere (medians), and chance would show as much in
+    less than 1% of experiments: a one-sided rank-sum test, corrected for the number of places.
+    """
+    relative: list[tuple[Run, float]] = []
+    for trial in reading.trials:
+        own = [
+            run
+            for run in trial.runs
+            if run.state is State.FINISHED and run.phase is not Phase.WARMUP and run.value is not None and run.value > 0
+        ]
+        if len(own) < 2:
+            # A configuration that ran once is its own usual, and says nothing of the place.
+            relative += [(run, 1.0) for run in own]
+            continue
+        usual = statistics.median(float(run.value or 0.0) for run in own)
+        for run in own:
+            ratio = float(run.value or 0.0) / usual
+            relative.append((run, ratio if reading.maximize else 1 / ratio))
+    return Placement(
+        _places(relative, {run.number: osts_of(run.facts) for run, _ in relative}),
+        _places(relative, {run.number: nodes_of(run.facts) for run, _ in relative}),
+    )
+
+
+def sentence(found: Placement) -> str:
+    """Say whether a place explains slow runs."""
+    if not found.osts and not found.nodes:
+        return "The runs do not tell which storage targets and nodes they used."
+    if not found.slow:
+        return "No target and no node stands out: slow runs are not explained by where they ran."
+    names = ", ".join(found.slow)
+    return (
+        f"Slower than chance allows: {names}. Runs there are slow whatever their settings: suspect the machine first."
+    )
+
+
+def osts_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Storage targets that a run's files lie on, where its facts tell."""
+    found: set[int] = {int(target) for target in facts.get("osts", ())}
+    for file in facts.get("report", {}).get("files", ()):
+        layout = file.get("layout") or {}
+        if layout.get("osts"):
+            found |= {int(target) for target in layout["osts"]}
+        elif layout.get("stripe_count") == 1 and layout.get("start_ost", -1) >= 0:
+            # Of a wider file only the first target is told.
+            found.add(int(layout["start_ost"]))
+    return tuple(str(target) for target in sorted(found))
+
+
+def nodes_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Nodes that a run occupied, where its facts tell their names."""
+    for key in ("hosts", "node_names", "nodes"):
+        named = facts.get(key)
+        if isinstance(named, list | tuple):
+            return tuple(str(name) for name in named)
+    return ()
+
+
+def _places(relative: Sequence[tuple[Run, float]], used: Mapping[int, Sequence[str]]) -> tuple[Place, ...]:
+    names = sorted({name for places in used.values() for name in places}, key=lambda name: (len(name), name))
+    found = []
+    for name in names:
+        here = [value for run, value in relative if name in used[run.number]]
+        elsewhere = [value for run, value in relative if used[run.number] and name not in used[run.number]]
+        found.append(Place(name, here, _slow(here, elsewhere, len(names))))
+    return tuple(found)
+
+
+def _slow(here: Sequence[float], elsewhere: Sequence[float], tests: int) -> bool:
+    if len(here) < _LEAST_RUNS or len(elsewhere) < _LEAST_RUNS:
+        return False
+    if statistics.median(here) > _WORTH * statistics.median(elsewhere):
+        return False
+    chance = float(mannwhitneyu(here, elsewhere, alternative="less").pvalue)
+    return math.isfinite(chance) and chance < _SURE / tests

@@ -1,0 +1,113 @@
+"""Confirm again: a small experiment that runs the default and a result's best side by side, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.runner.registry import make_runner
+from stripewise.spec.experiment import Experiment
+from stripewise.store.base import Record
+from stripewise.tuning.budget import MOST_PAIRS
+from stripewise.tuning.folders import runs_folder, working_folder
+
+_PAIRS = 12
+
+
+def confirm_again(record: Record, pairs: int = _PAIRS) -> Experiment:
+    """Make the experiment that confirms a result once more.
+
+    Its space holds two configurations, today's default and the best; so its search is one run of each, and the rest of
+    its budget goes into pairs.
+
+    Parameters
+    ----------
+    record : Record
+        Finished, with something better than the default to confirm: what was proven, or what looked best.
+    pairs : int
+        Most pairs of runs.
+
+    Raises
+    ------
+    UserError
+        If there is nothing to confirm.
+    """
+    result = record.result
+    if result is None:
+        raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
+    if not 1 <= pairs <= MOST_PAIRS:
+        raise UserError(f"{pairs} pairs are not possible", f"choose 1 to {MOST_PAIRS}")
+    shown = result["best"] if result["confirmed"] else result.get("candidate")
+    default = result["default"]["configuration"]
+    changed = {k: v for k, v in (shown or {}).get("configuration", {}).items() if default.get(k) != v}
+    if not changed:
+        raise UserError(
+            f"experiment {record.id} kept the default: there is nothing to confirm", "start a new search instead"
+        )
+    own = record.experiment
+    known = {parameter["name"] for parameter in result["space"]["parameters"]}
+    parameters: dict[str, Any] = {
+        name: {**override.model_dump(exclude_none=True), "exclude": name not in changed}
+        for name, override in own.parameters.items()
+    }
+    for name in known:
+        parameters.setdefault(name, {})["exclude"] = name not in changed
+    for name, value in changed.items():
+        parameters[name] = {**parameters[name], "values": _ordered([default[name], value])}
+    together = " and ".join(f"{name} == {_literal(value)}" for name, value in changed.items())
+    apart = " and ".join(f"{name} == {_literal(default[name])}" for name in changed)
+    fields = own.model_dump()
+    return Experiment.model_validate(
+        {
+            **fields,
+            "name": f"{own.name} (confirm {record.id})",
+            "parameters": parameters,
+            "constraints": [*own.constraints, f"({together}) or ({apart})"],
+            "sampler": "exhaustive",
+            "sampler_options": {},
+            "resampling": {"kind": "none"},
+            "stopping": {},
+            "warm_start": [],
+            "model": None,
+            "budget": {"runs": own.warmup + 2 + 2 * pairs, "seconds": None, "node_hours": None},
+            "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1},
+        }
+    )
+
+
+def changed_since(record: Record) -> list[str]:
+    """Say what is not as it was when an experiment ran: another MPI library, another version, another program.
+
+    The runner's preflight is made, no run is started.
+
+    Returns
+    -------
+    list of str
+        A sentence for each difference; empty where the result still holds for this machine.
+
+    Raises
+    ------
+    UserError
+        If the program cannot be looked at any more.
+    """
+    experiment = record.experiment
+    folder = runs_folder(experiment) / "check"
+    with make_runner(experiment, folder, cwd=Path(working_folder(record.facts))) as runner:
+        now: Mapping[str, str] = runner.prepare().fingerprint
+    before: Mapping[str, str] = record.facts.get("fingerprint", {})
+    return [
+        f"{name} was {before.get(name, 'absent')} and is {now.get(name, 'absent')} now"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _ordered(values: list[Any]) -> list[Any]:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return sorted(values) if numbers else values
+
+
+def _literal(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,124 @@
+"""Dead knobs: what a script sets that does nothing, and why."""
+
+import pytest
+
+from stripewise.diagnosis.knobs import Surroundings, dead, judge_script
+from stripewise.diagnosis.script import parse_script
+from stripewise.errors import UserError
+from stripewise.spec.workload import Workload
+
+SCRIPT = """#!/bin/bash
+#SBATCH -N 4
+export MPICH_MPIIO_HINTS="*:romio_cb_write=enable:cb_nodes=8"
+cat > $PWD/hints <<EOF
+romio_cb_write disable
+cb_nodes 4
+romio_cb_wrte enable
+romio_ds_write maybe
+EOF
+export ROMIO_HINTS=$PWD/hints
+lfs setstripe -c 8 -S 4m out
+export OMPI_MCA_io_ompio_num_aggregators=4
+ind_wr_buffer_size=1
+srun -n 64 ./app
+export I_MPI_EXTRA_FILESYSTEM=on
+"""
+WRITES = Workload(operation="write", collective=True, nodes=4, processes_per_node=16)
+
+
+def verdicts(text, **where):
+    return {
+        (one.knob.line, one.knob.name): (one.verdict, one.reason) for one in judge_script(text, Surroundings(**where))
+    }
+
+
+def test_each_carrier_is_read_with_its_line():
+    found = {(k.line, k.name, k.value, k.carrier) for k in parse_script(SCRIPT).knobs}
+    assert found == {
+        (3, "romio_cb_write", "enable", "cray"), (3, "cb_nodes", "8", "cray"),
+        (5, "romio_cb_write", "disable", "romio_file"), (6, "cb_nodes", "4", "romio_file"),
+        (7, "romio_cb_wrte", "enable", "romio_file"), (8, "romio_ds_write", "maybe", "romio_file"),
+        (11, "stripe_count", "8", "lfs"), (11, "stripe_size", "4m", "lfs"),
+        (12, "io_ompio_num_aggregators", "4", "openmpi"), (15, "I_MPI_EXTRA_FILESYSTEM", "on", "intel"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "knob"),
+    [
+        ("mpirun --mca io romio341 -x OMPI_MCA_fcoll=vulcan ./app", ("io", "romio341")),
+        ('MPI_Info_set(info, "cb_nodes", "4");', ("cb_nodes", "4")),
+        ("setenv OMPI_MCA_fcoll vulcan", ("fcoll", "vulcan")),
+        ("export PNETCDF_HINTS='nc_header_align_size=1048576'", ("nc_header_align_size", "1048576")),
+        ("mpiexec -genv I_MPI_EXTRA_FILESYSTEM on ./app", ("I_MPI_EXTRA_FILESYSTEM", "on")),
+        ("mpirun --mca fcoll \\\n  vulcan ./app", ("fcoll", "vulcan")),
+        ("lfs setstripe --stripe-count=4 out", ("stripe_count", "4")),
+        ("cb_nodes 4\nromio_cb_write enable", ("cb_nodes", "4")),
+    ],
+)
+def test_other_forms_are_read(line, knob):
+    assert knob in {(k.name, k.value) for k in parse_script(line).knobs}
+
+
+def test_carriers_of_other_libraries_are_dead():
+    mpich = verdicts(SCRIPT, mpi="mpich", workload=WRITES)
+    assert mpich[3, "cb_nodes"] == ("dead", "only Cray MPICH reads MPICH_MPIIO_HINTS, and the program uses MPICH")
+    assert mpich[12, "io_ompio_num_aggregators"][0] == "dead"
+    ompio = verdicts(SCRIPT, mpi="openmpi", workload=WRITES)
+    assert ompio[12, "io_ompio_num_aggregators"][0] == "live"
+    assert "ROMIO alone reads a hints file" in ompio[6, "cb_nodes"][1]
+
+
+def test_names_and_values_that_the_library_passes_over_are_dead():
+    found = verdicts(SCRIPT, mpi="mpich")
+    assert found[7, "romio_cb_wrte"][0] == "dead" and "romio_cb_write is meant" in found[7, "romio_cb_wrte"][1]
+    assert "'maybe' is none of" in found[8, "romio_ds_write"][1]
+
+
+def test_a_setting_that_another_one_switches_off_is_dead():
+    found = verdicts(SCRIPT, mpi="mpich", workload=WRITES)
+    assert found[6, "cb_nodes"][0] == "dead" and "romio_cb_write is disable" in found[6, "cb_nodes"][1]
+    on = verdicts(SCRIPT.replace("romio_cb_write disable", "romio_cb_write enable"), mpi="mpich", workload=WRITES)
+    assert on[6, "cb_nodes"][0] == "live"
+
+
+def test_place_in_the_script_decides():
+    intel = verdicts(SCRIPT, mpi="intel")
+    assert intel[15, "I_MPI_EXTRA_FILESYSTEM"] == ("dead", "it comes after the last program was started")
+    text = "OMPI_MCA_fcoll=vulcan\nmpirun ./app\n"
+    assert "without export" in verdicts(text, mpi="openmpi")[1, "fcoll"][1]
+    assert verdicts(f"export {text}", mpi="openmpi")[1, "fcoll"][0] == "live"
+    assert verdicts("OMPI_MCA_fcoll=vulcan mpirun ./app\n", mpi="openmpi")[1, "fcoll"][0] == "live"
+    twice = "export OMPI_MCA_fcoll=vulcan\nexport OMPI_MCA_fcoll=individual\nmpirun ./app\n"
+    assert "line 2 sets it again" in verdicts(twice, mpi="openmpi")[1, "fcoll"][1]
+    between = "export OMPI_MCA_fcoll=vulcan\nmpirun ./a\nexport OMPI_MCA_fcoll=individual\nmpirun ./b\n"
+    assert verdicts(between, mpi="openmpi")[1, "fcoll"][0] == "live"
+
+
+def test_file_system_version_and_operation_decide():
+    lustre = "romio_lustre_co_ratio 2\nromio_ds_read enable\n"
+    on_ext4 = verdicts(lustre, mpi="mpich", file_system="ext4", workload=WRITES)
+    assert "the files lie on ext4" in on_ext4[1, "romio_lustre_co_ratio"][1]
+    assert "the program writes" in on_ext4[2, "romio_ds_read"][1]
+    assert verdicts(lustre, mpi="mpich")[1, "romio_lustre_co_ratio"][0] == "doubtful"
+
+
+def test_what_an_experiment_has_shown_counts():
+    text = "romio_ds_write enable\n"
+    shown = {"romio_ds_write": ("no_effect", "the same system calls with and without it")}
+    found = verdicts(text, mpi="mpich", effects=shown)[1, "romio_ds_write"]
+    assert found == ("dead", "measured in an experiment: no effect: the same system calls with and without it")
+
+
+def test_what_a_default_does_anyway_is_dead_and_unknown_names_are_called_unknown():
+    found = judge_script("export OMPI_MCA_btl_tcp_if_include=eth0\nmpirun ./a\n", Surroundings("openmpi"))
+    assert [one.verdict for one in found] == ["unknown"]
+    found = judge_script("romio_cb_write automatic\n", Surroundings("mpich"))
+    assert [one.knob.name for one in dead(found)] == ["romio_cb_write"]
+
+
+def test_wrong_questions_are_refused():
+    with pytest.raises(UserError, match="choose from mpich"):
+        judge_script("", Surroundings("lam"))
+    with pytest.raises(UserError, match="larger than"):
+        judge_script("x" * (1 << 21), Surroundings())

@@ -1,0 +1,140 @@
+"""What pages show beyond the finished report: unfinished experiments, places, comparison, the helpdesk's bundle."""
+
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.plots.accuracy import predicted_measured
+from stripewise.plots.parameters import Axis
+from stripewise.plots.tried import LevelPoint, TrialPoint, by_level, trials
+from stripewise.report import compare
+from stripewise.report.bundle import Redactor, helpdesk_bundle, log_tail
+from stripewise.report.placement import placement, sentence
+from stripewise.report.unfinished import reading_of
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.tuning.again import confirm_again
+from tests.unit.finished_experiment import finished
+
+
+def test_an_unfinished_experiment_reads_like_a_finished_one():
+    record, tried = finished()
+    whole = reading_of(record, tried)
+    # The session keeps objective and space as soon as it knows them.
+    known = {**record.facts, "space": record.result["space"], "objective": record.result["objective"]}
+    part = reading_of(replace(record, result=None, facts=known), tried)
+    assert part.quantity == whole.quantity and part.unit == whole.unit
+    assert part.points() == whole.points()
+    assert part.incumbent() == whole.incumbent()
+    assert [p.pair for p in part.pairs()] == [p.pair for p in whole.pairs()]
+    assert part.result["confirmed"] is False and part.result["candidate"]["value"] is not None
+
+
+def test_an_experiment_without_runs_reads_too():
+    record, _ = finished()
+    reading = reading_of(replace(record, result=None), ())
+    assert reading.points() == [] and reading.lines() == ([], []) and reading.result["candidate"] is None
+
+
+def runs_on(osts, slow, value=100.0):
+    """Ten runs a target, those of ``slow`` at half the usual."""
+    runs = []
+    for number in range(10 * len(osts)):
+        target = osts[number % len(osts)]
+        measured = value * (0.5 if target == slow else 1.0) * (1 + 0.001 * (number % 7))
+        runs.append(
+            Run(number, 0, Phase.SEARCH, State.FINISHED, measured, 1.0, float(number), facts={"osts": [target]})
+        )
+    return (Trial(0, Configuration({}), Role.DEFAULT, tuple(runs)),)
+
+
+def test_a_slow_target_is_named_and_others_are_not():
+    record, _ = finished()
+    record = replace(record, result={**record.result, "objective": {"name": "b", "unit": "", "direction": "maximize"}})
+    found = placement(reading_of(record, runs_on([1, 2, 3, 4], slow=3)))
+    assert found.slow == ["OST 3"] and "OST 3" in sentence(found)
+    assert placement(reading_of(record, runs_on([1, 2, 3, 4], slow=None))).slow == []
+    assert "do not tell" in sentence(placement(reading_of(record, ())))
+
+
+def test_comparison_says_what_differs():
+    record, tried = finished()
+    other = replace(record, id="ffff0000", result={**record.result, "environment": {"mpi": "Other 1.0", "host": "x"}})
+    readings = {"a": reading_of(record, tried), "b": reading_of(other, tried)}
+    assert any("MPI libraries" in note for note in compare.differences(list(readings.values())))
+    assert set(compare.figures(readings)) == {"speedups", "progress"}
+    assert compare.gain(readings["a"])[3] is record.result["confirmed"]
+
+
+def test_the_bundle_holds_all_and_names_nobody(tmp_path):
+    record, tried = finished()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "stdout").write_text("alice on node17.example.org, password=hunter2\n" + "x" * 50_000)
+    first = tried[0]
+    failed = replace(first.runs[0], state=State.FAILED, reason="crashed", facts={"folder": str(folder)})
+    record = replace(
+        record, owner="alice@node17:42",
+        facts={**record.facts, "folder": "/home/alice/work", "environment": {"host": "node17"}},
+        experiment=record.experiment.model_copy(
+            update={"env": {"API_TOKEN": "abcdefgh12345678", "FINE": "1"}, "setup": ["export DB_PASSWORD=geheim"]}
+        ),
+    )  # fmt: skip
+    data = helpdesk_bundle(record, (replace(first, runs=(failed, *first.runs[1:])), *tried[1:]))
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = {name.partition("/")[2]: archive.read(name).decode() for name in archive.namelist()}
+    assert {"README.txt", "experiment.json", "facts.json", "result.json", "runs.json"} <= files.keys()
+    for secret in ("alice", "node17", "abcdefgh12345678", "geheim", "hunter2"):
+        assert not [name for name, text in files.items() if secret in text], secret
+    assert json.loads(files["experiment.json"])["env"] == {"API_TOKEN": "[removed]", "FINE": "1"}
+    output = files[f"output/run-{failed.number}-stdout.txt"]
+    assert output.startswith("[the first") and len(output) < 40_000
+
+
+def test_words_within_words_stay_and_the_same_name_gets_the_same_word():
+    redactor = Redactor()
+    redactor.user("bob")
+    redactor.host("n1.site.org")
+    assert redactor.text("bob@x bobsleigh n1.site.org /home/bob/a 10.1.2.3 https://u:p@h/") == (
+        "USER1@x bobsleigh HOST1 /home/USER/a [address removed] https://[removed]@h/"
+    )
+    assert redactor.text("Authorization: Bearer abcdef0123456789").endswith("[removed]")
+
+
+def test_logs_are_read_from_the_runs_folder_alone(tmp_path):
+    (tmp_path / "secret").write_text("s")
+    (tmp_path / "stdout").symlink_to(tmp_path / "secret")
+    run = Run(0, 0, Phase.SEARCH, State.FAILED, facts={"folder": str(tmp_path)})
+    assert log_tail(run, "stdout") is None and log_tail(run, "../secret") is None and log_tail(run, "stderr") is None
+
+
+def test_confirming_again_leaves_two_configurations():
+    record, _ = finished()
+    again = confirm_again(record, pairs=6)
+    changed = {
+        k for k, v in record.result["best"]["configuration"].items()
+        if record.result["default"]["configuration"].get(k) != v
+    }  # fmt: skip
+    assert {name for name, entry in again.parameters.items() if not entry.exclude} == changed
+    assert again.budget.runs == record.experiment.warmup + 2 + 12 and again.confirmation.pairs == 6
+    assert " or " in again.constraints[-1]
+    kept = {**record.result, "confirmed": False, "candidate": None}
+    with pytest.raises(UserError, match="nothing to confirm"):
+        confirm_again(replace(record, result=kept))
+
+
+def test_figures_hold_what_they_are_given():
+    points = [TrialPoint(0, [1.0, 3.0, 2.0], "default"), TrialPoint(1, [5.0], label="x=1")]
+    figure = trials(points, quantity="elapsed", unit="s", maximize=False, default=2.0)
+    by_name = {trace.name: trace for trace in figure.data}
+    assert list(by_name["default"].y) == [2.0] and list(by_name["default"].error_y.array) == [1.0]
+    levels = [LevelPoint(0, 1.0), LevelPoint(0, 3.0), LevelPoint(2, 9.0, best=True)]
+    figure = by_level(Axis("cb_nodes", ["1", "2", "4"]), levels, quantity="elapsed", unit="s")
+    medians = next(trace for trace in figure.data if trace.name == "median of a value")
+    assert list(medians.x) == [0, 2] and list(medians.y) == [2.0, 9.0]
+    figure = predicted_measured([1.0, 2.0, 4.0], [1.1, float("nan"), 3.0], quantity="b", unit="MiB/s", how="rows")
+    assert list(figure.data[0].x) == [1.0, 4.0]
