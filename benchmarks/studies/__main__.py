@@ -1,0 +1,60 @@
+"""Repeat a study with Stripewise's own commands, or all of them.
+
+    python -m benchmarks.studies ai-for-io          # from the repository's folder; goes on where it was
+    python -m benchmarks.studies all --simulated    # what needs no launch, on one core
+    python -m benchmarks.studies all --quick        # everything in small, to see that it works
+    python -m benchmarks.studies page               # writes docs/benchmarks/studies.md from the results
+
+Results are kept in benchmarks/studies/results, step by step; what is there is not done again. Those of --quick are kept
+under build/studies-quick and mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from benchmarks.studies import page
+from benchmarks.studies.steps import RESULTS, ROOT, WORK, Study, StudyError
+
+STUDIES = ("ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond")
+
+
+def run(name: str, results: Path, work: Path, *, quick: bool, simulated: bool) -> None:
+    """Do what is missing of a study."""
+    study = Study(name, results, work, quick)
+    module = importlib.import_module(f"benchmarks.studies.{name.replace('-', '_')}")
+    module.simulated(study)
+    if not simulated:
+        module.real(study)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Give the exit code: 0 done, 1 a command failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=[*STUDIES, "all", "page"])
+    parser.add_argument("--quick", action="store_true", help="everything in small; the figures mean nothing")
+    parser.add_argument("--simulated", action="store_true", help="leave out what launches programs")
+    parser.add_argument("--out", type=Path, help="folder of the results")
+    given = parser.parse_args(arguments)
+    if given.study == "page":
+        page.write()
+        return 0
+    results = given.out or (ROOT / "build" / "studies-quick" if given.quick else RESULTS)
+    work = results / "work" if given.quick or given.out else WORK
+    # Small matrices only: threads of the linear algebra would cost more than they save.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        for name in STUDIES if given.study == "all" else [given.study]:
+            run(name, results, work, quick=given.quick, simulated=given.simulated)
+    except StudyError as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+# ruff: noqa: E501  prose of a page, one line a sentence or a row
+"""Writes docs/benchmarks/studies.md from the results: published figures beside ours, and every difference explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.studies import sections
+from benchmarks.studies.steps import RESULTS, ROOT
+
+PAGE = ROOT / "docs" / "benchmarks" / "studies.md"
+STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
+HEAD = """# The five studies, repeated
+
+What Stripewise knows was learned from five studies. `benchmarks/studies` repeats each with Stripewise's own commands and loops; this page is made of its results by
+`python -m benchmarks.studies page`, and a test compares the two. Published figures are from other machines, other file systems and other years: they are the aim, not
+a competition. What each figure is stands beside it:
+
+- **measured**: programs ran, on the machine named;
+- **simulated**: computed by the [simulated cluster](../explanation/simulated-cluster.md), with its noise;
+- **assumed**: a value that the study does not print, chosen here;
+- **computed**: arithmetic.
+
+```
+python -m benchmarks.studies all --simulated    # what needs no launch
+python -m benchmarks.studies all                # programs of this machine too, and the test bed where it is up
+python -m benchmarks.studies all --quick        # in small, to see that it works; runs in CI
+```
+
+Seeds are fixed. Every step is kept in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one.
+"""
+
+
+def load(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Steps of each study that has results."""
+    found = {}
+    for name in STUDIES:
+        file = folder / f"{name}.json"
+        found[name] = json.loads(file.read_text("utf-8"))["steps"] if file.exists() else {}
+    return found
+
+
+def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
+    """What the steps took."""
+    lines = [
+        "## What it cost",
+        "",
+        "Processor time of the steps, on two cores shared with other work; a second run that finds all results takes none.",
+        "",
+        "| study | simulated and computed | measured |",
+        "|---|---:|---:|",
+    ]
+    total = 0.0
+    for name, steps in studies.items():
+        spent = {True: 0.0, False: 0.0}
+        for step in steps.values():
+            spent[step["kind"] == "measured"] += step["processor_seconds"]
+        total += spent[False]
+        lines.append(f"| {name} | {spent[False] / 60:.1f} min | {spent[True] / 60:.1f} min |")
+    lines += ["", f"All simulated steps together: {total / 60:.0f} minutes of one core (aim: under 60 on two)."]
+    return "\n".join(lines) + "\n"
+
+
+def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
+    """Give the page's text."""
+    parts = [HEAD]
+    for name in STUDIES:
+        title, write = sections.SECTIONS[name]
+        body = write(studies[name]) if studies[name] else "No results yet.\n"
+        parts.append(f"## {title}\n\n{body}")
+    parts.append(cost(studies))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def write() -> None:
+    """Write the page."""
+    PAGE.write_text(render(load()), "utf-8")

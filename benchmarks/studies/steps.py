@@ -1,0 +1,163 @@
+"""A study as named steps: each has its inputs, is done once, and is kept in a file beside the others' results.
+
+A step is done again where its inputs differ from those that it was done with, or where a step before it was done again.
+A study that was interrupted goes on with the first step that is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).resolve().parent / "results"
+WORK = ROOT / "build" / "studies"
+
+
+class StudyError(RuntimeError):
+    """A command of a study ended with an error."""
+
+
+class Study:
+    """Results of a study, step by step.
+
+    Parameters
+    ----------
+    name : str
+    results : Path
+        Folder of the results; ``NAME.json`` is the study's.
+    work : Path
+        Folder for tables, models and journals, which can be made again.
+    quick : bool
+        Everything in small, to see that it works; the figures mean nothing.
+    """
+
+    def __init__(self, name: str, results: Path, work: Path, quick: bool = False) -> None:
+        self.name = name
+        self.quick = quick
+        self.file = results / f"{name}.json"
+        self.work = work / name
+        self.work.mkdir(parents=True, exist_ok=True)
+        self._stale = False
+        self._done: dict[str, Any] = {}
+        if self.file.exists():
+            kept = json.loads(self.file.read_text("utf-8"))
+            self._done = kept["steps"] if kept["quick"] == quick else {}
+
+    def size(self, whole: Any, quick: Any) -> Any:
+        """Give the first for a study, the second for a quick look at it."""
+        return quick if self.quick else whole
+
+    def step(
+        self, name: str, compute: Callable[[], Any], kind: str, makes: tuple[Path, ...] = (), **inputs: Any
+    ) -> Any:
+        """Give the result of a step, done now or before.
+
+        Parameters
+        ----------
+        name : str
+        compute : callable
+            Gives what is to be kept; JSON.
+        kind : {"simulated", "measured", "computed"}
+            What its figures are.
+        makes : tuple of Path
+            Files that later steps read: where one of them is missing the step is done again.
+        **inputs
+            Everything that decides the result.
+        """
+        known = self._done.get(name)
+        given = json.loads(json.dumps(inputs))
+        if known is not None and known["inputs"] == given and not self._stale and all(map(Path.exists, makes)):
+            return known["result"]
+        self._stale = self._stale or bool(makes)
+        print(f"{self.name}: {name} ...", file=sys.stderr, flush=True)
+        wall, processor = time.perf_counter(), _processor()
+        result = json.loads(json.dumps(compute()))
+        self._done[name] = {
+            "kind": kind,
+            "inputs": given,
+            "seconds": round(time.perf_counter() - wall, 2),
+            "processor_seconds": round(_processor() - processor, 2),
+            "result": result,
+        }
+        self._save()
+        return result
+
+    def _save(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        part = self.file.with_suffix(".part")
+        document = {"study": self.name, "quick": self.quick, "steps": self._done}
+        part.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+        part.replace(self.file)
+
+
+def _processor() -> float:
+    """Processor seconds of this process and of the children it has waited for."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def stripewise(*words: str | Path, folder: Path | None = None) -> Any:
+    """Run a command of Stripewise, as ``stripewise WORDS --json`` would, and give its document.
+
+    Raises
+    ------
+    StudyError
+        With the command, where it does not end with 0.
+    """
+    from stripewise.cli.main import main  # noqa: PLC0415  loads the engine
+
+    arguments = [str(word) for word in words]
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    arguments[place:place] = ["--json"]
+    with _inside(folder), contextlib.redirect_stdout(io.StringIO()) as out:
+        code = main(arguments)
+    if code != 0:
+        raise StudyError(f"stripewise {' '.join(arguments)} ended with {code}")
+    return json.loads(out.getvalue())
+
+
+@contextlib.contextmanager
+def _inside(folder: Path | None) -> Iterator[None]:
+    before = Path.cwd()
+    if folder is not None:
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def write_toml(path: Path, document: Mapping[str, Any]) -> Path:
+    """Write a file of tables of plain values, as campaigns and experiments are."""
+    lines: list[str] = []
+    _table(lines, "", document)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def _table(lines: list[str], prefix: str, document: Mapping[str, Any]) -> None:
+    for key, value in document.items():
+        if not isinstance(value, Mapping) and not _tables(value):
+            # JSON's texts, numbers, lists and booleans are TOML's too.
+            lines.append(f"{key} = {json.dumps(value)}")
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            lines.append(f"\n[{prefix}{key}]")
+            _table(lines, f"{prefix}{key}.", value)
+        elif _tables(value):
+            for entry in value:
+                lines.append(f"\n[[{prefix}{key}]]")
+                _table(lines, f"{prefix}{key}.", entry)
+
+
+def _tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)

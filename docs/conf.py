@@ -1,0 +1,63 @@
+"""How Sphinx makes web pages of these documents: `make docs`. The documents themselves are plain Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+project = "Stripewise"
+author = "The Stripewise developers"
+project_copyright = author
+extensions = ["myst_parser"]
+root_doc = "README"
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+html_theme = "alabaster"
+html_title = "Stripewise"
+html_static_path: list[str] = []
+html_copy_source = False
+html_theme_options = {"page_width": "1100px", "sidebar_width": "230px"}
+# Links to headings, as hosting sites resolve them.
+myst_heading_anchors = 4
+# Fences without a language show output and files of many kinds.
+highlight_language = "none"
+
+SECTIONS = ("tutorial.md", "how-to", "reference", "explanation", "benchmarks", "release-checklist.md")
+
+
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)(#[^)\s]*)?\)")
+
+
+def _contents() -> str:
+    """The navigation: all pages by folder, which a reader of the plain Markdown has in the index."""
+    blocks = []
+    for section in SECTIONS:
+        place = HERE / section
+        pages = sorted(place.glob("*.md")) if place.is_dir() else [place]
+        names = "\n".join(str(page.relative_to(HERE).with_suffix("")) for page in pages)
+        caption = f":caption: {section.replace('-', ' ').capitalize()}\n" if place.is_dir() else ""
+        blocks.append(f"```{{toctree}}\n:hidden:\n{caption}\n{names}\n```\n")
+    return "\n" + "\n".join(blocks)
+
+
+def _prepared(app: Any, name: str, text: list[str]) -> None:
+    """Add the navigation to the index; name folders and documents of the repository that are no web pages."""
+    folder = (HERE / name).parent
+
+    def named(link: re.Match[str]) -> str:
+        target = (folder / link[2]).resolve()
+        inside = target.is_relative_to(HERE)
+        # A single file is given to download; of a folder, or of a page outside, only the name is left.
+        return link[0] if inside or (target.is_file() and target.suffix != ".md") else f"{link[1]} (`{link[2]}`)"
+
+    text[0] = LINK.sub(named, text[0])
+    if name == root_doc:
+        text[0] += _contents()
+
+
+def setup(app: Any) -> None:
+    """See what is read before it is."""
+    app.connect("source-read", _prepared)

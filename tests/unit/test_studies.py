@@ -1,0 +1,97 @@
+"""The repeated studies: their page is that of their results, and what they compute is what they say."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.studies import ai_for_io, io_search, page, shaman  # noqa: E402
+from benchmarks.studies.steps import Study, StudyError, stripewise, write_toml  # noqa: E402
+
+from stripewise.spec.campaign import load_campaign  # noqa: E402
+
+
+def test_the_page_is_that_of_the_results() -> None:
+    assert page.PAGE.read_text("utf-8") == page.render(page.load()), "python -m benchmarks.studies page"
+
+
+def test_results_are_of_whole_studies() -> None:
+    files = sorted(page.RESULTS.glob("*.json"))
+    assert files
+    for file in files:
+        kept = json.loads(file.read_text("utf-8"))
+        assert kept["quick"] is False, file.name
+        assert {step["kind"] for step in kept["steps"].values()} <= {"simulated", "measured", "computed"}
+
+
+def test_simulated_steps_take_less_than_an_hour_of_two_cores() -> None:
+    steps = [step for study in page.load().values() for step in study.values() if step["kind"] != "measured"]
+    assert sum(step["processor_seconds"] for step in steps) < 2 * 3600
+
+
+def test_a_step_is_done_once_and_again_when_its_inputs_or_earlier_files_change(tmp_path: Path) -> None:
+    calls = []
+
+    def play(value: int) -> list[int]:
+        study = Study("small", tmp_path / "results", tmp_path / "work")
+        made = tmp_path / "made"
+
+        def make() -> int:
+            calls.append("make")
+            made.write_text("x")
+            return value
+
+        first = study.step("make", make, "computed", (made,), value=value)
+        return [first, study.step("use", lambda: calls.append("use") or 7, "computed")]
+
+    assert play(1) == [1, 7]
+    assert play(1) == [1, 7]
+    assert calls == ["make", "use"]
+    (tmp_path / "made").unlink()
+    play(1)
+    play(2)
+    assert calls == ["make", "use"] * 3
+
+
+def test_a_command_that_fails_ends_the_study(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(StudyError, match="profile nothing"):
+        stripewise("profile", "nothing")
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_the_printed_space_of_the_accelerator_is_explained() -> None:
+    assert shaman.grids() == {
+        "as printed, top values included": 182_520,
+        "sequence in steps of 5, top values included": 707_265,
+        "sequence in steps of 5, top values left out": 606_480,
+        "as printed, top values left out": 14 * 38 * 8 * 38,
+    }
+
+
+def test_campaigns_of_data_sieving_have_408_patterns_and_configurations(tmp_path: Path) -> None:
+    assert len(ai_for_io.BLOCKS) * len(ai_for_io.FEW_HOLES) * 8 == 408
+    assert 2 * len(ai_for_io.BLOCKS) * len(ai_for_io.HOLES) == 408
+    file = write_toml(tmp_path / "one.toml", ai_for_io.campaign(4096, ["read", "write"], ai_for_io.BLOCKS, 3))
+    assert [t.name for t in load_campaign(str(file)).tunable][2:] == ["romio_ds_read", "romio_ds_write"]
+
+
+def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
+    from benchmarks.studies.searches import space_of
+
+    space = space_of(io_search.experiment(io_search.CASES[0], "auto", 1, 0))
+    assert set(space.names) == set(io_search.KEPT)
+    # 40 hours for all, 2.5 for the 300 or so of a genetic search: within a quarter.
+    assert 16 * 16 * 5 < space.count()[0] <= 16 * 16 * 5 * 3
+    assert 0.75 < (16 * 16 * 5 * 3 / 300) / (40 / 2.5) < 1.25
+
+
+def test_toml_is_what_was_meant(tmp_path: Path) -> None:
+    document = {"name": 'a "b"', "list": [1, 2], "empty": [], "inner": {"x": True}, "tables": [{"y": 1.5}, {"y": 2}]}
+    assert tomllib.loads(write_toml(tmp_path / "x.toml", document).read_text("utf-8")) == document
