@@ -74,6 +74,15 @@ class _Commands(LazyGroup):
             "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
         ),
         "table": ("stripewise.cli.table", "Measured tables."),
+        "serve": (
+            "stripewise.server.commands",
+            "Serve experiments to many: REST, live events and pages.",
+        ),
+        "worker": (
+            "stripewise.server.commands",
+            "Carry on the experiments and campaigns that the service was asked for; on any number of hosts.",
+        ),
+        "token": ("stripewise.server.commands", "The tokens with which people and programs use the service."),
         "doctor": (
             "stripewise.cli.doctor",
             "Look at what this machine has for tuning, what is missing, and how to get it.",

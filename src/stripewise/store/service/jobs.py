@@ -262,14 +262,15 @@ class Jobs:
 
         self._database.write(work)
 
-    def put_back(self, job: Job, seconds: float) -> None:
-        """Give a job back, to be taken again after some seconds."""
+    def put_back(self, job: Job, seconds: float, *, counted: bool = True) -> None:
+        """Give a job back, to be taken again after some seconds; ``counted`` as a try without progress or not."""
 
         def work(connection: sa.Connection, again: bool) -> None:
             self._held(connection, job, ended=again)
             due = self._database.now(connection) + seconds
             where = jobs.update().where(jobs.c.id == job.id)
-            connection.execute(where.values(state="queued", due=due, lease=None, holder=None, idle=jobs.c.idle - 1))
+            idle = jobs.c.idle if counted else sa.case((jobs.c.idle > 0, jobs.c.idle - 1), else_=0)
+            connection.execute(where.values(state="queued", due=due, lease=None, holder=None, idle=idle))
 
         self._database.write(work)
 

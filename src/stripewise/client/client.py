@@ -1,0 +1,116 @@
+"""The service's resources as methods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stripewise.client.address import Address, find_token
+from stripewise.client.transport import Transport
+from stripewise.errors import UserError
+
+
+class Client:
+    """Speaks to a service; documents are those of REST.
+
+    Parameters
+    ----------
+    url : str
+        ``unix:PATH``, ``http://localhost:PORT`` or ``https://HOST``.
+    token : str, optional
+        By default from ``STRIPEWISE_TOKEN`` or the token file.
+    timeout : float
+        Seconds to wait for an answer.
+
+    Raises
+    ------
+    UserError
+        If the address cannot be read, or there is no token. Methods raise
+        :class:`~stripewise.client.transport.ServiceError` where the service refuses, and
+        :class:`~stripewise.errors.TransientError` where it cannot be reached.
+    """
+
+    def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
+        self.address = Address.parse(url)
+        self._transport = Transport(self.address, token or find_token(), timeout)
+
+    # -- anything ------------------------------------------------------------------------------------------
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Read a resource under ``/api``."""
+        return self._json("GET", path, query=query)
+
+    def post(self, path: str, document: Any = None, *, key: str | None = None) -> Any:
+        """Create or do something; ``key`` makes sending it again harmless."""
+        headers = {"Idempotency-Key": key} if key else None
+        return self._json("POST", path, document={} if document is None else document, headers=headers)
+
+    def delete(self, path: str) -> Any:
+        """Delete a resource."""
+        return self._json("DELETE", path)
+
+    def upload(self, path: str, file: Path, **query: Any) -> Any:
+        """Send a file as it is.
+
+        Raises
+        ------
+        UserError
+            If it cannot be read.
+        """
+        try:
+            body = file.read_bytes()
+        except OSError as error:
+            raise UserError(f"cannot read {file}: {error.strerror}", "check the path") from error
+        headers = {"Content-Type": "application/octet-stream"}
+        return self._json("POST", path, query={"name": file.name, **query}, body=body, headers=headers)
+
+    def _json(self, method: str, path: str, **given: Any) -> Any:
+
+        data, kind = self._transport.send(method, f"/api{path}", **given)
+        return json.loads(data) if kind == "application/json" else data.decode("utf-8", "replace")
+
+    # -- experiments ---------------------------------------------------------------------------------------
+
+    def experiments(self, **query: Any) -> dict[str, Any]:
+        """Give a page of experiments: ``state``, ``name``, ``sort``, ``order``, ``limit``, ``offset``."""
+        found: dict[str, Any] = self.get("/experiments", **query)
+        return found
+
+    def create(
+        self, definition: Mapping[str, Any], folder: str | None = None, *, start: bool = True, key: str | None = None
+    ) -> dict[str, Any]:
+        """Keep a new experiment, and start it."""
+        document = {"definition": dict(definition), "folder": folder, "start": start}
+        made: dict[str, Any] = self.post("/experiments", document, key=key)
+        return made
+
+    def experiment(self, identifier: str) -> dict[str, Any]:
+        """Give an experiment with definition, facts and result."""
+        found: dict[str, Any] = self.get(f"/experiments/{identifier}")
+        return found
+
+    def trials(self, identifier: str, *, facts: bool = False) -> list[dict[str, Any]]:
+        """Give all trials with their runs."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self.get(f"/experiments/{identifier}/trials", facts=str(facts).lower(), limit=200, offset=len(found))
+            found += page["items"]
+            if len(found) >= page["total"] or not page["items"]:
+                return found
+
+    def stop(self, identifier: str) -> dict[str, Any]:
+        """Ask an experiment to stop."""
+        done: dict[str, Any] = self.post(f"/experiments/{identifier}/stop")
+        return done
+
+    def resume(self, identifier: str) -> dict[str, Any]:
+        """Let a worker go on with an experiment."""
+        done: dict[str, Any] = self.post(f"/experiments/{identifier}/resume")
+        return done
+
+    def events(self, identifier: str | None = None, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Give events of one experiment or of all, as they come."""
+        path = "/api/events" if identifier is None else f"/api/experiments/{identifier}/events"
+        return self._transport.events(path, {"after": after})

@@ -1,0 +1,189 @@
+"""``stripewise serve``, ``worker`` and ``token``; what serves is loaded when it is needed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stripewise.client.address import default_socket, token_file
+from stripewise.errors import UserError
+from stripewise.store.opening import open_store
+from stripewise.store.service import database_of
+from stripewise.store.service.tokens import Token, Tokens
+from stripewise.tuning.folders import state_folder
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", envvar="STRIPEWISE_STORE", help="sqlite:///FILE or postgresql://...", metavar="URL"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+DataOption = Annotated[Path | None, typer.Option(help="Folder for uploads, models and campaigns.", metavar="FOLDER")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("serve")(serve)
+    app.command("worker")(worker)
+    tokens = typer.Typer(no_args_is_help=True, help="The tokens with which people and programs use the service.")
+    tokens.command("create")(create_token)
+    tokens.command("list")(list_tokens)
+    tokens.command("revoke")(revoke_token)
+    app.add_typer(tokens, name="token")
+
+
+def serve(
+    socket: Annotated[Path | None, typer.Option(help="UNIX socket to listen on.", metavar="PATH")] = None,
+    host: Annotated[str | None, typer.Option(help="Listen on this address instead of a UNIX socket.")] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on, with --host.", min=0, max=65535)] = 8437,
+    force: Annotated[bool, typer.Option("--force", help="Listen where other machines can reach it.")] = False,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A name under which the service is reached; repeatable.")
+    ] = None,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder in which programs may be started and files named; repeatable.", metavar="FOLDER"),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Start only commands like this one, as in 'mpiexec -n * ./app ...'; repeatable."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Workers to start beside the service.", min=0)] = 1,
+    tls: Annotated[bool, typer.Option("--behind-tls", help="A proxy speaks TLS: send cookies over TLS only.")] = False,
+    data: DataOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Serve experiments to many: REST, live events and pages. Programs run as the user who starts this."""
+    from stripewise.server.serving import serve as listen  # noqa: PLC0415
+    from stripewise.server.serving import tcp_socket, unix_socket  # noqa: PLC0415
+    from stripewise.server.settings import Settings  # noqa: PLC0415
+
+    if host is not None and socket is not None:
+        raise UserError("both --socket and --host are given", "leave one of them out")
+    _log()
+    settings = Settings(
+        store=store,
+        data=_data_folder(data),
+        roots=tuple(folder.absolute() for folder in (root or [Path.cwd()])),
+        allow=None if allow is None else tuple(allow),
+        hosts=tuple(name or ()) + ((host,) if host else ()),
+        secure_cookies=tls,
+    )
+    with open_store(store) as opened:
+        known = [token for token in Tokens(database_of(opened)).all() if token.revoked is None]
+    if not known:
+        typer.echo("there is no token yet; make one: stripewise token create NAME --role operator --save", err=True)
+    path = None if host is not None else (socket or default_socket()).absolute()
+    listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
+    where = f"unix:{path}" if path is not None else f"http://{host}:{listener.getsockname()[1]}"
+    typer.echo(f"listening on {where}; programs run as this user ({os.getuid()})", err=True)
+    listen(settings, listener, workers, path)
+
+
+def worker(
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as no job waits.")] = False,
+    lease: Annotated[
+        float, typer.Option(help="Seconds without a sign of life after which another worker takes over.", min=2)
+    ] = 60.0,
+    data: DataOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Carry on the experiments and campaigns that the service was asked for; on any number of hosts."""
+    from stripewise.server.worker import Worker, end_on_signals  # noqa: PLC0415  loads all that tunes
+
+    _log()
+    end_on_signals()
+    with open_store(store) as opened:
+        Worker(opened, _data_folder(data), lease).run(until_idle=until_idle)
+
+
+def create_token(
+    name: Annotated[str, typer.Argument(help="Whose it is.", metavar="NAME")],
+    role: Annotated[str, typer.Option(help="viewer or operator.")] = "viewer",
+    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write it to this user's token file, and not here.")] = False,
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Make a token; its secret is shown once and kept nowhere."""
+    if days is not None and not 0 < days <= 3650:
+        raise UserError(f"--days {days:g} is not within 0 and 3650", "leave it out for a token that does not expire")
+    with open_store(store) as opened:
+        token, secret = Tokens(database_of(opened)).create(name, role, None if days is None else days * 86400)
+    if save:
+        path = token_file()
+        _write_secret(path, secret)
+        document: dict[str, Any] = {**_shown(token), "file": str(path)}
+    else:
+        document = {**_shown(token), "secret": secret}
+    if json_output:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        typer.echo(document.get("secret") or f"written to {document['file']}")
+
+
+def list_tokens(store: StoreOption = None, json_output: JsonOption = False) -> None:
+    """List tokens, without their secrets."""
+    with open_store(store) as opened:
+        found = Tokens(database_of(opened)).all()
+    if json_output:
+        typer.echo(json.dumps([_shown(token) for token in found], indent=2))
+        return
+    if not found:
+        typer.echo("no tokens; make one: stripewise token create NAME --role operator")
+    for token in found:
+        state = "revoked" if token.revoked else f"last used {_moment(token.used)}" if token.used else "never used"
+        until = f", until {_moment(token.expires)}" if token.expires else ""
+        typer.echo(f"{token.id}  {token.role:8}  {token.name}  ({state}{until})")
+
+
+def revoke_token(
+    token: Annotated[str, typer.Argument(help="Identifier or name of the token.", metavar="TOKEN")],
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """End a token, and the sessions that were begun with it."""
+    with open_store(store) as opened:
+        revoked = Tokens(database_of(opened)).revoke(token)
+    typer.echo(json.dumps(_shown(revoked), indent=2) if json_output else f"token {revoked.id} is revoked")
+
+
+def _log() -> None:
+    """Write our own lines to standard error; libraries that log for themselves say nothing twice."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
+    ours = logging.getLogger("stripewise")
+    ours.handlers, ours.propagate = [handler], False
+    ours.setLevel(logging.INFO)
+
+
+def _write_secret(path: Path, secret: str) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            stream.write(secret + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}", "set STRIPEWISE_TOKEN_FILE") from error
+
+
+def _data_folder(given: Path | None) -> Path:
+    folder = (given or state_folder() / "server").absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make {folder}: {error.strerror}", "name another folder with --data") from error
+    return folder
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    return vars(token)
+
+
+def _moment(seconds: float | None) -> str:
+    return "" if seconds is None else datetime.datetime.fromtimestamp(seconds).isoformat(" ", "minutes")

@@ -1,0 +1,60 @@
+"""Static files, each named here: nothing else of the disk can be asked for."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from stripewise.server.pages.view import static_content
+
+router = APIRouter(include_in_schema=False)
+
+_TYPES = {
+    "report.css": "text/css; charset=utf-8",
+    "app.css": "text/css; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "figures.js": "text/javascript; charset=utf-8",
+    "brush.js": "text/javascript; charset=utf-8",
+    "form.js": "text/javascript; charset=utf-8",
+    "plotly.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_YEAR = "public, max-age=31536000, immutable"
+
+
+@router.get("/static/{name}")
+def static_file(request: Request, name: str) -> Response:
+    """Give a file; compressed where the browser takes that."""
+    if name not in _TYPES:
+        raise HTTPException(404, "there is no such file")
+    headers = {"Cache-Control": _YEAR if request.url.query.startswith("v=") else "public, max-age=300"}
+    content = _content(name)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        content = _compressed(name)
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return Response(content, media_type=_TYPES[name], headers=headers)
+
+
+@router.get("/favicon.ico")
+def icon() -> Response:
+    """Give the icon."""
+    return Response(_content("icon.svg"), media_type=_TYPES["icon.svg"], headers={"Cache-Control": "max-age=86400"})
+
+
+@functools.cache
+def _compressed(name: str) -> bytes:
+    return gzip.compress(_content(name), 6, mtime=0)
+
+
+def _content(name: str) -> bytes:
+    if name == "plotly.min.js":
+        from importlib import resources  # noqa: PLC0415
+
+        # Not through plotly itself, which takes half a second and forty megabytes to import.
+        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
+    return static_content(name)

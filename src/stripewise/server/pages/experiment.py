@@ -1,0 +1,310 @@
+"""The page of one experiment: what it shows, what can be done with it, and its figures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi import Path as InPath
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.report import details, findings
+from stripewise.report.bundle import helpdesk_bundle, log_tail
+from stripewise.report.export import TARGETS, export
+from stripewise.report.reading import Reading
+from stripewise.report.unfinished import reading_of
+from stripewise.server import reading, starting
+from stripewise.server.pages.overview import line
+from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.policy import check_experiment
+from stripewise.server.service import Here, Service, User
+from stripewise.spec.plan import Plan
+from stripewise.spec.trial import Role, Run, Trial
+from stripewise.store.base import Record
+from stripewise.tuning.again import changed_since, confirm_again
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+RUNS = 50
+_MESSAGES = 30
+_STATES = ("pending", "running", "finished", "failed", "pruned")
+Id = Annotated[str, InPath(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+RunState = Literal["pending", "running", "finished", "failed", "pruned"]
+
+
+def read(service: Service, identifier: str, *, facts: bool = False) -> tuple[Record, tuple[Trial, ...], Reading]:
+    """Read an experiment with its trials."""
+    record = service.store.record(identifier)
+    trials = service.store.trials(record.id, facts=facts)
+    return record, trials, reading_of(record, trials, _completed(service))
+
+
+def _completed(service: Service) -> Callable[[str], str]:
+    """Commands name the store where the service was given one; a password in its address is not shown."""
+    if service.settings.store is None:
+        return str
+    return lambda text: f"{text} --store {shlex.quote(service.store.url)}"
+
+
+def experiment_page(
+    service: Service, identifier: str, page: int = 1, state: str | None = None, check: bool = False
+) -> dict[str, Any]:
+    """Collect what the page shows.
+
+    Parameters
+    ----------
+    service : Service
+    identifier : str
+    page : int
+        Of the runs, from 1.
+    state : str, optional
+        Only runs in this state.
+    check : bool
+        Whether to look if the result still holds for the program and libraries as they are now.
+    """
+    record, trials, found = read(service, identifier)
+    whole = record.result is not None
+    runs = runs_part(service, record, trials, found, page, state)
+    job = service.jobs.of(record.id)
+    names = _figure_names(found, trials)
+    checked: dict[str, Any] | None = None
+    if check:
+        checked = _checked(record, service)
+    return {
+        "record": record,
+        "line": line(reading.summaries(service, [record])[0]),
+        "error": job.error if job is not None and record.state not in ("finished", "running") else "",
+        "reading": found,
+        "result": found.result,
+        "whole": whole,
+        "command": shlex.join(record.experiment.command),
+        "headline": findings.headline(found) if whole else None,
+        "sections": _sections(found, names) if whole else {},
+        "figures": names,
+        "levels": [axis.name for axis in found.lines()[0]],
+        "targets": _targets(found) if whole else [],
+        "can_confirm": whole and _can_confirm(record),
+        "checked": checked,
+        "messages": _messages(service, record.id),
+        **runs,
+    }
+
+
+def runs_part(
+    service: Service, record: Record, trials: Sequence[Trial], found: Reading, page: int, state: str | None
+) -> dict[str, Any]:
+    """Collect a page of the runs, each with what it changed."""
+    total = reading.count_runs(service, record.id, state)
+    pages = max(1, -(-total // RUNS))
+    page = min(page, pages)
+    by_number = {trial.number: trial for trial in trials}
+    # The newest first while it runs: that is what people watch.
+    rows = reading.runs_page(service, record.id, RUNS, (page - 1) * RUNS, state)
+    if record.state == "running" and not state:
+        start = max(0, total - page * RUNS)
+        rows = reading.runs_page(service, record.id, min(RUNS, total - (page - 1) * RUNS), start, state)[::-1]
+    return {
+        "runs": [
+            {**row, "settings": _told(found, by_number.get(row["trial"])), "role": _role(by_number.get(row["trial"]))}
+            for row in rows
+        ],
+        "runs_total": total,
+        "runs_page": page,
+        "runs_pages": pages,
+        "runs_state": state,
+        "run_states": _STATES,
+    }
+
+
+def _told(found: Reading, trial: Trial | None) -> list[str]:
+    if trial is None or trial.role is not Role.CANDIDATE:
+        return []
+    return found.changed(trial)
+
+
+def _role(trial: Trial | None) -> str:
+    return "candidate" if trial is None else trial.role.value
+
+
+def _figure_names(found: Reading, trials: Sequence[Trial]) -> set[str]:
+    """The figures that there will be, without drawing them."""
+    result = found.result
+    names = {"trajectory"}
+    axes, lines = found.lines()
+    if axes and len(lines) > 1:
+        names.add("parallel")
+    if result.get("importance"):
+        names.add("importance")
+    if found.pairs():
+        names.add("confirmation")
+    if result.get("simulated"):
+        names.add("bounds")
+    if len(found.machine[0]) > 1:
+        names.add("machine")
+    if found.spending()[0]:
+        names.add("cost")
+    return names
+
+
+def _sections(found: Reading, names: set[str]) -> dict[str, Any]:
+    made = {
+        "settings": findings.settings(found),
+        "proof": findings.confirmation(found, names),
+        "effects": findings.effects(found),
+        "apply": details.apply(found),
+        "machine": details.machine(found, names),
+        "validity": details.validity(found),
+        "cost": details.cost(found, names),
+        "provenance": details.provenance(found),
+    }
+    return dict(made)
+
+
+def _targets(found: Reading) -> list[str]:
+    plan = Plan.parse(found.result["plan"], "the result's plan")
+    return [target for target in TARGETS if not export(plan, target, changed=_changed(found.result)).empty]
+
+
+def _changed(result: dict[str, Any]) -> dict[str, Any]:
+    default = result["default"]["configuration"]
+    return {name: value for name, value in result["best"]["configuration"].items() if default.get(name) != value}
+
+
+def _can_confirm(record: Record) -> bool:
+    try:
+        confirm_again(record)
+    except UserError:
+        return False
+    return True
+
+
+def _checked(record: Record, service: Service) -> dict[str, Any]:
+    folder = Path(record.facts.get("folder", service.settings.data))
+    check_experiment(record.experiment, folder, service.settings)
+    try:
+        return {"differences": changed_since(record), "error": ""}
+    except StripewiseError as error:
+        return {"differences": [], "error": f"{error.what}; {error.mend}" if error.mend else error.what}
+
+
+def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:
+    """What the session had to say in words, the newest first."""
+    said = [message for message in service.messages.after(0, identifier) if message.data.get("text")]
+    return [
+        {"time": message.time, "kind": message.kind, "text": str(message.data["text"])}
+        for message in said[-_MESSAGES:][::-1]
+    ]
+
+
+@router.get("/experiments/{id}")
+def show_experiment(
+    request: Request,
+    service: Here,
+    id: Id,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    state: RunState | None = None,
+    check: bool = False,
+) -> HTMLResponse:
+    """Show an experiment."""
+    shown = experiment_page(service, id, page, state, check)
+    record: Record = shown["record"]
+    return render(request, "experiment.html", title=record.experiment.name or record.id, **shown)
+
+
+@router.get("/experiments/{id}/runs/{number}")
+def show_run(
+    request: Request, service: Here, id: Id, number: Annotated[int, InPath(ge=0, le=2**31)]
+) -> HTMLResponse:
+    """Show a run with what it printed."""
+    record = service.store.record(id)
+    row = reading.one_run(service, record.id, number)
+    if row is None:
+        raise UserError(f"there is no run {number} of experiment {record.id}", "see the table of its runs")
+    trials = service.store.trials(record.id, facts=False)
+    trial = next((trial for trial in trials if trial.number == row["trial"]), None)
+    found = reading_of(record, trials)
+    facts = row["facts"] or {}
+    run = Run(number, row["trial"], row["phase"], row["state"], facts=facts)
+    logs = {name: log_tail(run, name) for name in ("stdout", "stderr")}
+    kept = {key: value for key, value in facts.items() if key not in ("report", "folder", "output")}
+    return render(
+        request,
+        "run.html",
+        title=f"Run {number}",
+        record=record,
+        run=row,
+        logs=logs,
+        facts=kept,
+        report=facts.get("report"),
+        unit=found.unit,
+        settings=_told(found, trial),
+        role=_role(trial),
+    )
+
+
+@router.get("/experiments/{id}/bundle.zip")
+def bundle(service: Here, user: User, id: Id) -> Response:
+    """Give the helpdesk's bundle."""
+    record = service.store.record(id)
+    content = helpdesk_bundle(record, service.store.trials(record.id))
+    name = f"stripewise-{record.id}.zip"
+    return Response(
+        content, media_type="application/zip", headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+@router.get("/experiments/{id}/export/{target}")
+def export_file(service: Here, id: Id, target: str, undo: bool = False) -> Response:
+    """Give the settings as another tool takes them, or what takes them back."""
+    record = service.store.record(id)
+    if record.result is None:
+        raise UserError(f"experiment {record.id} has no result yet", "wait until it is finished")
+    plan = Plan.parse(record.result["plan"], "the result's plan")
+    made = export(plan, target, changed=_changed(record.result))
+    name = f"undo-{made.filename or target}" if undo else made.filename or f"stripewise-{target}.txt"
+    plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    return Response(
+        made.undo if undo else made.text,
+        media_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{plain}"'},
+    )
+
+
+@router.post("/experiments/{id}/stop")
+def stop(service: Here, id: Id) -> RedirectResponse:
+    """Ask it to stop."""
+    return _back(starting.stop(service, id).id)
+
+
+@router.post("/experiments/{id}/resume")
+def resume(service: Here, user: User, id: Id) -> RedirectResponse:
+    """Let a worker go on."""
+    return _back(starting.resume(service, id, user).id)
+
+
+@router.post("/experiments/{id}/delete")
+async def delete(request: Request, service: Here, id: Id) -> RedirectResponse:
+    """Delete it."""
+    from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
+
+    identifier = await run_in_threadpool(starting.delete, service, id)
+    request.state.subject = identifier
+    service.hub.tell_deleted(identifier)
+    return RedirectResponse("/", 303)
+
+
+@router.post("/experiments/{id}/confirm")
+def confirm(service: Here, user: User, id: Id, pairs: Annotated[int, Form(ge=1, le=40)] = 12) -> RedirectResponse:
+    """Confirm its result once more, as an experiment of its own."""
+    record = service.store.record(id)
+    definition = confirm_again(record, pairs)
+    made = starting.create(service, definition, record.facts.get("folder"), user)
+    return _back(made.id)
+
+
+def _back(identifier: str) -> RedirectResponse:
+    return RedirectResponse(f"/experiments/{identifier}", 303)

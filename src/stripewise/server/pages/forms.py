@@ -1,0 +1,154 @@
+"""Forms from declarations: each field of an options class becomes an input, and what is filled in becomes its value.
+
+What is left empty keeps its default; what is given is used, so a 0 stays 0.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+Kind = Literal["number", "text", "choice", "truth", "json"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A field of a form.
+
+    Attributes
+    ----------
+    name : str
+        Dotted place in the definition.
+    label, help : str
+    kind : str
+    default : str
+        As it would be written; shown where the field is empty.
+    choices : tuple of str
+    low, high : float or None
+        Bounds of numbers.
+    whole : bool
+        Whether a number has to be whole.
+    """
+
+    name: str
+    label: str
+    help: str
+    kind: Kind
+    default: str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+
+
+def inputs(model: type[BaseModel], prefix: str, presets: Mapping[str, Any] | None = None) -> list[Input]:
+    """Make the fields of an options class.
+
+    Parameters
+    ----------
+    model : type of BaseModel
+    prefix : str
+        Dotted place of the options in the definition.
+    presets : mapping, optional
+        Defaults other than the class's.
+    """
+    return [
+        _input(f"{prefix}.{name}", name, field, (presets or {}).get(name, PydanticUndefined))
+        for name, field in model.model_fields.items()
+    ]
+
+
+def _input(name: str, own: str, field: FieldInfo, preset: Any) -> Input:
+    kind, choices, whole = _kind(field.annotation)
+    low, high = _bounds(field)
+    default = field.get_default(call_default_factory=True) if preset is PydanticUndefined else preset
+    help_ = (field.description or "").rstrip(".")
+    return Input(
+        name, own.replace("_", " "), help_, kind, _written(default), choices, low, high, whole
+    )  # fmt: skip
+
+
+def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...], bool]:
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _kind(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        members = [one for one in typing.get_args(annotation) if one is not type(None)]
+        return _kind(members[0]) if len(members) == 1 else ("text", (), False)
+    if origin is Literal:
+        return "choice", tuple(str(one) for one in typing.get_args(annotation)), False
+    if annotation is bool:
+        return "truth", (), False
+    if annotation in (int, float):
+        return "number", (), annotation is int
+    if origin in (dict, list, tuple):
+        return "json", (), False
+    return "text", (), False
+
+
+def _bounds(field: FieldInfo) -> tuple[float | None, float | None]:
+    low: float | None = None
+    high: float | None = None
+    for rule in _rules(field):
+        if isinstance(rule, Ge):
+            low = float(typing.cast(Any, rule.ge))
+        elif isinstance(rule, Gt):
+            low = float(typing.cast(Any, rule.gt))
+        elif isinstance(rule, Le):
+            high = float(typing.cast(Any, rule.le))
+        elif isinstance(rule, Lt):
+            high = float(typing.cast(Any, rule.lt))
+    return low, high
+
+
+def _rules(field: FieldInfo) -> list[Any]:
+    found = list(field.metadata)
+    for member in typing.get_args(field.annotation):
+        if typing.get_origin(member) is typing.Annotated:
+            for rule in typing.get_args(member)[1:]:
+                found += rule.metadata if isinstance(rule, FieldInfo) else [rule]
+    return found
+
+
+def _written(value: Any) -> str:
+    if value is None or value is PydanticUndefined:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value) if value else ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def nested(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    """Collect what a form says under a prefix as a nested mapping; empty fields are left out."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if not name.startswith(f"{prefix}.") or not value.strip():
+            continue
+        *path, last = name.removeprefix(f"{prefix}.").split(".")
+        place = found
+        for step in path:
+            place = place.setdefault(step, {})
+        place[last] = {"yes": True, "no": False}.get(value, value) if value in ("yes", "no") else value.strip()
+    return found
+
+
+def flat(values: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    """Write a nested mapping as the fields of a form: the other way round."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}.{name}")
+        elif value is not None:
+            found[f"{prefix}.{name}"] = _written(value)
+    return found

@@ -1,0 +1,257 @@
+// What all pages share: questions before deletions, copying, live parts, uploads, the menu of narrow screens.
+(function () {
+  "use strict";
+
+  function csrf() {
+    var meta = document.querySelector('meta[name="csrf"]');
+    return meta ? meta.content : "";
+  }
+
+  function say(text) {
+    var toast = document.getElementById("toast");
+    toast.textContent = text;
+    window.clearTimeout(say.timer);
+    say.timer = window.setTimeout(function () {
+      toast.textContent = "";
+    }, 5000);
+  }
+
+  window.stripewise = { csrf: csrf, say: say };
+
+  // -- questions ---------------------------------------------------------------------------------------------
+
+  document.addEventListener("submit", function (event) {
+    var question = event.target.dataset.confirm;
+    if (question && !window.confirm(question)) {
+      event.preventDefault();
+    }
+  });
+
+  // -- the menu ----------------------------------------------------------------------------------------------
+
+  var menu = document.querySelector("details.menu");
+  if (menu) {
+    menu.addEventListener("toggle", function () {
+      document.body.classList.toggle("menu-open", menu.open);
+    });
+    document.addEventListener("keydown", function (event) {
+      if (event.key === "Escape" && menu.open) {
+        menu.open = false;
+        menu.querySelector("summary").focus();
+      }
+    });
+  }
+
+  // -- copying -----------------------------------------------------------------------------------------------
+
+  function copy(text) {
+    if (navigator.clipboard && window.isSecureContext) {
+      return navigator.clipboard.writeText(text);
+    }
+    var field = document.createElement("textarea");
+    field.value = text;
+    field.setAttribute("readonly", "");
+    field.className = "offscreen";
+    document.body.appendChild(field);
+    field.select();
+    var done = document.execCommand("copy");
+    field.remove();
+    return done ? Promise.resolve() : Promise.reject(new Error("copying is not allowed"));
+  }
+
+  document.addEventListener("click", function (event) {
+    var button = event.target.closest("button.copy");
+    if (!button) {
+      return;
+    }
+    copy(button.parentNode.querySelector("code").textContent).then(
+      function () {
+        say("Copied");
+      },
+      function () {
+        say("Copying is not allowed here: select the text by hand");
+      }
+    );
+  });
+
+  // -- live parts --------------------------------------------------------------------------------------------
+
+  // The page itself is fetched again and its live parts are put in place of the old ones: what is shown live is written
+  // by the same template as the page.
+  function replaceParts(text) {
+    var fresh = new DOMParser().parseFromString(text, "text/html");
+    document.querySelectorAll("[data-live], [data-part]").forEach(function (old) {
+      var part = old.id && fresh.getElementById(old.id);
+      if (!part || part.innerHTML === old.dataset.seen) {
+        return;
+      }
+      var focused = document.activeElement && old.contains(document.activeElement) ? document.activeElement : null;
+      // Whoever is typing or choosing something in this part is not to lose it.
+      if (focused && /^(INPUT|SELECT|TEXTAREA)$/.test(focused.tagName)) {
+        return;
+      }
+      var address = focused && focused.getAttribute("href");
+      var open = Array.prototype.map.call(old.querySelectorAll("details[id][open]"), function (one) {
+        return one.id;
+      });
+      var chosen = Array.prototype.map.call(old.querySelectorAll("input[type=checkbox]:checked"), function (one) {
+        return one.value;
+      });
+      old.dataset.seen = part.innerHTML;
+      old.replaceChildren.apply(old, Array.prototype.slice.call(part.childNodes));
+      open.forEach(function (id) {
+        var one = document.getElementById(id);
+        if (one) {
+          one.open = true;
+        }
+      });
+      old.querySelectorAll("input[type=checkbox]").forEach(function (one) {
+        one.checked = chosen.indexOf(one.value) >= 0;
+      });
+      if (address) {
+        var again = Array.prototype.find.call(old.querySelectorAll("a[href]"), function (one) {
+          return one.getAttribute("href") === address;
+        });
+        if (again) {
+          again.focus();
+        }
+      }
+    });
+    document.dispatchEvent(new CustomEvent("stripewise-fresh"));
+  }
+
+  var live = document.querySelector("[data-live]");
+  var waiting = null;
+  var busy = false;
+  var late = false;
+
+  function refresh() {
+    waiting = null;
+    if (busy) {
+      late = true;
+      return;
+    }
+    busy = true;
+    fetch(window.location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" })
+      .then(function (answer) {
+        if (answer.redirected && new URL(answer.url).pathname === "/login") {
+          window.location.reload();
+          return "";
+        }
+        return answer.ok ? answer.text() : "";
+      })
+      .then(function (text) {
+        if (text) {
+          replaceParts(text);
+        }
+      })
+      .catch(function () {
+        mark(false);
+      })
+      .finally(function () {
+        busy = false;
+        if (late) {
+          late = false;
+          soon();
+        }
+      });
+  }
+
+  function soon() {
+    if (waiting === null) {
+      waiting = window.setTimeout(refresh, 800);
+    }
+  }
+
+  function mark(connected) {
+    document.body.dataset.connection = connected ? "live" : "lost";
+    var sign = document.getElementById("connection");
+    if (sign) {
+      sign.textContent = connected ? "live" : "connection lost, trying again";
+    }
+  }
+
+  if (live && live.dataset.live && window.EventSource) {
+    var source = new EventSource(live.dataset.live);
+    var first = true;
+    source.onopen = function () {
+      mark(true);
+      if (!first) {
+        soon();
+      }
+      first = false;
+    };
+    source.onerror = function () {
+      mark(false);
+    };
+    ["experiment", "run", "message", "lost"].forEach(function (name) {
+      source.addEventListener(name, soon);
+    });
+    source.addEventListener("deleted", function () {
+      if (live.dataset.home) {
+        window.location.assign("/");
+      } else {
+        soon();
+      }
+    });
+    window.addEventListener("pagehide", function () {
+      source.close();
+    });
+  }
+
+  // -- uploads and other requests whose answers are JSON ---------------------------------------------------------
+
+  function failure(body, status) {
+    var error = (body && body.error) || { what: "the service answered " + status, mend: "" };
+    return error.what + (error.mend ? ". " + error.mend : "");
+  }
+
+  function show(form, text, wrong) {
+    var place = form.querySelector("[data-answer]");
+    place.textContent = text;
+    place.classList.toggle("wrong", Boolean(wrong));
+  }
+
+  document.querySelectorAll("form[data-upload]").forEach(function (form) {
+    form.addEventListener("submit", function (event) {
+      event.preventDefault();
+      var button = form.querySelector("button[type=submit]");
+      var data = new FormData(form);
+      data.delete("csrf_token");
+      button.disabled = true;
+      form.setAttribute("aria-busy", "true");
+      show(form, form.dataset.busy || "Sending …");
+      fetch(form.dataset.upload, {
+        method: "POST",
+        body: data,
+        credentials: "same-origin",
+        headers: { "X-CSRF-Token": csrf(), Accept: "application/json" },
+      })
+        .then(function (answer) {
+          return answer.json().then(
+            function (body) {
+              return { ok: answer.ok, status: answer.status, body: body };
+            },
+            function () {
+              return { ok: false, status: answer.status, body: null };
+            }
+          );
+        })
+        .then(function (answer) {
+          if (!answer.ok) {
+            show(form, failure(answer.body, answer.status), true);
+            return;
+          }
+          var target = form.dataset.then.replace("{id}", encodeURIComponent(answer.body.id || answer.body.name || ""));
+          window.location.assign(target);
+        })
+        .catch(function () {
+          show(form, "The service cannot be reached: try again", true);
+        })
+        .finally(function () {
+          button.disabled = false;
+          form.removeAttribute("aria-busy");
+        });
+    });
+  });
+})();

@@ -1,0 +1,149 @@
+// Figures: fetched as JSON beside the page, drawn in the page's look, drawn again when the look or the data change.
+(function () {
+  "use strict";
+  var store = { templates: {}, figures: {} };
+  var raw = true;
+  var hover = window.matchMedia("(hover: hover)").matches;
+  var config = {
+    responsive: true,
+    displaylogo: false,
+    displayModeBar: hover ? "hover" : false,
+    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+  };
+
+  function nameOf(place) {
+    return raw || !place.dataset.other ? place.dataset.figure : place.dataset.other;
+  }
+
+  function told(place, text) {
+    place.classList.remove("loading");
+    if (place.classList.contains("drawn")) {
+      return;
+    }
+    place.classList.add("none");
+    place.textContent = text;
+  }
+
+  function drawOne(place, complete) {
+    var figure = store.figures[nameOf(place)];
+    if (!figure) {
+      if (complete) {
+        told(place, place.dataset.none || "Nothing to draw yet.");
+      }
+      return Promise.resolve();
+    }
+    if (place.closest("details:not([open])")) {
+      // What is folded has no width to draw in; it is drawn once it is opened.
+      return Promise.resolve();
+    }
+    if (!place.classList.contains("drawn")) {
+      place.textContent = "";
+      place.classList.remove("loading", "none");
+      place.classList.add("drawn");
+    }
+    var look = store.templates[window.stripewiseDark() ? "dark" : "light"];
+    var height = figure.layout.height;
+    if (place.clientWidth < 560) {
+      height +=
+        16 *
+        figure.data.filter(function (trace) {
+          return trace.name && trace.showlegend !== false;
+        }).length;
+    }
+    place.style.height = height + "px";
+    if (figure.layout.meta && figure.layout.meta.least_width) {
+      place.style.minWidth = figure.layout.meta.least_width + "px";
+    }
+    var layout = Object.assign({}, figure.layout, { template: look, autosize: true, height: height });
+    return Plotly.react(place, figure.data, layout, config).then(function () {
+      place.dispatchEvent(new CustomEvent("stripewise-drawn", { bubbles: true }));
+    });
+  }
+
+  function draw(complete) {
+    document.querySelectorAll("[data-figure]").forEach(function (place) {
+      drawOne(place, complete);
+    });
+  }
+
+  function places() {
+    return document.querySelectorAll("[data-figures]");
+  }
+
+  var busy = false;
+  var late = false;
+
+  function load() {
+    if (busy) {
+      late = true;
+      return;
+    }
+    busy = true;
+    var sources = Array.prototype.map
+      .call(places(), function (one) {
+        return one.dataset.figures;
+      })
+      .join(" ")
+      .split(" ");
+    var left = sources.length;
+    sources.forEach(function (address) {
+      fetch(address, { credentials: "same-origin" })
+        .then(function (answer) {
+          if (!answer.ok) {
+            throw new Error(String(answer.status));
+          }
+          return answer.json();
+        })
+        .then(function (document_) {
+          store.templates = document_.templates;
+          Object.assign(store.figures, document_.figures);
+          left -= 1;
+          draw(left === 0);
+        })
+        .catch(function () {
+          left -= 1;
+          document.querySelectorAll("[data-figure].loading").forEach(function (place) {
+            told(place, "The figure could not be loaded. Reload the page to try again.");
+          });
+        })
+        .finally(function () {
+          if (left === 0) {
+            busy = false;
+            document.body.dataset.figures = "ready";
+            if (late) {
+              late = false;
+              load();
+            }
+          }
+        });
+    });
+  }
+
+  if (places().length) {
+    load();
+  }
+  document.addEventListener("stripewise-look", function () {
+    draw(false);
+  });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
+    draw(false);
+  });
+  document.addEventListener("stripewise-fresh", load);
+  document.addEventListener(
+    "toggle",
+    function (event) {
+      if (event.target.open) {
+        event.target.querySelectorAll("[data-figure]").forEach(function (place) {
+          drawOne(place, true);
+        });
+      }
+    },
+    true
+  );
+  document.addEventListener("change", function (event) {
+    if (event.target.name === "repeats") {
+      raw = event.target.value === "runs";
+      draw(true);
+    }
+  });
+})();

@@ -1,0 +1,146 @@
+"""From data to HTML: the templates, what all of them know, and errors as pages."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, Response
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+
+from stripewise import __version__
+from stripewise.errors import StripewiseError
+from stripewise.plots.style import number
+from stripewise.report import markup
+from stripewise.server.problems import _status_of
+from stripewise.server.service import get_session
+from stripewise.spec.sizes import format_size
+
+NAVIGATION = (
+    ("/", "Experiments"),
+    ("/new", "New"),
+    ("/models", "Models"),
+    ("/campaigns", "Campaigns"),
+    ("/diagnoses", "Diagnose"),
+    ("/knobs", "Dead knobs"),
+    ("/settings", "Settings"),
+)
+"""Address and name of the pages that every page links to."""
+
+STATE_WORDS = {
+    "created": ("◌", "not started"),
+    "queued": ("◔", "waiting for a worker"),
+    "running": ("▶", "running"),
+    "finished": ("✓", "finished"),
+    "stopped": ("■", "stopped"),
+    "failed": ("✕", "failed"),
+}
+"""State to a symbol and words: what colour says, these say too."""
+
+
+@functools.cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("stripewise.server.pages"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters |= {
+        "number": number,
+        "duration": markup.duration,
+        "moment": markup.moment,
+        "interval": markup.interval,
+        "size": format_size,
+        "value_text": markup.value_text,
+        "count": markup.count,
+        "sentence": markup.capitalised,
+        "plain": _plain,
+        "defaults_of": _defaults,
+    }
+    made.globals |= {"navigation": NAVIGATION, "states": STATE_WORDS, "version": __version__, "static": static_address}
+    return made
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else markup.value_text(value)
+
+
+def _defaults(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {parameter["name"]: parameter["default"] for parameter in parameters}
+
+
+@functools.cache
+def static_address(name: str) -> str:
+    """Give the address of a static file, which changes with its content so that it can be cached for ever."""
+    if name == "plotly.min.js":
+        from importlib.metadata import version  # noqa: PLC0415
+
+        return f"/static/{name}?v={version('plotly')}"
+    digest = hashlib.sha256(static_content(name)).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+@functools.cache
+def static_content(name: str) -> bytes:
+    """Read a static file of the pages."""
+    if name == "report.css":
+        return (resources.files("stripewise.report") / "assets" / name).read_bytes()
+    return (resources.files("stripewise.server.pages") / "static" / name).read_bytes()
+
+
+def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """Fill a template.
+
+    Parameters
+    ----------
+    request : Request
+    template : str
+        Name of the file.
+    status : int
+    **context
+        What the template needs, besides what all know: ``user``, ``csrf``, ``here`` (the path).
+    """
+    session = get_session(request)
+    known: Mapping[str, Any] = {
+        "user": getattr(request.state, "user", None),
+        "csrf": session.csrf if session is not None else "",
+        "here": request.url.path,
+    }
+    text = _environment().get_template(template).render(**{**known, **context})
+    return HTMLResponse(text, status)
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler."""
+        inner = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            try:
+                return await inner(request)
+            except StripewiseError as error:
+                return error_page(request, _status_of(error), error.what, error.mend)
+            except RequestValidationError as error:
+                first = error.errors()[0]
+                place = ".".join(str(part) for part in first["loc"][1:])
+                return error_page(request, 422, f"{place}: {first['msg']}", "go back and correct it")
+            except HTTPException as error:
+                return error_page(request, error.status_code, str(error.detail), "")
+
+        return handler
+
+
+def error_page(request: Request, status: int, what: str, mend: str) -> Response:
+    """Say on a page what was wrong and what to do."""
+    return render(request, "error.html", status, title="That did not work", what=what, mend=mend, status=status)

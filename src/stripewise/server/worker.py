@@ -1,0 +1,281 @@
+"""A worker: takes jobs from the store and carries them on, one at a time.
+
+A worker that dies, however it dies, is replaced: its job's lease runs out, or its process is found dead on this host,
+and another worker goes on from what the store holds. One that was replaced without knowing is told with its next call,
+and what it says no longer counts.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from stripewise.errors import NothingWorks, StoreError, StripewiseError, TransientError, UserError
+from stripewise.runner.registry import make_runner
+from stripewise.server.work import WORK
+from stripewise.store.base import Claim, Record, Store
+from stripewise.store.service import database_of
+from stripewise.store.service.jobs import Job, Jobs
+from stripewise.store.service.keeping import Items, Messages
+from stripewise.tuning.events import Event
+from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
+from stripewise.tuning.session import Session, Stopped
+
+LEASE_SECONDS = 60.0
+_POLL_SECONDS = 0.5
+_LATER_SECONDS = 5.0
+_BUSY_SECONDS = 1.0
+
+log = logging.getLogger("stripewise.worker")
+
+
+class Worker:
+    """Carries jobs on.
+
+    Parameters
+    ----------
+    store : Store
+        A database.
+    data : Path
+        The service's folder, where models and campaigns are.
+    lease_seconds : float
+        After so long without a sign of life another worker takes the job over.
+    """
+
+    def __init__(self, store: Store, data: Path, lease_seconds: float = LEASE_SECONDS) -> None:
+        database = database_of(store)
+        self._store = store
+        self._data = data
+        self._jobs = Jobs(database)
+        self._messages = Messages(database)
+        self._items = Items(database)
+        self._lease = lease_seconds
+        self._ending = False
+        self._owner = owner_name()
+
+    def run(self, *, until_idle: bool = False) -> int:
+        """Work until told to end by a signal; gives how many jobs were carried on.
+
+        Parameters
+        ----------
+        until_idle : bool
+            End as soon as no job waits.
+        """
+        done = 0
+        log.info("worker %s waits for jobs", self._owner)
+        try:
+            while not self._ending:
+                try:
+                    job = self._jobs.take(self._owner, self._lease)
+                except TransientError as error:
+                    log.warning("%s", error)
+                    time.sleep(_LATER_SECONDS)
+                    continue
+                if job is not None:
+                    self.carry_on(job)
+                    done += 1
+                elif until_idle and not self._jobs.waiting():
+                    break
+                else:
+                    time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            log.info("worker %s ends", self._owner)
+        return done
+
+    def carry_on(self, job: Job) -> None:
+        """Carry a job on to its end, and say how it ended; what happens inside never ends the worker."""
+        log.info("job %s: %s %s", job.id, job.kind, job.subject)
+        beat = _Heartbeat(self._jobs, job, self._lease, lambda: self._ask_to_stop(job))
+        try:
+            with beat:
+                result = self._experiment(job) if job.kind == "experiment" else self._other(job, beat)
+        except KeyboardInterrupt:
+            # This worker is to end, not the job: another one goes on with it.
+            self._ending = True
+            self._report(job, lambda: self._jobs.put_back(job, 0.0, counted=False))
+            raise
+        except _Busy:
+            self._report(job, lambda: self._jobs.put_back(job, _BUSY_SECONDS, counted=False))
+        except Stopped:
+            self._report(job, lambda: self._jobs.finish(job, "stopped"))
+        except (TransientError, StoreError) as error:
+            log.warning("job %s: %s", job.id, error)
+            self._report(job, lambda: self._jobs.put_back(job, _LATER_SECONDS))
+        except StripewiseError as error:
+            self._fail(job, error.what, error.mend)
+        except Exception as error:  # a fault of ours ends the job, not the worker
+            log.exception("job %s", job.id)
+            self._fail(job, f"unexpected {type(error).__name__}: {error}", "the worker's log has its place; report it")
+        else:
+            self._report(job, lambda: self._jobs.finish(job, "done", result))
+
+    # -- kinds of jobs -------------------------------------------------------------------------------------
+
+    def _experiment(self, job: Job) -> dict[str, Any]:
+        record = self._store.record(job.subject)
+        if record.state == "finished":
+            return {"experiment": record.id}
+        claim = self._claim(record.id)
+        try:
+            return self._tune(job, record)
+        finally:
+            # Does nothing where the session has claimed anew, and given that back.
+            self._store.release(claim)
+
+    def _claim(self, identifier: str) -> Claim:
+        try:
+            return self._store.claim(identifier, self._owner, self._lease)
+        except StoreError as error:
+            raise _Busy(error.what) from error
+
+    def _tune(self, job: Job, record: Record) -> dict[str, Any]:
+        if not self._jobs.note_progress(job, record.ended):
+            raise NothingWorks(
+                f"experiment {record.id} was begun many times without getting further: it may be ending its workers",
+                "look at the worker's log, then resume it",
+            )
+        experiment = record.experiment
+        make_runs_folder(experiment)
+        runner = make_runner(experiment, runs_folder(experiment) / record.id, cwd=working_folder(record.facts))
+        try:
+            Session(self._store, record.id, runner, self._owner, self._listener(record.id)).run()
+        except (NothingWorks, UserError) as error:
+            self._messages.add(record.id, "failed", {"what": error.what, "mend": error.mend})
+            raise
+        return {"experiment": record.id}
+
+    def _other(self, job: Job, beat: _Heartbeat) -> dict[str, Any]:
+        if not self._jobs.note_progress(job, 0):
+            raise NothingWorks(f"{job.kind} {job.subject} was begun many times and never ended", "look at the log")
+        return WORK[job.kind](job, self._data, self._items, beat.stopping)
+
+    def _listener(self, identifier: str) -> Callable[[Event], None]:
+        def listen(event: Event) -> None:
+            data = message_of(event)
+            if data is not None:
+                self._messages.add(identifier, event.kind, data)
+
+        return listen
+
+    def _ask_to_stop(self, job: Job) -> None:
+        if job.kind == "experiment":
+            self._store.request_stop(job.subject)
+
+    def _fail(self, job: Job, what: str, mend: str) -> None:
+        log.warning("job %s: %s", job.id, what)
+        self._report(job, lambda: self._jobs.finish(job, "failed", error=f"{what}; {mend}" if mend else what))
+        if job.kind == "experiment":
+            self._report(job, lambda: self._mark_failed(job.subject))
+
+    def _mark_failed(self, identifier: str) -> None:
+        """Say so with the experiment itself, unless somebody else has it or it got further than that."""
+        if self._store.record(identifier).state != "created":
+            return
+        claim = self._store.claim(identifier, self._owner)
+        self._store.update(identifier, claim=claim, state="failed")
+        self._store.release(claim)
+
+    def _report(self, job: Job, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except StripewiseError as error:
+            # Taken over, or the store is away: then the lease runs out, and another worker looks at it.
+            log.warning("job %s: %s", job.id, error)
+
+
+class _Busy(StripewiseError):  # noqa: N818
+    """Somebody else still has the experiment."""
+
+
+class _Heartbeat:
+    """Renews a job's lease from a thread of its own, and passes on that a stop was asked for."""
+
+    def __init__(self, jobs: Jobs, job: Job, lease: float, stop: Callable[[], None]) -> None:
+        self._jobs, self._job, self._lease, self._stop = jobs, job, lease, stop
+        self._end = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def stopping(self) -> bool:
+        """Whether the job is to stop: on request, or because another worker has it."""
+        return self._stopping
+
+    def _beat(self) -> None:
+        pause, told = min(1.0, self._lease / 6), False
+        renewed = time.monotonic()
+        while not self._end.wait(pause):
+            try:
+                asked = self._jobs.renew(self._job, self._lease)
+                renewed = time.monotonic()
+                if asked and not told:
+                    self._stopping = told = True
+                    self._stop()
+            except TransientError as error:
+                log.warning("job %s: %s", self._job.id, error)
+            except StripewiseError as error:
+                log.warning("job %s: %s", self._job.id, error)
+                self._stopping = True
+                return
+            pause = min(1.0, self._lease / 6) if time.monotonic() - renewed < self._lease else 0.2
+
+    def __enter__(self) -> _Heartbeat:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+def message_of(event: Event) -> dict[str, Any] | None:
+    """Give what those who watch from afar are told of an event; None where runs say it already."""
+    data = event.data
+    if event.kind == "prepared":
+        objective = data["objective"]
+        return {
+            "summary": list(data["preflight"].summary),
+            "warnings": list(data["preflight"].warnings),
+            "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+        }
+    if event.kind == "space":
+        bound = data["bound"]
+        return {
+            "names": list(bound.space.names),
+            "default": dict(bound.space.default),
+            "left_out": dict(bound.left_out),
+            "distinct": data["distinct"],
+            "exact": data["exact"],
+        }
+    if event.kind in ("worst_case", "note"):
+        return dict(data)
+    if event.kind == "finished":
+        return {"verdict": data["result"]["verdict"]}
+    return None
+
+
+def owner_name() -> str:
+    """Say who works, for people."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+
+
+def end_on_signals() -> None:
+    """End like Ctrl-C on SIGTERM and SIGHUP: the job is given back at once."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
