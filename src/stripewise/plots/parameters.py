@@ -81,6 +81,8 @@ def parallel_coordinates(
             line={"color": _blend(goodness), "width": 4 if line.best else 1.6, "shape": "spline", "smoothing": 0.4},
             marker={"size": 9, "color": _blend(goodness)},
             opacity=1 if line.best else 0.35 + 0.5 * goodness,
+            # For brushing: a page shows or fades a line by its levels.
+            meta={"levels": list(line.levels), "opacity": 1 if line.best else 0.35 + 0.5 * goodness},
             text=[f"<b>{number(line.value, plain(unit))}</b><br>{breaks(line.label)}"] * len(axes),
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
@@ -102,7 +104,8 @@ def parallel_coordinates(
     figure.update_xaxes(visible=False, range=[-0.05, len(axes) - 0.4])
     figure.update_yaxes(visible=False, range=[-0.06, 1.06])
     # What a page with less room than this has to scroll.
-    figure.update_layout(meta={"least_width": 150 * len(axes) + 110})
+    named = [{"name": axis.name, "labels": list(axis.labels)} for axis in axes]
+    figure.update_layout(meta={"least_width": 150 * len(axes) + 110, "axes": named})
     return figure
 
 

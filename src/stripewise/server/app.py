@@ -11,15 +11,16 @@ from fastapi.openapi.utils import get_openapi
 
 from stripewise import __version__
 from stripewise.server import login
-from stripewise.server.api import events, experiments, state
+from stripewise.server.api import events, experiments, knowledge, state, trials
 from stripewise.server.guard import Guard
 from stripewise.server.metrics import Metrics
+from stripewise.server.pages import routes as pages
 from stripewise.server.problems import add_handlers
 from stripewise.server.service import Service
 from stripewise.server.settings import Settings
 from stripewise.store.base import Store
 
-ROUTERS = (login.router, events.router, experiments.router, state.router)
+ROUTERS = (login.router, events.router, experiments.router, trials.router, knowledge.router, state.router, pages.router)
 
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:

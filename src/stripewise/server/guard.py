@@ -33,7 +33,7 @@ CSRF_FIELD = "csrf_token"
 SAFE = ("GET", "HEAD", "OPTIONS")
 PUBLIC = ("/openapi.json", "/api/health", "/login", "/favicon.ico")
 PUBLIC_FOLDER = "/static/"
-VIEWERS_MAY_POST = ("/api/prescriptions", "/logout")
+VIEWERS_MAY_POST = ("/api/prescriptions", "/logout", "/knobs")
 """What computes and keeps nothing."""
 OPERATORS_ONLY = ("/api/audit", "/api/tokens")
 

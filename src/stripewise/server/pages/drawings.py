@@ -100,4 +100,3 @@ def of_facts(found: Reading) -> dict[str, Any]:
     if where.nodes:
         drawn["nodes"] = place_map(where.nodes, kind="node")
     return drawn
-

@@ -216,9 +216,7 @@ def show_experiment(
 
 
 @router.get("/experiments/{id}/runs/{number}")
-def show_run(
-    request: Request, service: Here, id: Id, number: Annotated[int, InPath(ge=0, le=2**31)]
-) -> HTMLResponse:
+def show_run(request: Request, service: Here, id: Id, number: Annotated[int, InPath(ge=0, le=2**31)]) -> HTMLResponse:
     """Show a run with what it printed."""
     record = service.store.record(id)
     row = reading.one_run(service, record.id, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +14,6 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.report.export.experiment import literal
 from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
@@ -241,7 +241,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
     own["env"] = "\n".join(f"{name}={value}" for name, value in experiment.env.items())
     own["parameters"] = "\n".join(
         f"[{_key(name)}]\n"
-        + "".join(f"{k} = {literal(v)}\n" for k, v in override.model_dump(exclude_defaults=True).items())
+        + "".join(f"{k} = {json.dumps(v)}\n" for k, v in override.model_dump(exclude_defaults=True).items())
         for name, override in experiment.parameters.items()
     )
     for name in ("seed", "warmup", "timeout", "scratch", "files", "model"):
@@ -252,7 +252,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() else literal(name)
+    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
 
 
 def preview(service: Service, given: Mapping[str, str]) -> dict[str, Any]:
@@ -280,9 +280,7 @@ async def _given(request: Request) -> dict[str, str]:
 
 
 @router.get("/new")
-def new(
-    request: Request, service: Here, like: Annotated[str | None, Query(max_length=64)] = None
-) -> HTMLResponse:
+def new(request: Request, service: Here, like: Annotated[str | None, Query(max_length=64)] = None) -> HTMLResponse:
     """Show the form, empty or like another experiment."""
     values: dict[str, str] = {"folder": str(service.settings.data)}
     if like:
@@ -317,8 +315,6 @@ async def start(request: Request, service: Here, user: User) -> Response:
         identifier = await run_in_threadpool(work)
     except StripewiseError as error:
         shown = await run_in_threadpool(form, given)
-        return render(
-            request, "new.html", _status_of(error), title="New experiment", **shown, dry=None, error=error
-        )
+        return render(request, "new.html", _status_of(error), title="New experiment", **shown, dry=None, error=error)
     request.state.subject = identifier
     return RedirectResponse(f"/experiments/{identifier}", 303)

@@ -143,4 +143,4 @@ class PageRoute(APIRoute):
 
 def error_page(request: Request, status: int, what: str, mend: str) -> Response:
     """Say on a page what was wrong and what to do."""
-    return render(request, "error.html", status, title="That did not work", what=what, mend=mend, status=status)
+    return render(request, "error.html", status, title="That did not work", what=what, mend=mend)

@@ -1,0 +1,94 @@
+"""Several experiments side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from stripewise.errors import UserError
+from stripewise.report import compare
+from stripewise.report.markup import value_text
+from stripewise.report.reading import Reading
+from stripewise.server import reading
+from stripewise.server.pages.drawings import as_json
+from stripewise.server.pages.experiment import read
+from stripewise.server.pages.overview import line
+from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.service import Here, Service
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+MOST = 8
+_CHOICES = 100
+Ids = Annotated[list[Annotated[str, Query(max_length=64)]] | None, Query()]
+
+
+def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
+    """Collect what the page shows.
+
+    Raises
+    ------
+    UserError
+        More than :data:`MOST`, or one that does not exist.
+    """
+    found = _readings(service, identifiers)
+    readings = list(found.values())
+    chosen = {one.record.id for one in readings}
+    others = [record for record in service.store.records(limit=_CHOICES, descending=True) if record.id not in chosen]
+    names = sorted({name for one in readings for name in compare.settings(one)})
+    return {
+        "lines": [line(entry) for entry in reading.summaries(service, [one.record for one in readings])],
+        "readings": readings,
+        "titles": list(found),
+        "parameters": [(name, [_setting(one, name) for one in readings]) for name in names],
+        "facts": _facts(readings),
+        "notes": compare.differences(readings) if len(readings) > 1 else [],
+        "others": others,
+        "query": "&".join(f"id={one.record.id}" for one in readings),
+    }
+
+
+def _readings(service: Service, identifiers: list[str]) -> dict[str, Reading]:
+    wanted = list(dict.fromkeys(identifiers))
+    if len(wanted) > MOST:
+        raise UserError(f"{len(wanted)} experiments are too many to compare", f"choose up to {MOST}")
+    found: dict[str, Reading] = {}
+    for identifier in wanted:
+        record, _, one = read(service, identifier)
+        found[f"{record.experiment.name or 'experiment'} {record.id}"] = one
+    return found
+
+
+def _setting(one: Reading, name: str) -> str:
+    settings = compare.settings(one)
+    unit = one.units.get(name, "")
+    if name in settings:
+        return value_text(settings[name], unit)
+    return f"default ({value_text(one.default[name], unit)})" if name in one.default else "not searched"
+
+
+def _facts(readings: list[Reading]) -> list[tuple[str, list[str]]]:
+    rows = [
+        ("Objective", [f"{one.quantity} ({one.result['objective']['direction']})" for one in readings]),
+        ("Sampler", [one.record.experiment.sampler for one in readings]),
+        ("Runner", [one.record.experiment.runner for one in readings]),
+        ("MPI", [str(one.result.get("environment", {}).get("mpi") or "–") for one in readings]),
+        ("Ranks", [str((one.result.get("validity") or {}).get("ranks") or "–") for one in readings]),
+        ("Nodes", [str((one.result.get("workload") or {}).get("nodes") or "–") for one in readings]),
+        ("Verdict", [str(one.result.get("verdict", "not finished")) for one in readings]),
+    ]
+    return rows
+
+
+@router.get("/compare")
+def show(request: Request, service: Here, id: Ids = None) -> HTMLResponse:
+    """Compare experiments."""
+    return render(request, "compare.html", title="Compare", **comparison(service, id or []))
+
+
+@router.get("/compare/figures.json")
+def figures(service: Here, id: Ids = None) -> Response:
+    """Give the figures."""
+    return as_json(compare.figures(_readings(service, id or [])))

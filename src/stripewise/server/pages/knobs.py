@@ -1,0 +1,94 @@
+"""Dead knobs in a pasted script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse
+
+from stripewise.diagnosis.knobs import MPI, Surroundings, judge_script
+from stripewise.errors import StripewiseError
+from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.service import Here, Service
+from stripewise.spec.workload import Workload
+from stripewise.store.base import Record
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+LIBRARIES = {
+    "mpich": "MPICH and MVAPICH",
+    "openmpi": "Open MPI (OMPIO)",
+    "openmpi-romio": "Open MPI with ROMIO",
+    "cray": "Cray MPICH",
+    "intel": "Intel MPI",
+}
+_SYSTEMS = ("lustre", "ceph", "gpfs", "nfs", "beegfs", "ext4", "xfs", "tmpfs")
+_RECENT = 50
+_MOST = 200_000
+
+
+def surroundings(service: Service, mpi: str, file_system: str, operation: str, experiment: str) -> Surroundings:
+    """Say where a script runs, from the form and from what an experiment with the same program has shown.
+
+    Raises
+    ------
+    UserError
+        If there is no such experiment.
+    """
+    workload: dict[str, Any] = {}
+    effects: dict[str, tuple[str, str]] = {}
+    if experiment:
+        result = service.store.record(experiment).result or {}
+        workload = dict(result.get("workload") or {})
+        effects = {entry["name"]: (entry["status"], entry.get("evidence", "")) for entry in result.get("effects", [])}
+    if operation:
+        workload["operation"] = operation
+    found = Workload.model_validate(workload)
+    return Surroundings(mpi, file_system or found.file_system or "", "", found, effects)
+
+
+def page(service: Service, **chosen: str) -> dict[str, Any]:
+    """Collect what the form shows."""
+    records: list[Record] = [
+        record for record in service.store.records("finished", limit=_RECENT) if (record.result or {}).get("effects")
+    ]
+    return {"libraries": LIBRARIES, "systems": _SYSTEMS, "records": records, "chosen": chosen, "mpis": MPI}
+
+
+@router.get("/knobs")
+def show(request: Request, service: Here) -> HTMLResponse:
+    """Show the form."""
+    chosen = page(service, script="", mpi="mpich", file_system="", operation="", experiment="")
+    return render(request, "knobs.html", title="Dead knobs", **chosen, found=None, counts={}, error=None)
+
+
+@router.post("/knobs")
+def judge(
+    request: Request,
+    service: Here,
+    script: Annotated[str, Form(max_length=_MOST)] = "",
+    mpi: Annotated[str, Form(max_length=30)] = "mpich",
+    file_system: Annotated[str, Form(max_length=30)] = "",
+    operation: Annotated[str, Form(max_length=10, pattern="^(read|write|both|)$")] = "",
+    experiment: Annotated[str, Form(max_length=64)] = "",
+) -> HTMLResponse:
+    """Judge a script; nothing of it is kept, and nothing in it is run."""
+    found, error = None, None
+    try:
+        found = judge_script(script, surroundings(service, mpi, file_system, operation, experiment))
+    except StripewiseError as caught:
+        error = caught
+    chosen = page(service, script=script, mpi=mpi, file_system=file_system, operation=operation, experiment=experiment)
+    counts = Counter(one.verdict for one in found or [])
+    return render(
+        request,
+        "knobs.html",
+        422 if error else 200,
+        title="Dead knobs",
+        **chosen,
+        found=found,
+        counts=counts,
+        error=error,
+    )

@@ -1,0 +1,124 @@
+"""A service with experiments in every state, for the tests of its pages; a server of its own on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from dataclasses import replace
+
+import uvicorn
+
+from stripewise.server.app import create_app
+from stripewise.server.settings import Settings
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from tests.unit.finished_experiment import finished
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def put(store, experiment, facts, trials, state, result=None):
+    """Keep an experiment as a worker would have; gives its identifier."""
+    identifier = store.create(experiment, facts)
+    if not trials and state == "created":
+        return identifier
+    claim = store.claim(identifier, "ada@node1:4711")
+    add(store, identifier, claim, trials)
+    # The record's own identifier belongs into its result.
+    whole = None if result is None else {**result, "experiment": identifier}
+    store.update(identifier, claim=claim, state=state, facts=facts, result=whole)
+    if state != "running":
+        store.release(claim)
+    return identifier
+
+
+def add(store, identifier, claim, trials):
+    """Plan, begin and accept runs in order."""
+    rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
+    seen = set()
+    for run, trial in rows:
+        first = trial.number not in seen
+        seen.add(trial.number)
+        bare = replace(run, state=State.PENDING, value=None, elapsed=None, started=None, reason="")
+        store.plan(identifier, claim, replace(trial, runs=()) if first else None, bare)
+        if run.state is State.PENDING:
+            continue
+        store.begin(identifier, claim, run.number)
+        if run.state is not State.RUNNING:
+            store.accept(identifier, claim, run)
+
+
+def fill(service, folder):
+    """Put experiments in every state into a service's store; gives their identifiers."""
+    record, trials = finished()
+    store, made = service.store, {}
+    log = folder / "run"
+    log.mkdir(exist_ok=True)
+    (log / "stdout").write_text(f"writing 32 MiB\n{HOSTILE}\n")
+    (log / "stderr").write_text("")
+    placed = tuple(
+        replace(
+            trial,
+            runs=tuple(
+                replace(run, facts={**run.facts, "folder": str(log), "osts": [run.number % 4],
+                                    "hosts": [f"node{run.number % 2 + 1}"]})
+                for run in trial.runs
+            ),
+        )
+        for trial in trials
+    )  # fmt: skip
+    facts = {**record.facts, "folder": str(folder), "submitter": "ada"}
+    made["finished"] = put(store, record.experiment, facts, placed, "finished", record.result)
+    other = {**record.result, "environment": {**record.result["environment"], "mpi": "MPICH 4.1"}}
+    twin = record.experiment.model_copy(update={"name": "kernel on another MPI"})
+    made["twin"] = put(store, twin, facts, trials, "finished", other)
+    known = {**facts, "space": record.result["space"], "objective": record.result["objective"]}
+    early = tuple(trial for trial in trials if trial.number < 6)
+    early = tuple(
+        replace(trial, runs=tuple(run for run in trial.runs if run.phase is not Phase.CONFIRMATION)) for trial in early
+    )
+    numbers = sorted(run.number for trial in early for run in trial.runs)
+    fresh = {number: place for place, number in enumerate(numbers)}
+    early = tuple(
+        replace(trial, runs=tuple(replace(run, number=fresh[run.number]) for run in trial.runs)) for trial in early
+    )
+    live = record.experiment.model_copy(update={"name": "climate checkpoint"})
+    made["running"] = put(store, live, known, early, "running")
+    made["stopped"] = put(store, live.model_copy(update={"name": "stopped half-way"}), known, early, "stopped")
+    failed = Trial(
+        0, Configuration({}), Role.DEFAULT,
+        (Run(0, 0, Phase.WARMUP, State.FAILED, reason="exit code 1: cannot open input.nml", elapsed=0.2, started=1.0),),
+    )  # fmt: skip
+    broken = Experiment(name=HOSTILE, command=["mpiexec", "-n", "4", "./my_app"], budget={"runs": 20})
+    made["failed"] = put(store, broken, {"folder": str(folder)}, (failed,), "failed")
+    made["created"] = store.create(Experiment(name="waits", runner="sim:kay"), {"folder": str(folder)})
+    return made
+
+
+@contextlib.contextmanager
+def serving(folder, filled=True):
+    """Run a service on a free port; gives its address, its application and the experiments' identifiers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    app = create_app(
+        Settings(
+            store=f"sqlite:///{folder}/store.db", data=folder, roots=(folder,), requests_a_second=500.0, burst=2000
+        )
+    )
+    made = fill(app.state.service, folder) if filled else {}
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="on"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert server.started, "the service did not start within a minute"
+    try:
+        yield f"http://127.0.0.1:{port}", app, made
+    finally:
+        server.should_exit = True
+        thread.join(30)
