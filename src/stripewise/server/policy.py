@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from stripewise.errors import UserError
 from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings
+from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
 
 _REST = "..."
@@ -48,6 +49,33 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
         confined(folder / pattern, settings, "hooks.delete")
     if settings.allow is not None:
         _check_allowed(experiment, settings.allow)
+
+
+def check_campaign(campaign: Campaign, settings: Settings) -> None:
+    """Refuse a campaign that the service does not allow; as :func:`check_experiment`."""
+    if campaign.files.folder:
+        confined(Path(campaign.files.folder), settings, "files.folder")
+    elif campaign.runner == "local":
+        raise UserError(
+            "the campaign names no folder for its files", "give [files] folder, on the file system to measure"
+        )
+    if campaign.executable:
+        confined(Path(campaign.executable), settings, "executable")
+    kind, _, rest = campaign.runner.partition(":")
+    if kind == "replay" or (kind == "sim" and (rest.partition("@")[0].endswith(".toml") or "/" in rest)):
+        confined(Path(rest.partition("@")[0]), settings, "runner")
+    if settings.allow is not None and campaign.runner == "local":
+        ways = {
+            "command": campaign.command,
+            "launcher": campaign.launcher,
+            "executable": campaign.executable,
+            "setup": campaign.setup,
+            "env": campaign.env,
+            "tunables of one's own": [one.name for one in campaign.tunable if "apply" in one.model_fields_set],
+        }
+        for name, given in ways.items():
+            if given:
+                raise Refused(403, f"'{name}' is not allowed on a service with an allow-list", "leave it out")
 
 
 def confined(path: Path, settings: Settings, what: str) -> Path:
@@ -95,7 +123,11 @@ def _check_allowed(experiment: Experiment, patterns: Sequence[str]) -> None:
     if experiment.command and not allowed(experiment.command, patterns):
         name = _shown(PurePath(experiment.command[0]).name)
         raise Refused(403, f"the command '{name} ...' is not on this service's allow-list", "see serve --allow")
+    own = [name for name, entry in experiment.parameters.items() if entry.model_extra]
     ways = {
+        "parameters of one's own": own,
+        "stack files": [stack for stack in experiment.stacks if stack.endswith(".toml")],
+        "batch.directives": experiment.batch.directives,
         "setup": experiment.setup,
         "hooks.before": experiment.hooks.before,
         "hooks.after": experiment.hooks.after,

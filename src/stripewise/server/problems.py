@@ -105,7 +105,9 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(StripewiseError)
     async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
-        return problem(_status_of(error), error.what, error.mend)
+        # Where the store is, is for those who run the service.
+        what = error.what.replace(request.app.state.service.store.url, "the store")
+        return problem(_status_of(error), what, error.mend)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from stripewise.errors import StripewiseError
 from stripewise.server.service import Service
 from stripewise.spec.trial import Run, Trial
+from stripewise.store import rows
 from stripewise.store.base import Record
 from stripewise.store.codec import load
 from stripewise.store.schema import runs, trials
@@ -73,6 +74,31 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
         "folder": run.facts.get("folder"),
         "facts": dict(run.facts) if facts else None,
     }
+
+
+def trials_page(
+    service: Service, identifier: str, limit: int, offset: int, *, facts: bool = False
+) -> tuple[int, list[dict[str, Any]]]:
+    """Give how many trials an experiment has, and a page of them, without reading the others."""
+
+    def work(connection: sa.Connection) -> tuple[int, list[sa.Row[Any]], list[sa.Row[Any]]]:
+        mine = trials.c.experiment == identifier
+        total = connection.execute(sa.select(sa.func.count()).select_from(trials).where(mine)).scalar_one()
+        columns = [column for column in trials.c if column.name != "experiment"]
+        query = sa.select(*columns).where(mine).order_by(trials.c.number).limit(limit).offset(offset)
+        found = list(connection.execute(query))
+        numbers = [row.number for row in found]
+        where = (runs.c.experiment == identifier, runs.c.trial.in_(numbers))
+        columns = [column for column in runs.c if column.name not in ("experiment", "token")]
+        query = sa.select(*columns).where(*where).order_by(runs.c.number)
+        return total, found, list(connection.execute(query)) if numbers else []
+
+    total, found, made = database_of(service.store).read(work)
+    of: dict[int, list[Run]] = {}
+    for row in made:
+        of.setdefault(row.trial, []).append(rows.run(row, identifier))
+    given = [rows.trial(row, tuple(of.get(row.number, ())), identifier) for row in found]
+    return total, [trial_document(trial, facts=facts) for trial in given]
 
 
 def runs_page(service: Service, identifier: str, limit: int, offset: int, state: str | None) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ def folder_of(data: Path, kind: str, identifier: str) -> Path:
     plain = identifier.isascii() and identifier.replace("-", "").replace("_", "").isalnum()
     if not plain or len(identifier) > 64:
         raise UserError(f"'{identifier[:64]}' is no name of a {kind}", "use letters, digits, - and _")
-    return data / f"{kind}s" / identifier
+    return data / kind / identifier
 
 
 def train(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
