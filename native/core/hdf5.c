@@ -10,7 +10,8 @@ const char *const sw_h5_operation_names[SW_H5_OPERATIONS] = {
 #include "h5_operations.def"
 #undef OPERATION
 };
-const char *const sw_selection_names[SW_SELECTIONS] = {"all", "block", "strided", "irregular", "points"};
+const char *const sw_selection_names[SW_SELECTIONS] = {"all",       "block",  "strided",
+                                                       "irregular", "points", "none"};
 const char *const sw_storage_names[SW_STORAGES] = {"compact", "contiguous", "chunked", "virtual"};
 const char *const sw_filter_names[SW_FILTERS] = {"deflate", "shuffle",     "fletcher32", "szip",
                                                  "nbit",    "scaleoffset", "other"};
@@ -144,8 +145,9 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
     transfers->selections[transfer->selection]++;
     transfers->time_sum += time;
     transfers->time_max += time;
-    sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place,
-                   transfer->began, transfer->ended);
+    if (transfer->selection != SW_SELECT_NONE)
+        sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place,
+                       transfer->began, transfer->ended);
 }
 
 static void merge_facts(struct sw_dataset_facts *into, const struct sw_dataset_facts *from, int distance,

@@ -29,6 +29,7 @@ enum sw_selection {
     SW_SELECT_STRIDED,
     SW_SELECT_IRREGULAR,
     SW_SELECT_POINTS,
+    SW_SELECT_NONE, /* a rank that only takes part in a collective call */
     SW_SELECTIONS
 };
 extern const char *const sw_selection_names[SW_SELECTIONS];

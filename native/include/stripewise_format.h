@@ -15,7 +15,7 @@
  *                                              name matches (fnmatch, where "*" also matches "/")
  *             | "hint" KEY VALUE               an MPI_Info key at MPI_File_open
  *             | "layout" FILESYSTEM KEY VALUE  the layout of a file that is about to be created
- *             | "hdf5" KEY VALUE               recorded as requested
+ *             | "hdf5" KEY VALUE               a property of HDF5 at H5Fcreate, H5Fopen or H5Dcreate
  *             | "env" NAME VALUE               exported by the launcher; the runtime checks that it arrived
  *             | "mca" NAME VALUE               the same, as OMPI_MCA_NAME
  *             | "argument" NAME VALUE          put into the command by the launcher; recorded as requested
@@ -137,7 +137,7 @@
  * view            the last MPI_File_set_view on the communicator's rank 0, null if none:
  *                 {"etype_size", "filetype_size", "filetype_extent", "contiguous"}
  * PATTERN         {"histogram": [count, ...], "top": [[size, count], ...], "contiguous", "strided", "random",
- *                  "phases", "gap_sum", "gap_max"} of the successful data calls, null where there were none.
+ *                  "phases", "gap_sum", "gap_max"} of the data calls that moved bytes, null where there were none.
  *                 histogram counts calls by size: up to 100, 1000, 10^4, 10^5, 10^6, 4 10^6, 10^7, 10^8, 10^9 bytes,
  *                 and more. top holds the SW_REPORT_TOP most frequent sizes. A call is contiguous if it starts where
  *                 the rank's last call of this direction on the file ended, strided if it goes through a view with
@@ -201,6 +201,39 @@
 
 /* A path longer than this is not followed: calls on the file pass through uncounted. */
 #define SW_MAX_PATH 4096
+
+/* clang-format off */
+/* ---- the journal ----
+ *
+ * What phases of I/O cost with which settings; the runtime in mode online appends, any later job and Python read. Text,
+ * a record a line:
+ *
+ *     journal = (header | record | "") NEWLINE ...
+ *     header  = "stripewise-journal 1"
+ *     record  = CHECKSUM (TAB KEY "=" VALUE)*
+ *
+ * CHECKSUM is the CRC-32 (IEEE 802.3) of the rest of the line from its first TAB on, eight lower-case hexadecimal digits.
+ * In a VALUE control characters, DEL and "%" are written as %XX. Lines that are no record, or whose checksum is wrong (a
+ * write that was cut off), are passed over; so are keys that are not known. A record is appended by one write.
+ *
+ * site       the file's absolute path with every run of digits as "#"
+ * operation  write or read: what the phase did more of
+ * pattern    one letter: c or i (collective or independent calls), upper case where the calls are strided
+ * ranks, nodes  of the file's communicator
+ * bytes      that the phase moved, summed over ranks
+ * seconds    inside MPI-IO calls on the file from its open to its close, the maximum over ranks
+ * time       seconds since 1970, at the close
+ * settings   what was applied: "LAYER KEY VALUE" joined by ";", as in a plan; empty for the default
+ * workload   "WORD=VALUE" joined by blanks: all that was known of the phase after its end
+ * program    base name of the executable
+ * layout     "KEY=VALUE" joined by blanks, where the file system told
+ */
+/* clang-format on */
+#define SW_JOURNAL_HEADER "stripewise-journal 1"
+#define SW_JOURNAL_TEXT 1024
+#define SW_JOURNAL_WORD 128
+#define SW_MAX_JOURNAL_LINE 16384
+#define SW_MAX_JOURNAL_READ 4194304 /* bytes at its end that the runtime reads */
 
 /* clang-format off */
 /* ---- the artifact ----

@@ -78,7 +78,7 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
     const struct sw_operation *operation = &sw_operations[call->op];
     if (code == MPI_SUCCESS && operation->mode != SW_END) {
         event.bytes = count > 0 ? (uint64_t)size_of(datatype) * (uint64_t)count : 0;
-        event.moved = true;
+        event.moved = event.bytes > 0; /* else the rank only takes part */
         event.shape = handle->pieces ? SW_PIECES : SW_RUN;
         event.place = place_of(handle, call->op, offset, event.bytes);
         atomic_bool *moved = operation->kind == SW_WRITE ? &handle->wrote : &handle->read;

@@ -19,11 +19,12 @@ static struct sw_result *find(struct sw_matches *matches, enum sw_layer layer, c
 
 void sw_matches_open(struct sw_matches *matches, const char *path) {
     const struct sw_plan *plan = &sw_runtime.plan;
-    *matches = (struct sw_matches){0, NULL};
-    if (plan->count)
-        matches->results = calloc(plan->count, sizeof *matches->results);
+    *matches = (struct sw_matches){.count = 0};
+    if (plan->count || sw_runtime.mode > SW_RUN_APPLY)
+        matches->results = calloc(plan->count + SW_MAX_DECIDED, sizeof *matches->results);
     if (!matches->results)
         return;
+    matches->room = plan->count + SW_MAX_DECIDED;
     for (size_t i = 0; i < plan->count; i++) {
         const struct sw_setting *setting = &plan->settings[i];
         if (!sw_setting_matches(setting, path))
@@ -33,17 +34,46 @@ void sw_matches_open(struct sw_matches *matches, const char *path) {
             result = &matches->results[matches->count++];
         *result =
             (struct sw_result){.layer = setting->layer, .key = setting->key, .requested = setting->value};
-        if (!sw_runtime.apply)
+        if (sw_runtime.mode == SW_RUN_OBSERVE)
             result->note = "the runtime only observes";
     }
 }
 
 void sw_matches_close(struct sw_matches *matches) {
     free(matches->results);
-    *matches = (struct sw_matches){0, NULL};
+    *matches = (struct sw_matches){.count = 0};
 }
 
-static bool info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]) {
+const char *sw_matches_get(const struct sw_matches *matches, enum sw_layer layer, const char *key) {
+    for (size_t i = 0; i < matches->count; i++)
+        if (matches->results[i].layer == layer && strcmp(matches->results[i].key, key) == 0)
+            return matches->results[i].requested;
+    return NULL;
+}
+
+void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *set, const char *note) {
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct sw_decided *own = &set->settings[i];
+        const char *key = keep(own->key), *value = keep(own->value);
+        if (key && value && matches->count < matches->room && !find(matches, own->layer, key))
+            matches->results[matches->count++] =
+                (struct sw_result){.layer = own->layer, .key = key, .requested = value, .note = note};
+    }
+}
+
+void sw_matches_take(struct sw_matches *matches, struct sw_decided_set *set) {
+    size_t left = 0;
+    for (size_t i = 0; i < matches->count; i++) {
+        struct sw_result *result = &matches->results[i];
+        if (result->layer == SW_HINT || result->layer == SW_LAYOUT)
+            sw_settings_put(set, result->layer, result->key, result->requested);
+        else
+            matches->results[left++] = *result;
+    }
+    matches->count = left;
+}
+
+bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]) {
     int found = 0;
     if (info == MPI_INFO_NULL || strlen(key) >= MPI_MAX_INFO_KEY ||
         sw_pmpi.Info_get(info, key, MPI_MAX_INFO_VAL, value, &found) != MPI_SUCCESS)
@@ -53,7 +83,7 @@ static bool info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL
 
 static void merge_hint(struct sw_result *hint, MPI_Info application, MPI_Info tuned) {
     char value[MPI_MAX_INFO_VAL + 1];
-    if (info_get(application, hint->key, value)) {
+    if (sw_info_get(application, hint->key, value)) {
         hint->application = keep(value);
         if (!sw_runtime.plan.override && strcmp(value, hint->requested) != 0) {
             hint->given = hint->application;
@@ -107,8 +137,18 @@ void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
     }
 }
 
+/* Asks ROMIO for the layout instead. The keys have hints of their own. */
+static void ask_by_hints(const struct sw_layout_setting *settings, size_t count,
+                         struct sw_decided_set *hints) {
+    for (size_t i = 0; i < count; i++) {
+        const char *hint = sw_lustre_hint(settings[i].key);
+        if (hint)
+            sw_settings_put(hints, SW_HINT, hint, settings[i].value);
+    }
+}
+
 static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, const char *prefix,
-                         const char *path, int amode) {
+                         const char *path, int amode, struct sw_decided_set *hints) {
     struct sw_layout_setting settings[16];
     struct sw_result *asked[16];
     size_t count = 0, skip = strlen(prefix);
@@ -133,10 +173,17 @@ static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, c
     } else if (amode & MPI_MODE_EXCL) {
         snprintf(note, sizeof note, "the application creates the file exclusively");
     } else {
-        enum sw_layout_outcome done = sw_layout_apply(kind, path, settings, count, note, sizeof note);
-        outcome = done == SW_LAID_OUT            ? SW_APPLIED
-                  : done == SW_LAYOUT_IMPOSSIBLE ? SW_NOT_APPLICABLE
-                                                 : SW_REFUSED;
+        enum sw_layout_outcome done =
+            sw_layout_apply(kind, path, sw_runtime.plan.allow, settings, count, note, sizeof note);
+        outcome = done == SW_LAID_OUT || done == SW_LAYOUT_BY_HINTS ? SW_APPLIED
+                  : done == SW_LAYOUT_IMPOSSIBLE                    ? SW_NOT_APPLICABLE
+                                                                    : SW_REFUSED;
+        if (done == SW_LAYOUT_BY_HINTS) {
+            ask_by_hints(settings, count, hints);
+            snprintf(note, sizeof note,
+                     "neither liblustreapi nor the lfs command is to be had: asked for by hints, "
+                     "which only ROMIO's Lustre driver follows");
+        }
     }
     for (size_t i = 0; i < count; i++) {
         asked[i]->outcome = outcome;
@@ -145,9 +192,9 @@ static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, c
     }
 }
 
-void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode) {
-    apply_layout(matches, SW_IN_CEPHFS, SW_LAYOUT_CEPHFS " ", path, amode);
-    apply_layout(matches, SW_IN_LUSTRE, SW_LAYOUT_LUSTRE " ", path, amode);
+void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode, struct sw_decided_set *hints) {
+    apply_layout(matches, SW_IN_CEPHFS, SW_LAYOUT_CEPHFS " ", path, amode, hints);
+    apply_layout(matches, SW_IN_LUSTRE, SW_LAYOUT_LUSTRE " ", path, amode, hints);
 }
 
 void sw_launcher_check(struct sw_matches *matches) {
@@ -163,7 +210,7 @@ void sw_launcher_check(struct sw_matches *matches) {
             result->note = arrived ? NULL : "the environment of the process does not hold it";
         } else if (result->layer == SW_HDF5 || result->layer == SW_ARGUMENT) {
             result->note =
-                result->layer == SW_HDF5 ? "not applied by this version" : "applied by the launcher";
+                result->layer == SW_HDF5 ? "the file was not opened through HDF5" : "applied by the launcher";
         }
     }
 }
@@ -184,7 +231,7 @@ static const char *info_text(MPI_Info used) {
     sw_pmpi.Info_get_nkeys(used, &keys);
     for (int i = 0; i < keys; i++) {
         char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
-        if (sw_pmpi.Info_get_nthkey(used, i, key) == MPI_SUCCESS && info_get(used, key, value)) {
+        if (sw_pmpi.Info_get_nthkey(used, i, key) == MPI_SUCCESS && sw_info_get(used, key, value)) {
             append(&bytes, key);
             append(&bytes, value);
         }
@@ -209,13 +256,51 @@ static void record_results(struct sw_matches *matches, struct sw_file *record) {
         memcpy(results, matches->results, matches->count * sizeof *results);
 }
 
+/* Why a setting of HDF5 that the runtime does not know did nothing. */
+static const char *unknown_property(const char *key) {
+    return strcmp(key, "dxpl_mpio") == 0
+               ? "never forced: a program whose ranks do not all make the call would hang"
+               : "the runtime knows no such setting of HDF5";
+}
+
+void sw_matches_add(struct sw_file *record, const struct sw_result *results, size_t count) {
+    struct sw_result all[SW_MOST_ADDED];
+    size_t used = 0;
+    for (uint32_t i = 0; i < record->result_count && used < SW_MOST_ADDED; i++) {
+        const struct sw_result *before = &record->results[i];
+        if (before->layer == SW_HDF5)
+            for (size_t k = 0; k < count; k++)
+                if (strcmp(results[k].key, before->key) == 0)
+                    goto replaced;
+        all[used] = *before;
+        if (before->layer == SW_HDF5 && before->outcome == SW_NOT_APPLICABLE)
+            all[used].note = unknown_property(before->key);
+        used++;
+    replaced:;
+    }
+    for (size_t k = 0; k < count && used < SW_MOST_ADDED; k++) {
+        const struct sw_result *stronger = results[k].requested ? &results[k] : NULL;
+        for (uint32_t i = 0; i < record->result_count; i++) {
+            const struct sw_result *before = &record->results[i];
+            if (before->layer == SW_HDF5 && strcmp(before->key, results[k].key) == 0 &&
+                (!stronger || before->outcome > stronger->outcome))
+                stronger = before;
+        }
+        if (stronger)
+            all[used++] = *stronger;
+    }
+    struct sw_result *stored = sw_file_results(&sw_runtime.files, record, used);
+    if (stored)
+        memcpy(stored, all, used * sizeof *stored);
+}
+
 void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *record) {
     char value[MPI_MAX_INFO_VAL + 1];
     MPI_Info used = MPI_INFO_NULL;
     if (sw_pmpi.File_get_info(file, &used) != MPI_SUCCESS)
         used = MPI_INFO_NULL;
     for (size_t i = 0; i < matches->count; i++)
-        if (matches->results[i].layer == SW_HINT && info_get(used, matches->results[i].key, value))
+        if (matches->results[i].layer == SW_HINT && sw_info_get(used, matches->results[i].key, value))
             matches->results[i].echoed = keep(value);
     const char *text = NULL;
     if (used != MPI_INFO_NULL) {

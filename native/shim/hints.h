@@ -4,11 +4,12 @@
 #define STRIPEWISE_HINTS_H
 
 #include "runtime.h"
+#include "settings.h"
 #include "wire.h"
 
 /* The settings that match a file, while it is being opened. On the heap: opening is not the per-call path. */
 struct sw_matches {
-    size_t count;
+    size_t count, room;
     struct sw_result *results; /* strings belong to the plan or are interned */
 };
 
@@ -17,12 +18,33 @@ struct sw_matches {
 void sw_matches_open(struct sw_matches *matches, const char *path);
 void sw_matches_close(struct sw_matches *matches);
 
+/* Adds settings that the runtime itself decided on, where the plan has none of that key. */
+#define SW_NOTE_PRESCRIBED "prescribed by the model"
+#define SW_NOTE_TRIED "a candidate of the learner"
+#define SW_NOTE_LAYOUT "asks for the layout in place of Lustre's tools"
+void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *set, const char *note);
+
+/* Takes the plan's hints and layouts out, and puts them into set. */
+void sw_matches_take(struct sw_matches *matches, struct sw_decided_set *set);
+
+/* What is asked for this key, or NULL. */
+const char *sw_matches_get(const struct sw_matches *matches, enum sw_layer layer, const char *key);
+
+/* The value of a key of an info, which may be MPI_INFO_NULL. */
+bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]);
+
 /* Makes in tuned a copy of the application's info with the plan's hints in it, and notes who wins each key.
  * False if there is nothing to change; tuned is then not made. */
 bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned);
 
-/* Lays the file out where it is absent. amode as MPI was given it. */
-void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode);
+/* Lays the file out where it is absent. amode as MPI was given it. hints receives those that are to ask for the layout
+ * where nothing else can. */
+void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode, struct sw_decided_set *hints);
+
+/* Puts results of the layer of HDF5 (requested is NULL where there is none) among those of the record, which
+ * the caller has locked. More than SW_MOST_ADDED in all are not kept. */
+#define SW_MOST_ADDED 256
+void sw_matches_add(struct sw_file *record, const struct sw_result *results, size_t count);
 
 /* Settings that the launcher applied: did the environment reach this process? */
 void sw_launcher_check(struct sw_matches *matches);

@@ -19,6 +19,7 @@ HINTS_LIMIT = 4096
 _PNETCDF_PREFIX = ("nc_", "pnetcdf_")
 _LUSTRE_AS_HINT = {"stripe_count": "striping_factor", "stripe_size": "striping_unit", "start_ost": "start_iodevice"}
 _RUNTIME_WINS = "the program's own hints win"
+_PROPERTIES_WIN = "properties that the program sets itself win"
 _RUNTIME_OVERRIDES = "the plan wins over the program's own hints"
 
 
@@ -170,7 +171,7 @@ def _by_mca(setting: Setting, environment: dict[str, str]) -> Carried | None:
 
 def _by_runtime(setting: Setting, plan: Plan) -> Carried:
     if setting.apply is Apply.HDF5:
-        return Carried(setting, "none", "this version of the runtime does not apply HDF5 settings")
+        return Carried(setting, "runtime", _RUNTIME_OVERRIDES if plan.override else _PROPERTIES_WIN)
     if setting.apply is Apply.STRIPING:
         return Carried(setting, "runtime", "a file that exists keeps its layout")
     return Carried(setting, "runtime", _RUNTIME_OVERRIDES if plan.override else _RUNTIME_WINS)

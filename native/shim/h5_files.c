@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * H5Fcreate, H5Fopen, and all ways in which an identifier ends. MPI_File_open below them does its own part:
+ * hints and layouts. */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "h5_datasets.h"
+#include "h5_settings.h"
+#include "paths.h"
+
+static int64_t began(void) {
+    return sw_h5_ready() ? sw_tick() : 0;
+}
+
+/* The record of the file that was opened, with an object for its identifier. */
+static void follow(struct sw_h5_request *request, sw_hid file, sw_hid access, enum sw_h5_op op,
+                   int64_t start) {
+    int64_t time = sw_tick() - start;
+    struct sw_file *record = sw_files_get(&sw_runtime.files, request->path);
+    if (!record)
+        return;
+    sw_file_count_hdf5(&sw_runtime.files, record, op, time);
+    if (strcmp(record->path, SW_OTHER_FILES) != 0) {
+        sw_h5_echo(request, file, access, record);
+        sw_h5_record(request, record);
+    }
+    sw_h5_add(file, record, NULL);
+}
+
+/* How the open went on all ranks: none, some or all of them failed. */
+enum { FAILED_NOWHERE, FAILED_SOMEWHERE, FAILED_EVERYWHERE };
+
+static int failure(const struct sw_h5_request *request, bool failed) {
+    int here[2] = {failed, !failed}, anywhere[2] = {here[0], here[1]};
+    if (request->size > 1)
+        sw_pmpi.Allreduce(here, anywhere, 2, MPI_INT, MPI_MAX, request->comm);
+    return !anywhere[0] ? FAILED_NOWHERE : anywhere[1] ? FAILED_SOMEWHERE : FAILED_EVERYWHERE;
+}
+
+/* One H5Fcreate or H5Fopen. */
+struct opening {
+    sw_hid (*create)(const char *, unsigned, sw_hid, sw_hid); /* one of the two */
+    sw_hid (*open)(const char *, unsigned, sw_hid);
+    const char *name;
+    unsigned flags;
+    sw_hid creation, access;
+};
+
+static sw_hid make(const struct opening *opening, sw_hid creation, sw_hid access) {
+    return opening->create ? opening->create(opening->name, opening->flags, creation, access)
+                           : opening->open(opening->name, opening->flags, access);
+}
+
+static void leave_creation(struct sw_h5_request *request, const char *why) {
+    for (int key = SW_H5_FILE_SPACE_STRATEGY; key < SW_H5_FILE_KEYS; key++)
+        if (request->results[key].requested)
+            sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE, why);
+}
+
+/* With the plan's settings, and as the application asked for it if that fails. */
+static sw_hid make_tuned(const struct opening *opening, struct sw_h5_request *request, enum sw_h5_op op,
+                         int64_t start) {
+    sw_hid access = sw_h5_tuned_access(request, opening->access), creation = opening->creation;
+    bool anew = opening->create && !(opening->flags & SW_H5_EXCLUSIVE);
+    if (anew)
+        creation = sw_h5_tuned_creation(request, creation);
+    else
+        leave_creation(request,
+                       opening->create ? "the application creates the file exclusively" : "the file exists");
+    struct sw_h5_silence silence;
+    sw_h5_silence_begin(&silence);
+    sw_hid file = make(opening, creation, access);
+    int failed = failure(request, file < 0);
+    if (failed == FAILED_NOWHERE) {
+        sw_hid own = sw_h5.H5Fget_access_plist(file); /* collective: it copies the communicator */
+        follow(request, file, own, op, start);
+        sw_h5_remember(request);
+        if (own >= 0)
+            sw_h5.H5Pclose(own);
+    }
+    sw_h5_silence_end(&silence);
+    if (access != opening->access)
+        sw_h5.H5Pclose(access);
+    if (creation != opening->creation)
+        sw_h5.H5Pclose(creation);
+    if (failed != FAILED_EVERYWHERE)
+        return file;
+    /* Exclusively, the first try may have made the file that the second one would then find. */
+    sw_h5_withdrawn(request, "the open failed with the plan's settings; the application's own were used");
+    file = make(opening, opening->creation, opening->access);
+    if (file >= 0)
+        follow(request, file, opening->access, op, start);
+    return file;
+}
+
+static sw_hid made(const struct opening *opening, enum sw_h5_op op) {
+    char path[SW_MAX_PATH];
+    if (!opening->name || !sw_h5_ready() || !sw_path_absolute(opening->name, path, sizeof path))
+        return make(opening, opening->creation, opening->access);
+    struct sw_h5_request request;
+    int64_t start = sw_tick();
+    sw_h5_request_open(&request, path, opening->access);
+    sw_hid file;
+    if (request.any && !(opening->flags & SW_H5_EXCLUSIVE)) {
+        file = make_tuned(opening, &request, op, start);
+    } else {
+        for (int key = 0; request.any && key < SW_H5_KEYS; key++)
+            if (request.results[key].requested)
+                sw_h5_outcome(&request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
+                              "the application creates the file exclusively");
+        file = make(opening, opening->creation, opening->access);
+        if (file >= 0)
+            follow(&request, file, opening->access, op, start);
+    }
+    sw_h5_request_close(&request);
+    return file;
+}
+
+SW_EXPORT sw_hid H5Fcreate(const char *name, unsigned flags, sw_hid creation, sw_hid access) {
+    static sw_hid (*next)(const char *, unsigned, sw_hid, sw_hid);
+    SW_H5_RESOLVE(next, "H5Fcreate");
+    struct opening opening = {next, NULL, name, flags, creation, access};
+    return next ? made(&opening, SW_H5_file_create) : -1;
+}
+
+SW_EXPORT sw_hid H5Fopen(const char *name, unsigned flags, sw_hid access) {
+    static sw_hid (*next)(const char *, unsigned, sw_hid);
+    SW_H5_RESOLVE(next, "H5Fopen");
+    struct opening opening = {NULL, next, name, flags, SW_H5_DEFAULT, access};
+    return next ? made(&opening, SW_H5_file_open) : -1;
+}
+
+/* Ends an identifier by one of HDF5's functions; object: what it stood for, or NULL. */
+static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, enum sw_h5_op op) {
+    struct sw_file *record = object->record;
+    sw_h5_dataset_closing(object, id);
+    atomic_fetch_add(&record->handles, 1); /* until it is counted */
+    int64_t start = sw_tick();
+    int left = next(id);
+    int64_t time = sw_tick() - start;
+    if (left == 0) {
+        sw_file_count_hdf5(&sw_runtime.files, record, op, time);
+        sw_h5_drop(id);
+    }
+    sw_files_put(record);
+    return left;
+}
+
+#define ENDS(NAME)                                                                                           \
+    SW_EXPORT int NAME(sw_hid id) {                                                                          \
+        static int (*next)(sw_hid);                                                                          \
+        SW_H5_RESOLVE(next, #NAME);                                                                          \
+        if (!next)                                                                                           \
+            return -1;                                                                                       \
+        struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;                                 \
+        if (!object)                                                                                         \
+            return next(id);                                                                                 \
+        return ended(next, id, object, object->dataset ? SW_H5_dataset_close : SW_H5_file_close);            \
+    }
+
+ENDS(H5Fclose)
+ENDS(H5Dclose)
+ENDS(H5Oclose)
+
+/* As h5py does it; what is left is the number of references. */
+SW_EXPORT int H5Idec_ref(sw_hid id) {
+    static int (*next)(sw_hid);
+    SW_H5_RESOLVE(next, "H5Idec_ref");
+    if (!next)
+        return -1;
+    struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
+    return object ? ended(next, id, object, object->dataset ? SW_H5_dataset_close : SW_H5_file_close)
+                  : next(id);
+}
+
+SW_EXPORT int H5Fflush(sw_hid id, int scope) {
+    static int (*next)(sw_hid, int);
+    SW_H5_RESOLVE(next, "H5Fflush");
+    if (!next)
+        return -1;
+    int64_t start = began();
+    int code = next(id, scope);
+    if (start && code >= 0)
+        sw_h5_count(id, SW_H5_file_flush, start);
+    return code;
+}

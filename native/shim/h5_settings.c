@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "h5_settings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hints.h"
+
+const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
+                                                 "alignment_threshold",
+                                                 "meta_block_size",
+                                                 "coll_metadata_write",
+                                                 "all_coll_metadata_ops",
+                                                 "sieve_buf_size",
+                                                 "chunk_cache",
+                                                 "file_space_strategy",
+                                                 "file_space_page_size",
+                                                 "chunk_size",
+                                                 "shuffle",
+                                                 "deflate",
+                                                 "fletcher32",
+                                                 "scaleoffset",
+                                                 "accuracy",
+                                                 "collective_writes"};
+
+static const char *const strategies[] = {"fsm_aggr", "page", "aggr", "none"};
+
+/* What HDF5 has where nobody sets anything. */
+static const uint64_t defaults[SW_H5_FILE_KEYS] = {
+    [SW_H5_ALIGNMENT] = 1,          [SW_H5_ALIGNMENT_THRESHOLD] = 1, [SW_H5_META_BLOCK_SIZE] = 2048,
+    [SW_H5_SIEVE_BUF_SIZE] = 65536, [SW_H5_CHUNK_CACHE] = 1048576,   [SW_H5_FILE_SPACE_PAGE_SIZE] = 4096};
+
+static bool is_flag(enum sw_h5_key key) {
+    return key == SW_H5_COLL_METADATA_WRITE || key == SW_H5_ALL_COLL_METADATA_OPS || key == SW_H5_SHUFFLE ||
+           key == SW_H5_FLETCHER32 || key == SW_H5_COLLECTIVE_WRITES;
+}
+
+const char *sw_h5_keep(const char *format, ...) {
+    char text[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return sw_arena_intern(&sw_runtime.files.arena, text);
+}
+
+bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value) {
+    if (key == SW_H5_FILE_SPACE_STRATEGY) {
+        for (*value = 0; *value < sizeof strategies / sizeof *strategies; ++*value)
+            if (strcmp(text, strategies[*value]) == 0)
+                return true;
+        return false;
+    }
+    if (is_flag(key)) {
+        *value = strcmp(text, "true") == 0 || strcmp(text, "yes") == 0;
+        return *value || strcmp(text, "false") == 0 || strcmp(text, "no") == 0;
+    }
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+static const char *spell(enum sw_h5_key key, uint64_t value) {
+    if (key == SW_H5_FILE_SPACE_STRATEGY)
+        return value < sizeof strategies / sizeof *strategies ? strategies[value] : "unknown";
+    if (is_flag(key))
+        return value ? "true" : "false";
+    return sw_h5_keep("%llu", (unsigned long long)value);
+}
+
+void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
+                   const char *note) {
+    struct sw_result *result = &request->results[key];
+    result->outcome = outcome;
+    result->note = note;
+    result->given = outcome == SW_APPLIED            ? result->requested
+                    : outcome == SW_APPLICATION_WINS ? result->application
+                                                     : NULL;
+}
+
+/* ---- properties as numbers ---- */
+
+static bool get(sw_hid list, enum sw_h5_key key, uint64_t *value) {
+    sw_hsize first = 0, second = 0;
+    size_t slots = 0, bytes = 0;
+    double weight = 0;
+    int number = 0;
+    uint64_t flag = 0; /* of which HDF5 fills one byte or four */
+    switch (key) {
+    case SW_H5_ALIGNMENT:
+    case SW_H5_ALIGNMENT_THRESHOLD:
+        if (sw_h5.H5Pget_alignment(list, &first, &second) < 0)
+            return false;
+        *value = key == SW_H5_ALIGNMENT ? second : first;
+        return true;
+    case SW_H5_META_BLOCK_SIZE:
+        return sw_h5.H5Pget_meta_block_size(list, &first) >= 0 && (*value = first, true);
+    case SW_H5_COLL_METADATA_WRITE:
+        return sw_h5.H5Pget_coll_metadata_write && sw_h5.H5Pget_coll_metadata_write(list, &flag) >= 0 &&
+               (*value = flag & 1, true);
+    case SW_H5_ALL_COLL_METADATA_OPS:
+        return sw_h5.H5Pget_all_coll_metadata_ops && sw_h5.H5Pget_all_coll_metadata_ops(list, &flag) >= 0 &&
+               (*value = flag & 1, true);
+    case SW_H5_SIEVE_BUF_SIZE:
+        return sw_h5.H5Pget_sieve_buf_size(list, &bytes) >= 0 && (*value = bytes, true);
+    case SW_H5_CHUNK_CACHE:
+        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 && (*value = bytes, true);
+    case SW_H5_FILE_SPACE_STRATEGY:
+        return sw_h5.H5Pget_file_space_strategy &&
+               sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) >= 0 &&
+               (*value = (uint64_t)number, true);
+    case SW_H5_FILE_SPACE_PAGE_SIZE:
+        return sw_h5.H5Pget_file_space_page_size && sw_h5.H5Pget_file_space_page_size(list, &first) >= 0 &&
+               (*value = first, true);
+    default:
+        return false;
+    }
+}
+
+/* HDF5 asks for a prime number of slots, about ten times as many as chunks fit; it has 521 for 1 MiB. */
+static size_t slots_for(uint64_t bytes) {
+    size_t slots = (size_t)(bytes / 1048576 * 521) | 1;
+    if (slots < 521)
+        return 521;
+    for (size_t divisor = 3; divisor * divisor <= slots; divisor += 2)
+        if (slots % divisor == 0) {
+            slots += 2;
+            divisor = 1;
+        }
+    return slots;
+}
+
+static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
+    sw_hsize first = 0, second = 0;
+    size_t slots = 0, bytes = 0;
+    double weight = 0;
+    int number = 0;
+    uint64_t flag = 0;
+    switch (key) {
+    case SW_H5_ALIGNMENT:
+    case SW_H5_ALIGNMENT_THRESHOLD:
+        return sw_h5.H5Pget_alignment(list, &first, &second) >= 0 &&
+               sw_h5.H5Pset_alignment(list, key == SW_H5_ALIGNMENT ? first : value,
+                                      key == SW_H5_ALIGNMENT ? value : second) >= 0;
+    case SW_H5_META_BLOCK_SIZE:
+        return sw_h5.H5Pset_meta_block_size(list, value) >= 0;
+    case SW_H5_COLL_METADATA_WRITE:
+        return sw_h5.H5Pset_coll_metadata_write && sw_h5.H5Pset_coll_metadata_write(list, value != 0) >= 0;
+    case SW_H5_ALL_COLL_METADATA_OPS:
+        return sw_h5.H5Pset_all_coll_metadata_ops &&
+               sw_h5.H5Pset_all_coll_metadata_ops(list, value != 0) >= 0;
+    case SW_H5_SIEVE_BUF_SIZE:
+        return sw_h5.H5Pset_sieve_buf_size(list, (size_t)value) >= 0;
+    case SW_H5_CHUNK_CACHE:
+        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
+               sw_h5.H5Pset_cache(list, number, slots_for(value), (size_t)value, weight) >= 0;
+    case SW_H5_FILE_SPACE_STRATEGY:
+        if (!sw_h5.H5Pget_file_space_strategy || !sw_h5.H5Pset_file_space_strategy ||
+            sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) < 0)
+            return false;
+        return sw_h5.H5Pset_file_space_strategy(list, (int)value, flag & 1, first ? first : 1) >= 0;
+    case SW_H5_FILE_SPACE_PAGE_SIZE:
+        return sw_h5.H5Pset_file_space_page_size && sw_h5.H5Pset_file_space_page_size(list, value) >= 0;
+    default:
+        return false;
+    }
+}
+
+/* ---- what is asked ---- */
+
+static bool in_plan(const char *path, int indexes[SW_H5_KEYS]) {
+    const struct sw_plan *plan = &sw_runtime.plan;
+    bool any = false;
+    for (int key = 0; key < SW_H5_KEYS; key++)
+        indexes[key] = -1;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->settings[i].layer == SW_HDF5 && sw_setting_matches(&plan->settings[i], path))
+            for (int key = 0; key < SW_H5_KEYS; key++)
+                if (strcmp(plan->settings[i].key, sw_h5_key_names[key]) == 0) {
+                    indexes[key] = (int)i;
+                    any = true;
+                }
+    return any;
+}
+
+static bool plan_has_hdf5(void) {
+    for (size_t i = 0; sw_runtime.apply && i < sw_runtime.plan.count; i++)
+        if (sw_runtime.plan.settings[i].layer == SW_HDF5)
+            return true;
+    return false;
+}
+
+void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid access) {
+    int indexes[SW_H5_KEYS];
+    memset(request, 0, sizeof *request);
+    request->path = path;
+    request->size = 1;
+    request->comm = MPI_COMM_NULL;
+    request->parallel = sw_h5_is_parallel(access);
+    if (!plan_has_hdf5())
+        return;
+    MPI_Info info = MPI_INFO_NULL;
+    /* All ranks take this way: they have one plan, and the open is collective. */
+    if (request->parallel &&
+        (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5Pget_fapl_mpio(access, &request->comm, &info) < 0))
+        return;
+    if (info != MPI_INFO_NULL)
+        sw_pmpi.Info_free(&info);
+    in_plan(path, indexes);
+    if (request->parallel) {
+        sw_pmpi.Comm_rank(request->comm, &request->rank);
+        sw_pmpi.Comm_size(request->comm, &request->size);
+        sw_pmpi.Bcast(indexes, (int)sizeof indexes, MPI_BYTE, 0, request->comm);
+    }
+    for (int key = 0; key < SW_H5_KEYS; key++) {
+        struct sw_result *result = &request->results[key];
+        *result = (struct sw_result){.layer = SW_HDF5, .key = sw_h5_key_names[key]};
+        if (indexes[key] >= 0) {
+            result->requested = sw_runtime.plan.settings[indexes[key]].value;
+            request->any = true;
+        }
+    }
+}
+
+void sw_h5_request_close(struct sw_h5_request *request) {
+    if (request->comm != MPI_COMM_NULL)
+        sw_pmpi.Comm_free(&request->comm);
+}
+
+/* The list with one more setting, unless the application has set it itself. */
+static void tune(struct sw_h5_request *request, enum sw_h5_key key, sw_hid list) {
+    struct sw_result *result = &request->results[key];
+    uint64_t wanted, now;
+    if (!sw_h5_parse(key, result->requested, &wanted)) {
+        sw_h5_outcome(request, key, SW_REFUSED, "no value of this setting");
+    } else if (!get(list, key, &now)) {
+        sw_h5_outcome(request, key, SW_NOT_APPLICABLE, "this HDF5 library does not know it");
+    } else if (now != defaults[key] && now != wanted && !sw_runtime.plan.override) {
+        result->application = spell(key, now);
+        sw_h5_outcome(request, key, SW_APPLICATION_WINS,
+                      "the application sets it, and the plan does not override");
+    } else {
+        bool done = set(list, key, wanted);
+        sw_h5_outcome(request, key, done ? SW_APPLIED : SW_REFUSED, done ? NULL : "HDF5 refused the value");
+    }
+}
+
+static sw_hid tuned(struct sw_h5_request *request, sw_hid list, const sw_hid *class, int first, int last) {
+    bool any = false;
+    for (int key = first; key < last; key++)
+        any |= request->results[key].requested != NULL;
+    if (!any)
+        return list;
+    sw_hid copy = list == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*class) : sw_h5.H5Pcopy(list);
+    for (int key = first; key < last; key++)
+        if (request->results[key].requested) {
+            if (copy < 0)
+                sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED, "HDF5 made no new property list");
+            else
+                tune(request, (enum sw_h5_key)key, copy);
+        }
+    return copy < 0 ? list : copy;
+}
+
+sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access) {
+    for (int key = SW_H5_COLL_METADATA_WRITE; !request->parallel && key <= SW_H5_ALL_COLL_METADATA_OPS; key++)
+        if (request->results[key].requested) {
+            sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
+                          "the file is not used in parallel");
+            request->results[key].requested = NULL;
+        }
+    return tuned(request, access, sw_h5.file_access, SW_H5_ALIGNMENT, SW_H5_FILE_SPACE_STRATEGY);
+}
+
+sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation) {
+    return tuned(request, creation, sw_h5.file_create, SW_H5_FILE_SPACE_STRATEGY, SW_H5_FILE_KEYS);
+}
+
+void sw_h5_withdrawn(struct sw_h5_request *request, const char *reason) {
+    for (int key = 0; key < SW_H5_FILE_KEYS; key++)
+        if (request->results[key].outcome == SW_APPLIED)
+            sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED, reason);
+}
+
+/* ---- what HDF5 says ---- */
+
+void sw_h5_echo(struct sw_h5_request *request, sw_hid file, sw_hid access, struct sw_file *record) {
+    char text[600] = "";
+    size_t used = 0;
+    sw_hid creation = sw_h5.H5Fget_create_plist(file);
+    for (int key = 0; key < SW_H5_FILE_KEYS; key++) {
+        sw_hid list = key < SW_H5_FILE_SPACE_STRATEGY ? access : creation;
+        uint64_t value = defaults[key];
+        if (list < 0 || (list != SW_H5_DEFAULT && !get(list, (enum sw_h5_key)key, &value)))
+            continue;
+        const char *spelled = spell((enum sw_h5_key)key, value);
+        if (request->results[key].requested)
+            request->results[key].echoed = spelled;
+        if (spelled && used < sizeof text)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s\n%s\n", sw_h5_key_names[key], spelled);
+    }
+    if (creation >= 0)
+        sw_h5.H5Pclose(creation);
+    sw_lock_take(&record->lock);
+    struct sw_hdf5 *hdf5 = sw_file_hdf5(&sw_runtime.files, record);
+    if (hdf5) {
+        hdf5->properties = sw_arena_intern(&sw_runtime.files.arena, text);
+        hdf5->driver = request->parallel ? "mpio" : "serial";
+    }
+    sw_lock_release(&record->lock);
+}
+
+void sw_h5_record(const struct sw_h5_request *request, struct sw_file *record) {
+    /* Of a file of several ranks rank 0 keeps the results. */
+    if (!request->any || (request->parallel && request->rank != 0))
+        return;
+    sw_lock_take(&record->lock);
+    sw_matches_add(record, request->results, SW_H5_KEYS);
+    sw_lock_release(&record->lock);
+}
+
+void sw_h5_silence_begin(struct sw_h5_silence *silence) {
+    *silence = (struct sw_h5_silence){NULL, NULL};
+    sw_h5.H5Eget_auto2(SW_H5_DEFAULT, &silence->handler, &silence->data);
+    sw_h5.H5Eset_auto2(SW_H5_DEFAULT, NULL, NULL);
+}
+
+void sw_h5_silence_end(const struct sw_h5_silence *silence) {
+    sw_h5.H5Eset_auto2(SW_H5_DEFAULT, silence->handler, silence->data);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The plan's HDF5 settings: which one acts on a file, how they get into property lists, and what HDF5 says of
+ * them afterwards. */
+#ifndef STRIPEWISE_H5_SETTINGS_H
+#define STRIPEWISE_H5_SETTINGS_H
+
+#include "h5.h"
+#include "runtime.h"
+
+/* Keys of the plan, in the order of sw_h5_key_names. */
+enum sw_h5_key {
+    /* file access */
+    SW_H5_ALIGNMENT,
+    SW_H5_ALIGNMENT_THRESHOLD,
+    SW_H5_META_BLOCK_SIZE,
+    SW_H5_COLL_METADATA_WRITE,
+    SW_H5_ALL_COLL_METADATA_OPS,
+    SW_H5_SIEVE_BUF_SIZE,
+    SW_H5_CHUNK_CACHE,
+    /* file creation */
+    SW_H5_FILE_SPACE_STRATEGY,
+    SW_H5_FILE_SPACE_PAGE_SIZE,
+    /* dataset creation */
+    SW_H5_CHUNK_SIZE,
+    SW_H5_SHUFFLE,
+    SW_H5_DEFLATE,
+    SW_H5_FLETCHER32,
+    SW_H5_SCALEOFFSET,
+    SW_H5_ACCURACY,          /* stated by the user: largest error that scaleoffset may make */
+    SW_H5_COLLECTIVE_WRITES, /* stated by the user: every write to a dataset is collective */
+    SW_H5_KEYS
+};
+#define SW_H5_FILE_KEYS SW_H5_CHUNK_SIZE /* the first key that is not of a file */
+extern const char *const sw_h5_key_names[SW_H5_KEYS];
+
+/* What the plan asks of one file, and what became of it. */
+struct sw_h5_request {
+    const char *path;
+    bool any;                             /* anything at all */
+    bool parallel;                        /* through MPI-IO */
+    int rank, size;                       /* of the file's communicator */
+    MPI_Comm comm;                        /* MPI_COMM_NULL unless parallel; to be freed */
+    struct sw_result results[SW_H5_KEYS]; /* requested is NULL where the plan does not ask */
+};
+
+/* Finds out what the plan asks of the file; on a file of several ranks rank 0 decides for all. Collective
+ * where the open is. */
+void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid access);
+void sw_h5_request_close(struct sw_h5_request *request);
+
+/* Copies of the application's property lists with the plan's settings in them, to be closed; the list itself
+ * where nothing changes. */
+sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access);
+sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation);
+
+/* Nothing was applied to the file after all, for this reason. */
+void sw_h5_withdrawn(struct sw_h5_request *request, const char *reason);
+
+/* Asks HDF5 what the open file has (access: its own, or the list it was opened with), for the report. */
+void sw_h5_echo(struct sw_h5_request *request, sw_hid file, sw_hid access, struct sw_file *record);
+
+/* The results as part of the record's. */
+void sw_h5_record(const struct sw_h5_request *request, struct sw_file *record);
+
+/* Keeps what the plan asks of datasets that will be created in the file. */
+void sw_h5_remember(const struct sw_h5_request *request);
+
+/* While errors are tried out: HDF5 prints none. */
+struct sw_h5_silence {
+    sw_h5_handler handler;
+    void *data;
+};
+void sw_h5_silence_begin(struct sw_h5_silence *silence);
+void sw_h5_silence_end(const struct sw_h5_silence *silence);
+
+/* A dataset that is created with the plan's chunks and filters. */
+struct sw_h5_tuning {
+    sw_hid creation; /* the list to use */
+    struct sw_h5_silence silence;
+    struct sw_h5_request request;
+    struct sw_file *record; /* held */
+};
+
+/* Is there anything to change for a dataset at this place (a file, a group)? Then the creation is to be tried
+ * with tuning->creation, without a word from HDF5 until sw_h5_dataset_tried, which is to be called in any
+ * case. */
+bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creation, sw_hid type,
+                         sw_hid space);
+void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, sw_hid made);
+
+/* For the files that share the work. */
+const char *sw_h5_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value);
+void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
+                   const char *note);
+
+#endif
