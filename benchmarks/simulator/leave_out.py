@@ -150,8 +150,8 @@ def orders(made: list[Prediction]) -> list[tuple[str, str, bool, float, float]]:
     for system in [s.name for s in SYSTEMS if (s.name, "VPIC-IO write") in by_cell]:
         for direction, together, alone in (
             ("write", "collective write", "VPIC-IO write"),
-            ("read, early", "collective read, early", "BD-CATS-IO read"),
-            ("read, late", "collective read, late", "BD-CATS-IO read"),
+            ("read, early", "collective read, early", "BD-CATS-IO read, early"),
+            ("read, late", "collective read, late", "BD-CATS-IO read, late"),
         ):
             a, b = by_cell[system, together], by_cell[system, alone]
             measured, predicted = a.cell.measured / b.cell.measured, a.predicted / b.predicted

@@ -137,17 +137,18 @@ def sieving_flips() -> Check:
     holes = 2.0 ** np.arange(12, 25)  # below a page nothing can be left out
     told, holds = [], True
     for way in ("read", "write"):
-        columns = {"piece_size": 4.0 * KIB, "hole_size": holes}
-        on, off = (
-            simulate(site, Batch.make(workload, way, {f"romio_ds_{way}": switch}, columns=columns)).bandwidth
-            for switch in ("enable", "disable")
-        )
-        wins = on > off
-        flips = int(np.sum(wins[1:] != wins[:-1]))
-        holds &= flips == 1 and bool(wins[0])
-        edge = holes[np.argmin(wins)] / KIB if not wins.all() else np.inf
-        told.append(f"{way}s: sieving wins below holes of {edge:g} KiB")
-    return Check("data sieving flips with the size of holes", holds, "; ".join(told) + " (4 KiB pieces)")
+        for piece in (4, 16):
+            columns = {"piece_size": float(piece * KIB), "hole_size": holes}
+            on, off = (
+                simulate(site, Batch.make(workload, way, {f"romio_ds_{way}": switch}, columns=columns)).bandwidth
+                for switch in ("enable", "disable")
+            )
+            wins = on > off
+            flips = int(np.sum(wins[1:] != wins[:-1]))
+            holds &= flips == 1 and bool(wins[0])
+            edge = holes[np.argmin(wins)] / KIB if not wins.all() else np.inf
+            told.append(f"{way}s of {piece} KiB below {edge:g} KiB")
+    return Check("data sieving flips with the size of holes", holds, "sieving wins for " + "; ".join(told))
 
 
 BLOCKS, HOLES = np.rint(np.geomspace(16, 24 * KIB, 17)), 2.0 ** np.arange(4, 28)

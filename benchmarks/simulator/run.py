@@ -1,6 +1,6 @@
 """Hold the simulated cluster against what was measured, and write the validation page.
 
-    python benchmarks/simulator/run.py                  # all: two minutes of one core
+    python benchmarks/simulator/run.py                  # all: some minutes of one core
     python benchmarks/simulator/run.py --stages speed   # times again, keeps the rest
     python benchmarks/simulator/run.py --stages ''      # only the page, from the results
 
@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import frontier
 import leave_out
 import mechanisms
 import noise_check
@@ -69,7 +70,8 @@ def checks() -> tuple[list[Check], dict[str, Any]]:
         mechanisms.against_max_min,
     ]
     found = [inside, within, *(check() for check in single), *mechanisms.invariances()]
-    return found, {"percentiles": rows, "static_defaults": defaults}
+    plateaus = [asdict(plateau) for plateau in frontier.plateaus()]
+    return found, {"percentiles": rows, "static_defaults": defaults, "frontier": plateaus}
 
 
 def timings(repeats: int) -> dict[str, Any]:

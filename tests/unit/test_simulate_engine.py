@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stripewise.simulate.batch import APIS, LAYOUTS, Access, Batch
+from stripewise.simulate.access import APIS, LAYOUTS, Access, directions
+from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import BOUNDS, simulate
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.site import Site, load_site, site_names
@@ -262,11 +263,12 @@ READ_PIECES = Workload(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("piece", [4 * KIB, 16 * KIB])
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_data_sieving_flips_with_the_size_of_holes(operation: str) -> None:
+def test_data_sieving_flips_with_the_size_of_holes(operation: str, piece: int) -> None:
     """It wins while a hole takes less time to transfer than a request (Kunkel et al. 2015)."""
     site = load_site("dkrz-porting")
-    work = READ_PIECES.model_copy(update={"operation": operation, "piece_size": 4 * KIB})
+    work = READ_PIECES.model_copy(update={"operation": operation, "piece_size": piece})
     holes = [4 * KIB, 32 * KIB, 256 * KIB, 2 * MIB, 16 * MIB]
     options = {"stripe_count": 1, "stripe_size": 2 * MIB}
     gain = [
@@ -276,6 +278,18 @@ def test_data_sieving_flips_with_the_size_of_holes(operation: str) -> None:
     ]
     assert gain[0] > 1.5 and gain[-1] < 1 / 1.5
     assert all(a >= b for a, b in zip(gain, gain[1:], strict=False))
+
+
+def test_a_request_behind_a_hole_does_not_go_on_where_the_last_one_ended() -> None:
+    """Pieces above a page with holes between them pay for each request; without holes only the first one does."""
+    site = load_site("dkrz-porting")
+    work = READ_PIECES.model_copy(update={"operation": "write", "piece_size": 64 * KIB, "transfer_size": 64 * KIB})
+    off = {"stripe_count": 1, "stripe_size": 2 * MIB, "romio_ds_write": "disable"}
+    holes = Batch.make(work.model_copy(update={"transfer_size": 16 * MIB}), "write", off, Access(hole_size=64 * KIB))
+    whole = Batch.make(work.model_copy(update={"layout": "segmented"}), "write", off)
+    requests = work.file_size / (64 * KIB)
+    extra = simulate(site, holes).bounds["ost"][0] - simulate(site, whole).bounds["ost"][0]
+    assert extra == pytest.approx(requests * site.ost.request_seconds)
 
 
 def test_automatic_sieving_acts_as_enable() -> None:
@@ -390,8 +404,6 @@ def test_metadata_grows_with_files_stripes_and_hdf5_operations() -> None:
 
 
 def test_a_workload_of_both_directions_is_simulated_in_two_batches() -> None:
-    from stripewise.simulate.batch import directions
-
     assert directions(Workload()) == directions(Workload(operation="both")) == ("write", "read")
     assert directions(Workload(operation="read")) == ("read",)
 

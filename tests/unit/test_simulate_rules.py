@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from stripewise.errors import UserError
 from stripewise.simulate import layout, romio
-from stripewise.simulate.batch import Access, Batch
+from stripewise.simulate.access import Access
+from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome, simulate
 from stripewise.spec.site import Site, load_site
 from stripewise.spec.workload import Workload

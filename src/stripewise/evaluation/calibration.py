@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.table import Column, Table
-from stripewise.simulate.batch import APIS, LAYOUTS, Batch
+from stripewise.simulate.access import APIS, LAYOUTS
+from stripewise.simulate.batch import Batch
 from stripewise.simulate.fit import Measured
 from stripewise.spec.workload import Workload
 

@@ -19,7 +19,8 @@ from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.simulated_report import simulated_report
 from stripewise.runner.simulated_settings import open_site, settings_of_plan
 from stripewise.simulate import noise
-from stripewise.simulate.batch import Access, Batch, directions
+from stripewise.simulate.access import Access, directions
+from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome as Simulated
 from stripewise.simulate.engine import simulate
 from stripewise.simulate.runs import noisy

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stripewise.errors import UserError
-from stripewise.simulate.batch import Access
+from stripewise.simulate.access import Access
 from stripewise.spec.parameter import Apply, Kind, Parameter
 from stripewise.spec.plan import Plan, spell
 from stripewise.spec.site import Site, load_site

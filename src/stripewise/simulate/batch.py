@@ -6,7 +6,6 @@ Sizes are in bytes. 0 stands for "not set" in every setting: the site's or ROMIO
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -14,51 +13,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
-from stripewise.spec.site import Share, Size
+from stripewise.simulate.access import Access, columns_of_access, columns_of_workload
+from stripewise.simulate.settings import columns_of_settings, left_out
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.workload import Workload
-
-LAYOUTS = ("segmented", "strided", "random", "tile")
-APIS = ("posix", "mpiio", "hdf5", "pnetcdf")
-SWITCHES = ("automatic", "enable", "disable")
-DIRECTIONS = ("read", "write")
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
-
-
-class Access(BaseModel):
-    """What a simulation needs to know of an access beyond the workload: the ``[access]`` table.
-
-    Attributes
-    ----------
-    hole_size : int or None
-        Bytes between two pieces of one process; where not given, what the layout leaves for the other processes.
-    overlap : float
-        Part of the bytes that neighbours access as well (ghost zones of tiles).
-    fsync : bool
-        Whether writes end only when the bytes are on the servers.
-    metadata_operations : int
-        Small operations on the file's metadata by one process a file (HDF5 headers, attributes), beyond open and close.
-    client_cached, server_cached : float or None
-        Parts of a read that the client's own memory, or the servers' memory, holds already; the site's if not given.
-    misaligned : bool
-        Whether pieces start off the boundaries of stripes and requests, as after a header.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    hole_size: Size | None = None
-    overlap: Share = 0.0
-    fsync: bool = True
-    metadata_operations: int = Field(default=0, ge=0)
-    client_cached: Share | None = None
-    server_cached: Share | None = None
-    misaligned: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +41,7 @@ class Batch:
     overlap : ndarray
         Part of the bytes that neighbours access as well.
     layout, api : ndarray of int8
-        Index into :data:`LAYOUTS` and :data:`APIS`.
+        Index into :data:`~stripewise.simulate.access.LAYOUTS` and :data:`~stripewise.simulate.access.APIS`.
     collective, file_per_process, fsync, misaligned : ndarray of bool
     metadata_operations : ndarray
     client_cached, server_cached : ndarray
@@ -87,7 +51,7 @@ class Batch:
     striping_factor, striping_unit : ndarray
         The hints, which not every driver obeys; 0 for none.
     collective_buffering, data_sieving : ndarray of int8
-        Index into :data:`SWITCHES`; of the row's direction.
+        Index into :data:`~stripewise.simulate.settings.SWITCHES`; of the row's direction.
     aggregators, aggregators_per_node : ndarray
         ``cb_nodes`` and the number that ``cb_config_list`` allows on a node.
     collective_buffer_size, sieving_buffer_size : ndarray
@@ -170,6 +134,16 @@ class Batch:
         """Bytes that the processes move together."""
         return self.files * self.file_size
 
+    @cached_property
+    def any_striping_hint(self) -> bool:
+        """Whether any row has hints of MPI-IO about striping."""
+        return bool(self.striping_factor.any() or self.striping_unit.any())
+
+    @cached_property
+    def any_metadata(self) -> bool:
+        """Whether any row has metadata operations beyond open and close."""
+        return bool(self.metadata_operations.any())
+
     @classmethod
     def make(
         cls,
@@ -198,8 +172,8 @@ class Batch:
         UserError
             If arrays differ in length, or a value is none of its parameter's.
         """
-        raw = _of_workload(workload, direction) | _of_access(access or Access())
-        raw |= _of_settings(settings or {}, direction, workload)
+        raw = columns_of_workload(workload, direction) | columns_of_access(access or Access())
+        raw |= columns_of_settings(settings or {}, direction, workload.nodes or 1)
         raw |= dict(columns or {})
         return cls(**_arrays(raw))
 
@@ -212,17 +186,12 @@ class Batch:
         values = space.columns(space.fold(levels))
         for parameter in space.parameters:
             column = np.asarray(values[parameter.name])
-            settings[parameter.name] = _left_out(column, parameter.default) if parameter.ordered else column
+            settings[parameter.name] = left_out(column, parameter.default) if parameter.ordered else column
         return cls.make(workload, direction, settings, access)
 
     def with_columns(self, **columns: Any) -> Batch:
         """Give a copy with other values."""
         return replace(self, **{name: _array(name, value) for name, value in columns.items()})
-
-
-def directions(workload: Workload) -> tuple[str, ...]:
-    """The directions that a workload moves bytes in, in order."""
-    return {"read": ("read",), "write": ("write",)}.get(workload.operation or "both", ("write", "read"))
 
 
 _KINDS: dict[str, type] = {
@@ -246,139 +215,3 @@ def _arrays(raw: Mapping[str, Any]) -> dict[str, Any]:
     if len(lengths) > 1:
         raise UserError(f"columns of {sorted(lengths)} rows cannot be simulated together")
     return arrays
-
-
-def _of_workload(workload: Workload, direction: str) -> dict[str, Any]:
-    if direction not in DIRECTIONS:
-        raise UserError(f"no direction is called '{direction}'", "use read or write")
-    processes = workload.processes or 1
-    shared = not workload.file_per_process
-    size = workload.file_size or (1 << 30)
-    part = max(1, size // processes if shared else size)
-    transfer = workload.transfer_size or min(part, 4 << 20)
-    piece = min(workload.piece_size or transfer, transfer)
-    return {
-        "write": direction == "write",
-        "nodes": workload.nodes or 1,
-        "processes_per_node": workload.processes_per_node or 1,
-        "file_size": size,
-        "transfer_size": transfer,
-        "piece_size": piece,
-        "layout": LAYOUTS.index(workload.layout or "segmented"),
-        "api": APIS.index(workload.api or "mpiio"),
-        "collective": bool(workload.collective),
-        "file_per_process": bool(workload.file_per_process),
-    }
-
-
-def _of_access(access: Access) -> dict[str, Any]:
-    return {
-        "hole_size": -1 if access.hole_size is None else access.hole_size,
-        "overlap": access.overlap,
-        "fsync": access.fsync,
-        "misaligned": access.misaligned,
-        "metadata_operations": access.metadata_operations,
-        "client_cached": -1 if access.client_cached is None else access.client_cached,
-        "server_cached": -1 if access.server_cached is None else access.server_cached,
-    }
-
-
-# Parameter of a stack: (column, default). Those that depend on the direction, or need reading, are in _of_settings.
-_PLAIN: dict[str, tuple[str, Any]] = {
-    "stripe_count": ("stripe_count", 0),
-    "stripe_size": ("stripe_size", 0),
-    "overstripe_count": ("overstripe_count", 0),
-    "striping_factor": ("striping_factor", 0),
-    "striping_unit": ("striping_unit", 0),
-    "cb_buffer_size": ("collective_buffer_size", 0),
-    "romio_lustre_co_ratio": ("co_ratio", 1),
-    "romio_lustre_coll_threshold": ("coll_threshold", 0),
-    "romio_min_fdomain_size": ("min_fdomain_size", 0),
-    "io_ompio_num_aggregators": ("ompio_aggregators", 0),
-    "io_ompio_bytes_per_agg": ("ompio_bytes_per_agg", 0),
-    "io_ompio_cycle_buffer_size": ("ompio_cycle_size", 0),
-    "hdf5_alignment": ("hdf5_alignment", 1),
-    "hdf5_meta_block_size": ("hdf5_meta_block_size", 2048),
-}
-_FLAGS: dict[str, tuple[str, bool]] = {
-    "romio_no_indep_rw": ("no_indep_rw", False),
-    "hdf5_coll_metadata_write": ("hdf5_collective_metadata", False),
-}
-
-
-def _unset(column: NDArray[Any]) -> Flags:
-    unset: Flags = np.asarray(column == None, dtype=bool)  # noqa: E711  elementwise
-    return unset
-
-
-def _left_out(column: NDArray[Any], default: Any) -> NDArray[Any]:
-    """Numbers with NaN where nothing is set."""
-    return np.where(column == default, np.nan, column.astype(float))
-
-
-def _number(value: Any, default: float) -> Any:
-    """Values as floats, with what is not set replaced by the default."""
-    if value is None:
-        return default
-    if np.ndim(value) == 0:
-        return float(value)
-    column = np.asarray(value)
-    if column.dtype == object:
-        return np.where(_unset(column), default, column).astype(float)
-    return np.where(np.isnan(column), default, column) if column.dtype.kind == "f" else column
-
-
-def _codes(value: Any, words: tuple[str, ...], name: str, default: str) -> Any:
-    column = np.atleast_1d(np.asarray(default if value is None else value, dtype=object))
-    column = np.where(_unset(column), default, column)
-    codes = np.full(column.shape, -1, dtype=np.int8)
-    for code, word in enumerate(words):
-        codes[column == word] = code
-    if np.any(codes < 0):
-        wrong = column[codes < 0][0]
-        raise UserError(f"{name} does not know '{wrong}'", f"choose from {', '.join(words)}")
-    return codes
-
-
-def _switch(value: Any, name: str, default: bool) -> Any:
-    column = np.atleast_1d(np.asarray(default if value is None else value, dtype=object))
-    spelt = {True: 1, False: 0, "true": 1, "false": 0, None: int(default)}
-    try:
-        return np.array([spelt[word] for word in column], dtype=bool)
-    except KeyError as error:
-        raise UserError(f"{name} does not know {error}", "choose from true, false") from error
-
-
-def _of_settings(settings: Mapping[str, Any], direction: str, workload: Workload) -> dict[str, Any]:
-    get = settings.get
-    raw = {column: _number(get(name), default) for name, (column, default) in _PLAIN.items()}
-    raw |= {column: _switch(get(name), name, default) for name, (column, default) in _FLAGS.items()}
-    way = "write" if direction == "write" else "read"
-    for column, name in (("collective_buffering", f"romio_cb_{way}"), ("data_sieving", f"romio_ds_{way}")):
-        raw[column] = _codes(get(name), SWITCHES, name, "automatic")
-    raw["sieving_buffer_size"] = _number(get("ind_wr_buffer_size" if way == "write" else "ind_rd_buffer_size"), 0)
-    raw["ds_in_coll"] = _codes(get("romio_lustre_ds_in_coll"), SWITCHES, "romio_lustre_ds_in_coll", "enable") != 2
-    raw["aggregators"] = _number(get("cb_nodes"), 0)
-    raw["aggregators_per_node"] = _per_node(get("cb_config_list"), raw["aggregators"], workload.nodes or 1)
-    raw["ompio_aggregators"] = np.maximum(raw["ompio_aggregators"], 0)
-    fcoll = ("automatic", "vulcan", "dynamic_gen2", "individual")
-    raw["ompio_individual"] = _codes(get("fcoll"), fcoll, "fcoll", "automatic") == 3
-    raw["ompio_sieving"] = _switch(get(f"fbtl_posix_{way}_datasieving"), f"fbtl_posix_{way}_datasieving", True)
-    return raw
-
-
-def _per_node(config_list: Any, aggregators: Any, nodes: float) -> Any:
-    """Aggregators that may share a node; without a list, what the romio stack derives from ``cb_nodes``."""
-    if config_list is None:
-        return np.ceil(np.asarray(aggregators) / nodes)
-    found = []
-    for text in np.atleast_1d(np.asarray(config_list, dtype=object)):
-        if text is None:
-            found.append(0.0)
-            continue
-        match = re.fullmatch(r"\*:([0-9]+|\*)", str(text).strip())
-        if match is None:
-            raise UserError(f"cb_config_list '{text}' is not understood", "write '*:N', N processes of every node")
-        # A list that was given allows at least one; 0 would stand for the library's own default.
-        found.append(float("inf") if match[1] == "*" else max(1.0, float(match[1])))
-    return np.array(found)

@@ -1,7 +1,8 @@
 """The engine: from a site and a batch to seconds, by the bottleneck of each row.
 
 T = max of the bounds, plus the serial terms of metadata (project notes on the simulated cluster). The mechanisms are in
-:mod:`~stripewise.simulate.layout`, :mod:`~stripewise.simulate.romio` and :mod:`~stripewise.simulate.lustre`.
+:mod:`~stripewise.simulate.layout`, :mod:`~stripewise.simulate.romio`,
+:mod:`~stripewise.simulate.traffic` and :mod:`~stripewise.simulate.lustre`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from stripewise.simulate import layout, lustre, romio
 from stripewise.simulate.batch import Batch, Flags, Numbers
+from stripewise.simulate.traffic import NONE, traffic
 from stripewise.spec.site import Site
 
 BOUNDS = ("client", "rpc", "oss", "ost", "locks", "rounds", "cache")
@@ -117,21 +119,25 @@ def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> O
     stripes = layout.striping(site, batch)
     parts = layout.pieces(batch)
     way = romio.way(site, batch, stripes, parts)
-    row = lustre.traffic(site, batch, stripes, parts, way)
+    row = traffic(site, batch, stripes, parts, way)
     kept = lustre.behind(row)
-    stored = 1.0 - kept
     bounds = {
-        "client": lustre.client_seconds(row) * stored,
-        "rpc": np.maximum(lustre.window_seconds(row), lustre.latency_seconds(row)) * stored,
-        "oss": lustre.server_seconds(row) * stored,
-        "ost": lustre.target_seconds(row, ost_speeds) * stored,
+        "client": lustre.client_seconds(row),
+        "rpc": np.maximum(lustre.window_seconds(row), lustre.latency_seconds(row)),
+        "oss": lustre.server_seconds(row),
+        "ost": lustre.target_seconds(row, ost_speeds),
+    }
+    if kept.any():
+        bounds = {name: seconds * (1.0 - kept) for name, seconds in bounds.items()}
+    bounds |= {
         "locks": lustre.lock_seconds(row),
         "rounds": lustre.round_seconds(row),
         "cache": lustre.memory_seconds(row, kept),
     }
     data = bounds["client"]
     for seconds in bounds.values():
-        data = np.maximum(data, seconds)
+        if seconds is not NONE:
+            data = np.maximum(data, seconds)
     opening, closing = lustre.open_seconds(row), lustre.close_seconds(row)
     bounds["metadata"] = opening + closing
 
@@ -145,8 +151,8 @@ def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> O
         full(parts.moved),
         {name: full(seconds) for name, seconds in bounds.items()},
         full(way.aggregated),
-        full(np.where(way.aggregated, way.aggregators, 0.0)),
-        full(np.where(way.aggregated, way.rounds, 0.0)),
+        full(np.where(way.aggregated, way.aggregators, 0.0) if way.any_aggregated else NONE),
+        full(np.where(way.aggregated, way.rounds, 0.0) if way.any_aggregated else NONE),
         full(stripes.count),
         full(stripes.size),
         full(way.sieved),

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stripewise.simulate.batch import LAYOUTS, Batch, Flags, Numbers
+from stripewise.simulate.access import LAYOUTS
+from stripewise.simulate.batch import Batch, Flags, Numbers
 from stripewise.spec.site import Site
 
 SEGMENTED, STRIDED, RANDOM, TILE = range(len(LAYOUTS))
+_ONE = np.ones(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +48,19 @@ def striping(site: Site, batch: Batch) -> Striping:
     """
     most = site.ost.count
     obeys = site.mpi.driver == "romio_lustre" or (site.mpi.driver == "ompio" and site.mpi.ompio_obeys_striping)
-    factor = np.where(obeys & batch.write & (batch.api > 0), batch.striping_factor, 0.0)
-    unit = np.where(obeys & batch.write & (batch.api > 0), batch.striping_unit, 0.0)
-    factor = np.where((factor <= 0) & (unit > 0), -1.0, np.where(unit > 0, factor, np.maximum(factor, 0.0)))
-    count = np.where(factor != 0, factor, batch.stripe_count)
+    count = batch.stripe_count
+    size = np.where(batch.stripe_size > 0, batch.stripe_size, site.defaults.stripe_size)
+    if obeys and batch.any_striping_hint:
+        factor = np.where(batch.write & (batch.api > 0), batch.striping_factor, 0.0)
+        unit = np.where(batch.write & (batch.api > 0), batch.striping_unit, 0.0)
+        factor = np.where((factor <= 0) & (unit > 0), -1.0, np.where(unit > 0, factor, np.maximum(factor, 0.0)))
+        count = np.where(factor != 0, factor, count)
+        size = np.where(unit > 0, unit, size)
     count = np.where(count == 0, site.defaults.stripe_count, count)
-    count = np.where(count < 0, most, np.minimum(np.maximum(count, 1), most))
-    over = batch.overstripe_count > 0
-    count = np.where(over, batch.overstripe_count, count)
-    size = np.where(unit > 0, unit, np.where(batch.stripe_size > 0, batch.stripe_size, site.defaults.stripe_size))
+    count = np.where(count < 0, most, np.minimum(np.maximum(count, 1.0), most))
+    over = batch.overstripe_count
+    if over.any():
+        count = np.where(over > 0, over, count)
     objects = batch.files * count
     osts = np.minimum(objects, most)
     crowd = np.ceil(objects / most)
@@ -107,7 +113,9 @@ def pieces(batch: Batch) -> Pieces:
     """
     segmented = batch.layout == SEGMENTED
     shared = ~batch.file_per_process & (batch.processes > 1)
-    moved = batch.bytes * (1.0 + np.where(shared, batch.overlap, 0.0))
+    moved = batch.bytes
+    if batch.overlap.any():
+        moved = moved * (1.0 + np.where(shared, batch.overlap, 0.0))
     part = moved / batch.processes
     call = np.minimum(batch.transfer_size, part)
     size = np.where(segmented, call, np.minimum(batch.piece_size, call))
@@ -117,7 +125,9 @@ def pieces(batch: Batch) -> Pieces:
     stride = size + hole
     # With a hole of its own, processes take turns if all pieces fit in a stride; else each has a range for itself.
     sharers = np.where(shared & (batch.processes * size <= stride), batch.processes, 1.0)
-    span = np.where((batch.hole_size >= 0) & ~segmented, np.maximum(1.0, stride / (sharers * size)), 1.0)
+    span = _ONE
+    if (batch.hole_size >= 0).any():
+        span = np.where((batch.hole_size >= 0) & ~segmented, np.maximum(1.0, stride / (sharers * size)), 1.0)
     own = batch.file_per_process | segmented
     run = np.where(own & (hole * (a_call > 1) == 0) & (batch.layout != RANDOM), part, size)
     interleaved = shared & ~segmented & ((a_call > 1) & (sharers > 1) | (batch.layout == RANDOM))

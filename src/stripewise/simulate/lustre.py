@@ -1,134 +1,27 @@
 """Mechanisms of the Lustre client, its servers and its disks, one function each.
 
 Notation of the project notes: P processes on N nodes, F bytes, S stripes of ss bytes, x a request. Every function takes
-a :class:`Row` and gives seconds (or a rate), of shape ``(n,)`` or ``(1,)``. [S] read in source, [M] measured, [G] a
-guess to be fitted; the constants themselves are in :mod:`stripewise.spec.site`.
+a :class:`~stripewise.simulate.traffic.Row` and gives seconds (or a rate), of shape ``(n,)`` or ``(1,)``. [S] read in
+source, [M] measured, [G] a guess to be fitted; the constants themselves are in :mod:`stripewise.spec.site`.
+
+What no row of a batch needs is not computed: with one row numpy's calls cost more than its arithmetic.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from stripewise.simulate.batch import Batch, Flags, Numbers
-from stripewise.simulate.layout import RANDOM, SEGMENTED, Pieces, Striping
-from stripewise.simulate.romio import Way, on_stripes
+from stripewise.simulate.batch import Numbers
+from stripewise.simulate.layout import SEGMENTED
+from stripewise.simulate.romio import on_stripes
+from stripewise.simulate.traffic import NONE, Row
 from stripewise.spec.site import Site
-
-PAGE = 4096.0
-"""Bytes of a page, the unit of client caches and the least that a server is asked for."""
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """All that is known of a row before times are computed; see :func:`traffic` for the derived arrays.
-
-    Attributes
-    ----------
-    site, batch, stripes, parts, way
-        What the earlier steps found.
-    disk, node : ndarray
-        Bytes a second of an OST and of a node in the row's direction.
-    sent : ndarray
-        Bytes between clients and servers in the row's direction.
-    read_first : ndarray
-        Bytes that a write reads before, to fill holes.
-    request : ndarray
-        q, bytes of an RPC.
-    clients, processes : ndarray
-        Nodes that talk to servers, and processes on one of them that do.
-    pairs : ndarray
-        Pairs of a client and an OST that have an RPC window.
-    ahead : ndarray of bool
-        Whether read-ahead, or writing behind, keeps the window full.
-    continues : ndarray of bool
-        Whether a client's next request on an object begins where its last one ended.
-    uncached_client, uncached_server : ndarray
-        Parts of the bytes that must cross the network, and that must come from disks.
-    """
-
-    site: Site
-    batch: Batch
-    stripes: Striping
-    parts: Pieces
-    way: Way
-    disk: Numbers
-    node: Numbers
-    sent: Numbers
-    read_first: Numbers
-    request: Numbers
-    clients: Numbers
-    processes: Numbers
-    pairs: Numbers
-    ahead: Flags
-    continues: Flags
-    uncached_client: Numbers
-    uncached_server: Numbers
 
 
 def harmonic(n: Numbers) -> Numbers:
     """Give the n-th harmonic number: the mean of the largest of n exponential times, over the mean of one."""
     result: Numbers = np.where(n <= 1, 1.0, np.log(n) + 0.5772156649 + 0.5 / n)
     return result
-
-
-def traffic(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way) -> Row:
-    """Work out what clients and servers exchange.
-
-    Aggregators write each byte once, whatever overlaps; where holes stay empty they read the whole range first, unless
-    ds_in_coll is off. Sieving moves whole buffers, that start at a piece, and for writes reads them first. The naive
-    way moves pages: pieces nearer than a page gather, others are requests of their own. [S, M: Kunkel et al. 2015]
-    """
-    write, agg, sieved = batch.write, way.aggregated, way.sieved
-    disk = np.where(write, site.ost.write_bandwidth, site.ost.read_bandwidth)
-    node = np.where(write, site.network.node_write_bandwidth, site.network.node_read_bandwidth)
-    stride = parts.size + parts.hole
-    near = parts.hole < PAGE
-    paged = np.where(near, stride, np.maximum(parts.size, PAGE))
-    naive = np.where(parts.hole > 0, paged / parts.size, 1.0)
-    gathered = np.minimum(stride, np.maximum(way.sieve_buffer, parts.size)) / parts.size
-    alone = parts.moved * np.where(sieved, gathered, naive)
-    holes = (parts.span > 1) & batch.ds_in_coll
-    together = batch.bytes * np.where(holes | ~write, parts.span, 1.0)
-    sent = np.where(agg, together, alone)
-    filled = np.where(agg, np.where(holes, together, 0.0), np.where(sieved, alone, 0.0))
-    read_first = np.where(write, filled, 0.0)
-
-    run = np.where(parts.hole > 0, np.where(near, np.inf, np.maximum(parts.size, PAGE)), np.maximum(parts.run, PAGE))
-    split = agg & write & (parts.span > 1) & ~batch.ds_in_coll
-    run = np.where(
-        agg, np.where(split, np.maximum(parts.size, PAGE), way.buffer), np.where(sieved, way.sieve_buffer, run)
-    )
-    request = np.minimum(np.minimum(site.client.rpc_size, run), np.where(stripes.count > 1, stripes.size, np.inf))
-
-    clients = np.where(agg, np.minimum(way.aggregators, batch.nodes), batch.nodes)
-    processes = np.where(agg, np.ceil(way.aggregators / batch.nodes), batch.processes_per_node)
-    ahead = write | ((near | sieved | agg) & ((batch.layout != RANDOM) | agg | (parts.size >= site.client.rpc_size)))
-    if not site.client.read_ahead:
-        ahead = ahead & write
-    c1 = np.where(batch.client_cached < 0, site.client.cached, batch.client_cached)
-    c2 = np.where(batch.server_cached < 0, site.oss.cached, batch.server_cached)
-    c1, c2 = np.where(write, 0.0, c1), np.where(write, 0.0, c2)
-    return Row(
-        *(site, batch, stripes, parts, way, disk, node, sent, read_first, request, clients, processes),
-        pairs=_pairs(site, batch, stripes, parts, way, clients),
-        ahead=ahead,
-        continues=~split & (run > PAGE) & (agg | (stripes.count == 1) | (run >= 2.0 * stripes.count * stripes.size)),
-        uncached_client=1.0 - c1,
-        uncached_server=np.maximum(0.0, 1.0 - c1 - c2),
-    )
-
-
-def _pairs(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way, clients: Numbers) -> Numbers:
-    """Count pairs of a client and an OST with traffic between them."""
-    files = np.where(batch.file_per_process, batch.processes_per_node, 1.0)
-    reach = np.where(batch.file_per_process, files * stripes.count, np.ceil(parts.moved / batch.nodes / stripes.size))
-    alone = batch.nodes * np.minimum(np.maximum(reach, 1.0), stripes.osts)
-    owned = np.maximum(way.aggregators, stripes.count)
-    ranges = way.aggregators * np.minimum(np.maximum(way.buffer / stripes.size, 1.0), stripes.count)
-    together = np.minimum(np.where(on_stripes(site, batch), owned, ranges), clients * stripes.osts)
-    return np.where(way.aggregated, together, alone)
 
 
 def client_seconds(row: Row) -> Numbers:
@@ -168,6 +61,8 @@ def latency_seconds(row: Row) -> Numbers:
     less time to transfer than a request. [notes 8 and 9; S; Kunkel et al. 2015]
     """
     site, batch, way = row.site, row.batch, row.way
+    if way.all_aggregated:
+        return NONE
     own = row.sent / batch.processes
     step = site.network.latency + site.ost.request_seconds
     buffers = own / way.sieve_buffer
@@ -228,6 +123,8 @@ def lock_seconds(row: Row) -> Numbers:
     """
     site, batch, stripes, parts, way = row.site, row.batch, row.stripes, row.parts, row.way
     several = batch.write & ~batch.file_per_process & (batch.nodes > 1)
+    if not several.any():
+        return NONE
     owner = batch.bytes / stripes.count  # bytes of an object
     growth = np.where(batch.processes > site.locks.growth_writers, owner / site.locks.growth_bytes, 0.0)
     # A lock that also grew downwards holds what its lower neighbour writes next: it passes twice.
@@ -242,9 +139,11 @@ def lock_seconds(row: Row) -> Numbers:
     switches = np.where(way.aggregated, together, alone)
     queue = switches * site.locks.seconds
 
+    spans = (parts.size > stripes.size) & (stripes.count > 1) & (batch.layout != SEGMENTED) & ~way.aggregated
+    if not spans.any():
+        return np.where(several, queue, 0.0)
     off = batch.misaligned | (batch.api >= 2) & (batch.hdf5_alignment < stripes.size)
     held = np.minimum(np.ceil(parts.size / stripes.size) + off, stripes.count)
-    spans = (parts.size > stripes.size) & (stripes.count > 1) & (batch.layout != SEGMENTED) & ~way.aggregated
     taken = parts.moved / parts.size / batch.nodes * held
     convoy = np.where(spans, taken * site.locks.seconds * harmonic(batch.nodes), 0.0)
     return np.where(several, np.maximum(queue, convoy), 0.0)
@@ -260,6 +159,8 @@ def round_seconds(row: Row) -> Numbers:
     on Edison]
     """
     site, batch, way = row.site, row.batch, row.way
+    if not way.any_aggregated:
+        return NONE
     speed = site.client.core_speed
     sync = site.network.sync_seconds * np.log2(np.maximum(2.0, batch.processes))
     messages = np.minimum(batch.processes, np.maximum(1.0, way.buffer / row.parts.size))
@@ -283,13 +184,18 @@ def round_seconds(row: Row) -> Numbers:
 
 def behind(row: Row) -> Numbers:
     """9. Give the part of the bytes that clients may keep dirty: all that fits max_dirty an OSC, without fsync. [S]."""
+    allowed = row.batch.write & ~row.batch.fsync
+    if not allowed.any():
+        return NONE
     room = row.site.client.dirty_limit * row.pairs
-    return np.where(row.batch.write & ~row.batch.fsync, np.minimum(1.0, room / row.sent), 0.0)
+    return np.where(allowed, np.minimum(1.0, room / row.sent), 0.0)
 
 
 def memory_seconds(row: Row, kept: Numbers) -> Numbers:
     """9. What memory holds moves at B_mem: dirty pages of writes, cached pages of reads. [G]."""
     share = np.where(row.batch.write, kept, 1.0 - row.uncached_client)
+    if not share.any():
+        return NONE
     speed = row.site.client.core_speed
     rate = row.clients * row.site.client.memory_bandwidth * speed
     return row.sent * share / rate
@@ -306,10 +212,13 @@ def open_seconds(row: Row) -> Numbers:
     deferred = batch.no_indep_rw & row.way.aggregated
     opens = np.where(deferred, row.way.aggregators, batch.processes)
     create = np.where(batch.write & ~batch.file_per_process, row.stripes.count * mds.object_seconds, 0.0)
+    opening = mds.open_seconds + opens / mds.rate + create
+    if not batch.any_metadata:
+        return opening
     every = batch.processes / mds.rate
     told = site.network.sync_seconds * np.log2(np.maximum(2.0, batch.processes)) / site.client.core_speed
     each = site.network.latency + np.where(batch.hdf5_collective_metadata, told, every)
-    return mds.open_seconds + opens / mds.rate + create + np.where(batch.write, 0.0, batch.metadata_operations * each)
+    return opening + np.where(batch.write, 0.0, batch.metadata_operations * each)
 
 
 def close_seconds(row: Row) -> Numbers:
@@ -321,7 +230,10 @@ def close_seconds(row: Row) -> Numbers:
     site, batch = row.site, row.batch
     deferred = batch.no_indep_rw & row.way.aggregated
     closes = np.where(deferred, row.way.aggregators, batch.processes)
+    closing = site.network.latency + closes / site.mds.rate
+    if not batch.any_metadata:
+        return closing
     blocks = np.ceil(batch.metadata_operations * 512.0 / np.maximum(512.0, batch.hdf5_meta_block_size))
     contended = (batch.nodes > 1) & ~batch.hdf5_collective_metadata
     each = site.network.latency + np.where(contended, site.locks.seconds, 0.0)
-    return site.network.latency + closes / site.mds.rate + np.where(batch.write, blocks * each, 0.0)
+    return closing + np.where(batch.write, blocks * each, 0.0)

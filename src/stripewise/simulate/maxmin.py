@@ -70,12 +70,13 @@ def rates(flows: Flows) -> Floats:
     # The last place is a resource of infinite room for rows that are filled up with -1. Whole columns at a time: numpy
     # is slow along short rows.
     left = np.append(flows.capacities, np.inf)
-    columns = [np.where(column < 0, count, column) for column in flows.routes.T]
+    columns = _columns(flows.routes, count)
     rate = np.zeros(len(flows.routes))
     active = np.arange(len(rate))
     limits = flows.limits
     while len(active):
-        crossing = sum((np.bincount(column, minlength=count + 1) for column in columns), np.zeros(count + 1))
+        every = [np.bincount(column, minlength=count + 1) for column in columns]
+        crossing = sum(every, np.zeros(count + 1))
         share = np.full(count + 1, np.inf)
         np.divide(left, crossing, out=share, where=crossing > 0)
         share[count] = np.inf
@@ -86,12 +87,15 @@ def rates(flows: Flows) -> Floats:
         above = smallest * (1 + _TIE)
         # A resource is a bottleneck now if none of its flows is held below its share elsewhere.
         full = np.ones(count + 1, dtype=bool)
+        for column, mine, crossed in zip(columns, shares, every, strict=True):
+            full &= np.bincount(column, mine <= above, minlength=count + 1) == crossed
         full[count] = False
-        for column, mine in zip(columns, shares, strict=True):
-            full[column[mine > above]] = False
         done = limits <= smallest
         for column in columns:
-            done = done | full.take(column)
+            done |= full.take(column)
+        if done.all():
+            rate[active] = smallest
+            break
         rate[active[done]] = smallest[done]
         for column in columns:
             left -= np.bincount(column[done], smallest[done], minlength=count + 1)
@@ -100,6 +104,12 @@ def rates(flows: Flows) -> Floats:
         active, limits = active[kept], limits[kept]
         columns = [column[kept] for column in columns]
     return rate
+
+
+def _columns(routes: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+    """Resources that flows cross first, second and so on, with ``count`` for those that cross fewer."""
+    found = [np.ascontiguousarray(column) for column in routes.T]
+    return [np.where(column < 0, count, column) if column.min(initial=0) < 0 else column for column in found]
 
 
 def finish_times(flows: Flows, sizes: ArrayLike) -> Floats:
@@ -144,7 +154,7 @@ def bound(flows: Flows, sizes: ArrayLike) -> float:
     count = len(flows.capacities)
     room = np.append(flows.capacities, np.inf)
     loads, narrowest = np.zeros(count + 1), flows.limits
-    for column in np.where(flows.routes < 0, count, flows.routes).T:
+    for column in _columns(flows.routes, count):
         loads += np.bincount(column, amount, minlength=count + 1)
         narrowest = np.minimum(narrowest, room[column])
     return float(max((loads / room).max(initial=0.0), (amount / narrowest).max(initial=0.0)))

@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.errors import UserError
-from stripewise.simulate.batch import Access, Batch, directions
+from stripewise.simulate.access import Access, directions
+from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome, simulate
 from stripewise.spec.configuration import Value
 from stripewise.spec.parameter import Parameter

@@ -8,7 +8,7 @@ ompi_info and ompi#10132 for OMPIO.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class Way:
     aggregated : ndarray of bool
         Two-phase: a few processes write or read for all.
     aggregators, rounds : ndarray
-        How many of them, and the rounds of exchange of the whole run.
+        How many of them, and the rounds of exchange of the whole run; of no meaning where not aggregated.
     buffer : ndarray
         Bytes of an aggregator in a full round.
     sieved : ndarray of bool
@@ -51,12 +51,27 @@ class Way:
     sieved: Flags
     sieve_buffer: Numbers
 
+    @cached_property
+    def any_aggregated(self) -> bool:
+        """Whether any row is aggregated."""
+        return bool(self.aggregated.any())
+
+    @cached_property
+    def all_aggregated(self) -> bool:
+        """Whether every row is."""
+        return bool(self.aggregated.all())
+
+
+_NONE = np.zeros(1, dtype=bool)
+
 
 def way(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> Way:
     """Decide the way of each row's calls by the rules of the site's driver."""
     aggregated = is_aggregated(site, batch, parts)
-    count = aggregators(site, batch, stripes, parts)
-    rounds, buffer = rounds_and_buffer(site, batch, stripes, parts, count)
+    count = rounds = buffer = np.ones(1)
+    if aggregated.any():
+        count = aggregators(site, batch, stripes, parts)
+        rounds, buffer = rounds_and_buffer(site, batch, stripes, parts, count)
     sieved, sieve_buffer = sieving(site, batch, stripes, parts)
     return Way(aggregated, count, rounds, buffer, sieved & ~aggregated, sieve_buffer)
 
@@ -80,6 +95,8 @@ def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
     [ADIOI_LUSTRE_Docollect, ADIOI_GEN_WriteStridedColl]
     """
     able = batch.collective & ~batch.file_per_process & (batch.api > 0) & (batch.processes > 1)
+    if not able.any():
+        return _NONE
     if site.mpi.driver == "ompio":
         return able & ~batch.ompio_individual
     automatic: Flags = parts.interleaved
@@ -118,11 +135,11 @@ def snapped(stripe_count: Numbers, wanted: Numbers, co_ratio: Numbers) -> Number
     ndarray
     """
     result: Numbers = stripe_count * np.maximum(1.0, np.minimum(wanted // stripe_count, co_ratio))
-    if np.any(wanted < stripe_count):
+    if (wanted < stripe_count).any():
         stripes, asked, result = np.broadcast_arrays(stripe_count, wanted, result)
         result = result.copy()
         below = asked < stripes
-        for count in np.unique(stripes[below]):
+        for count in set(stripes[below].tolist()):
             rows = below & (stripes == count)
             result[rows] = _largest_divisors(int(count))[np.maximum(1, asked[rows]).astype(np.int64)]
     return result
@@ -182,6 +199,8 @@ def sieving(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> tuple
     1 MiB with holes of less than 4 KiB. POSIX calls know no pieces.
     """
     several = (parts.hole > 0) & (batch.api > 0)
+    if not several.any():
+        return _NONE, np.ones(1)
     if site.mpi.driver == "ompio":
         near = (parts.size < OMPIO_SIEVED_PIECE) & (parts.hole < OMPIO_SIEVED_HOLE)
         cycle = np.where(batch.ompio_cycle_size > 0, batch.ompio_cycle_size, np.inf)
