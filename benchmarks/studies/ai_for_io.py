@@ -12,7 +12,6 @@ import csv
 import shutil
 import statistics
 import tempfile
-import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -224,9 +223,9 @@ def real(study: Study) -> None:
     folder = Path(tempfile.mkdtemp(prefix="ai-for-io-", dir=study.work))
     try:
         table = study.work / "sieving"
-        blocks = study.size([64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB], [256, 16 * KIB])
-        gaps = study.size([64, KIB, 16 * KIB, 256 * KIB], [64, 64 * KIB])
-        repeats = study.size(5, 2)
+        blocks = study.size([64, KIB, 16 * KIB], [64, 16 * KIB])
+        gaps = study.size([64, KIB, 16 * KIB, 64 * KIB], [64, 64 * KIB])
+        repeats = study.size(4, 2)
         study.step(
             "real ROMIO",
             lambda: holes.profiled(study, table, folder, blocks, gaps, repeats),
@@ -236,17 +235,12 @@ def real(study: Study) -> None:
         )  # fmt: skip
         study.step(
             "real choices",
-            lambda: _choices(table, study.size("1-6", "1-2"), study.size(8, 2)),
+            lambda: _choices(table, study.size("1-4", "1-2"), study.size(8, 2)),
             "measured",
-            depths=study.size("1-6", "1-2"), groups=study.size(8, 2),
+            depths=study.size("1-4", "1-2"), groups=study.size(8, 2),
         )  # fmt: skip
         study.step(
             "causes", lambda: holes.residency(folder, study.size(24, 4)), "measured", count=study.size(24, 4), seed=1
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def read_schema(path: Path) -> dict[str, Any]:
-    """A table's TOML file."""
-    return tomllib.loads(path.read_text("utf-8"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.studies.steps import Study, stripewise, write_toml
+from benchmarks.studies.steps import ROOT, Study, stripewise, write_toml
 
 SITE = "sim:kay"
 MIB, GIB = 1 << 20, 1 << 30
@@ -60,10 +60,8 @@ def cases_campaign(quick: bool) -> dict[str, Any]:
     }
 
 
-def training_campaign(quick: bool) -> str | dict[str, Any]:
-    """The bundled campaign; a small one of its kind for a quick look."""
-    if not quick:
-        return "mpi-io-ann"
+def training_campaign() -> dict[str, Any]:
+    """A small campaign of the bundled one's kind, for a quick look."""
     small = cases_campaign(quick=True)
     small["workload"] = [
         {"name": "nodes", "values": [2, 8]},
@@ -84,12 +82,10 @@ def simulated(study: Study) -> None:
         lambda: _profiled(study, table),
         "simulated",
         (table.with_suffix(".csv"),),
-        site=SITE, campaign="mpi-io-ann" if not study.quick else training_campaign(quick=True),
+        site=SITE, campaign=study.size("mpi-io-ann", training_campaign()),
     )  # fmt: skip
-    models = study.size(MODELS, ("boosting",))
-    for name in models:
+    for name in study.size(MODELS, ("boosting",)):
         study.step(f"accuracy of {name}", lambda name=name: accuracy(table, name), "simulated", seed=0, test=0.2)
-    for name in models:
         model = study.work / (f"{name}.pt" if name == "ann" else f"{name}.model")
         study.step(
             f"training of {name}",
@@ -105,11 +101,19 @@ def simulated(study: Study) -> None:
 
 
 def _profiled(study: Study, table: Path) -> dict[str, Any]:
-    campaign = training_campaign(study.quick)
-    if not isinstance(campaign, str):
-        campaign = str(write_toml(study.work / "training.toml", campaign))
-    found = stripewise("profile", campaign, "--runner", SITE, "--out", table)
-    return {"configurations": found["configurations"], "runs": found["runs"], "assumed": found["assumed"]}
+    """Simulate the bundled campaign in one go: ``profile`` asks the same engine for one run after the other."""
+    if study.quick:
+        plan = write_toml(study.work / "training.toml", training_campaign())
+        found = stripewise("profile", plan, "--out", table)
+        return {"configurations": found["configurations"], "runs": found["runs"]["finished"]}
+    sys.path.insert(0, str(ROOT / "benchmarks" / "models"))
+    from simulated import tables  # noqa: PLC0415  of benchmarks/models
+
+    from stripewise.profiling.outcome import save  # noqa: PLC0415  loads the engine
+
+    measured, _ = tables(SITE.removeprefix("sim:"), repeats=1)
+    save(measured, table)
+    return {"configurations": len(measured), "runs": len(measured)}
 
 
 def accuracy(path: Path, name: str) -> dict[str, Any]:
@@ -246,10 +250,3 @@ def decision_seconds(study: Study, model: Path) -> dict[str, float]:
         return sorted(seconds)[1]
 
     return {"prescribe": timed(command), "start of Python": timed([sys.executable, "-m", "stripewise", "--version"])}
-
-
-def real(study: Study) -> None:
-    """The small campaign on the test bed, where one is up."""
-    from benchmarks.studies import testbed  # noqa: PLC0415  needs the cluster
-
-    testbed.ann(study)

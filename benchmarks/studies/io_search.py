@@ -21,8 +21,9 @@ AGGREGATORS = list(range(1, 17))
 STRIPES = list(range(1, 17))
 SIZES = [MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB]
 KEPT = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
-GENETIC_RUNS = 310
-"""The first population of 10 and 30 generations of 10."""
+GENETIC_RUNS, AUTO_RUNS = 310, 77
+"""The first population of 10 and 30 generations of 10; 2% of exhaustive search."""
+SEEDS = (0, 1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ def experiment(case: Case, sampler: str, runs: int, seed: int, model: str | None
         "workload": case.workload,
         "model": model,
     }
-    left_out = {name: {"exclude": True} for name in space_of(asked).names if name not in KEPT}
+    left_out = {name: {"exclude": True} for name in space_of(asked)[0].names if name not in KEPT}
     values = {
         "cb_nodes": {"values": AGGREGATORS},
         # The directory's own layout, which is the default of both.
@@ -137,16 +138,15 @@ def simulated(study: Study) -> None:
         (model,),
         site=SITE, configurations=study.size(600, 60), model=study.size("auto", "boosting"),
     )  # fmt: skip
-    for case in study.size(CASES, (CASES[0], CASES[-1])):
-        study.step(
-            case.name,
-            lambda case=case: _searched(
-                case, str(model), study.size(3, 1), study.size(GENETIC_RUNS, 20), study.size(77, 12)
-            ),
-            "simulated",
-            case=dataclasses.asdict(case), seeds=study.size(3, 1), genetic=study.size(GENETIC_RUNS, 20),
-            auto=study.size(77, 12),
-        )  # fmt: skip
+    for seed in study.size(SEEDS, (0,)):
+        for case in study.size(CASES, (CASES[0], CASES[-1])):
+            runs = study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12))
+            study.step(
+                f"{case.name}, seed {seed}",
+                lambda case=case, seed=seed, runs=runs: _searched(case, str(model), seed, *runs),
+                "simulated",
+                case=dataclasses.asdict(case), seed=seed, runs=runs,
+            )  # fmt: skip
 
 
 def _model(work: Path, model: Path, size: int) -> dict[str, Any]:
@@ -157,35 +157,31 @@ def _model(work: Path, model: Path, size: int) -> dict[str, Any]:
     return {"rows": found["rows"], "seconds": found["seconds"]}
 
 
-def _searched(case: Case, model: str, seeds: int, genetic_runs: int, auto_runs: int) -> dict[str, Any]:
+def _searched(case: Case, model: str, seed: int, genetic_runs: int, auto_runs: int) -> dict[str, Any]:
     """Exhaustive search without noise, and each method's runs until it is as good as others are in the end."""
     from benchmarks.studies.searches import Truth, search  # noqa: PLC0415
 
-    truth = Truth(experiment(case, "auto", 1, 0))
+    truth = Truth(experiment(case, "auto", 1, seed))
     every = truth.all()
-    best, default = max(every), truth.of({})
+    best = max(every)
+    genetic = search(experiment(case, "io-search", genetic_runs, seed), truth)
+    auto = search(experiment(case, "auto", auto_runs, seed), truth)
+    prior = search(experiment(case, "auto", auto_runs, seed, model), truth)
     found: dict[str, Any] = {
         "configurations": len(every),
-        "default": default,
+        "default": truth.of({}),
         "best": best,
         "median": statistics.median(every),
-        "seeds": [],
     }
-    for seed in range(seeds):
-        genetic = search(experiment(case, "io-search", genetic_runs, seed), truth)
-        auto = search(experiment(case, "auto", auto_runs, seed), truth)
-        prior = search(experiment(case, "auto", auto_runs, seed, model), truth)
-        entry: dict[str, Any] = {"seed": seed}
-        for name, trace in (("genetic", genetic), ("auto", auto), ("auto with model", prior)):
-            entry[name] = {
-                "final": trace.final,
-                "runs": len(trace.values),
-                "seconds": trace.seconds,
-                "runs_to_98_percent": trace.runs_until(0.98 * best),
-                "runs_to_genetic": trace.runs_until(genetic.final),
-                "curve": _curve(trace.values),
-            }
-        found["seeds"].append(entry)
+    for name, trace in (("genetic", genetic), ("auto", auto), ("auto with model", prior)):
+        found[name] = {
+            "final": trace.final,
+            "runs": len(trace.values),
+            "seconds": trace.seconds,
+            "runs_to_98_percent": trace.runs_until(0.98 * best),
+            "runs_to_genetic": trace.runs_until(genetic.final),
+            "curve": _curve(trace.values),
+        }
     return found
 
 
@@ -198,18 +194,20 @@ def _curve(values: list[float]) -> list[float]:
     return curve
 
 
+def results(steps: Mapping[str, Any], case: Case) -> list[Any]:
+    """What each seed found for a case."""
+    return [step["result"] for name, step in steps.items() if name.startswith(f"{case.name}, seed")]
+
+
 def summary(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """What the study asks of all cases together."""
+    """What the study asks of all searches together."""
     reached, close = [], []
-    for name, step in steps.items():
-        if "use case" not in name:
-            continue
-        two_percent = round(0.02 * step["result"]["configurations"])
-        for seed in step["result"]["seeds"]:
-            fifth = seed["genetic"]["runs"] / 5
-            runs, near = seed["auto"]["runs_to_genetic"], seed["auto"]["runs_to_98_percent"]
-            reached.append(runs is not None and runs <= fifth)
-            close.append(near is not None and near <= two_percent)
+    for found in (found for case in CASES for found in results(steps, case)):
+        two_percent = round(0.02 * found["configurations"])
+        fifth = found["genetic"]["runs"] / 5
+        runs, near = found["auto"]["runs_to_genetic"], found["auto"]["runs_to_98_percent"]
+        reached.append(runs is not None and runs <= fifth)
+        close.append(near is not None and near <= two_percent)
     return {
         "searches": len(reached),
         "genetic value in a fifth of its runs": sum(reached),

@@ -1,37 +1,76 @@
-"""Searches of simulated experiments with the tuning loop, and what each of their configurations is truly worth.
+"""Searches as the tuning loop runs them, and what each of their configurations is truly worth.
 
-The loop is that of ``stripewise tune FILE``, called without a store on disk. The true value of a configuration is
-that of a run without noise on the same site.
+Who plays is :class:`stripewise.evaluation.race.SamplerPlayer`: one of the samplers with its resampling rule. What the
+loop adds to that (a store, warm-up, a confirmation, an analysis of what mattered) takes longer than a simulated run and
+changes no choice, so it is left out here.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stripewise.evaluation.race import SamplerPlayer
+from stripewise.model.registry import load_model
+from stripewise.prescribe.prior import ModelPrior
 from stripewise.runner.registry import make_runner
+from stripewise.search.registry import make_sampler
+from stripewise.search.resampling import make_resampler
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.space import Space
-from stripewise.spec.trial import Phase, Role
-from stripewise.store.base import MEMORY
-from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
+from stripewise.spec.trial import Phase
+from stripewise.spec.workload import Workload
 from stripewise.tuning.space import bind_space
 
 
-def space_of(asked: Mapping[str, Any]) -> Space:
-    """The space of an experiment on a simulated Lustre site with ROMIO."""
+def space_of(asked: Mapping[str, Any]) -> tuple[Space, Workload]:
+    """The space and the workload of an experiment on a simulated Lustre site with ROMIO."""
     experiment = Experiment.model_validate(asked)
     runner = make_runner(experiment, Path(tempfile.gettempdir()))
     workload = runner.prepare().workload or experiment.workload
-    return bind_space(experiment, workload, "romio").space
+    return bind_space(experiment, workload, "romio").space, workload
+
+
+class Simulated:
+    """Runs of a simulated experiment, noisy or not.
+
+    Parameters
+    ----------
+    asked : mapping
+        The experiment.
+    quiet : bool
+        Without noise.
+    """
+
+    def __init__(self, asked: Mapping[str, Any], *, quiet: bool) -> None:
+        self.space, self.workload = space_of(asked)
+        runner = f"{asked['runner']}@noise.enabled=false" if quiet else asked["runner"]
+        experiment = Experiment.model_validate({**asked, "runner": runner})
+        self.objective = experiment.objective.build()
+        self._runner = make_runner(experiment, Path(tempfile.gettempdir()))
+        self._runner.prepare()
+        self._number = 0
+
+    def run(self, configuration: Mapping[str, Any]) -> Outcome:
+        """Run a configuration once more; what it leaves out is at its default."""
+        self._number += 1
+        whole = self.space.canonical({**self.space.default, **configuration})
+        plan = Plan(settings_of(self.space, whole), "study")
+        self._runner.start(Launch("study", self._number, whole, plan, Phase.SEARCH, timeout=1e9))
+        (outcome,) = self._runner.poll(0.0)
+        return outcome
+
+    def value(self, configuration: Mapping[str, Any]) -> float:
+        """The objective of one run."""
+        return float(self.run(configuration).metrics[self.objective.name])
 
 
 class Truth:
@@ -44,22 +83,15 @@ class Truth:
     """
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
-        quiet = Experiment.model_validate({**asked, "runner": f"{asked['runner']}@noise.enabled=false"})
-        self.space = space_of(asked)
-        self._metric = quiet.objective.build().name
-        self._runner = make_runner(quiet, Path(tempfile.gettempdir()))
-        self._runner.prepare()
+        self._quiet = Simulated(asked, quiet=True)
+        self.space = self._quiet.space
         self._known: dict[Configuration, float] = {}
 
     def of(self, configuration: Mapping[str, Any]) -> float:
-        """Value of a configuration; of a trial that sets nothing: of the default."""
+        """Value of a configuration; of an empty one: of the default."""
         whole = self.space.canonical({**self.space.default, **configuration})
         if whole not in self._known:
-            number = len(self._known) + 1
-            plan = Plan(settings_of(self.space, whole), "truth")
-            self._runner.start(Launch("truth", number, whole, plan, Phase.SEARCH, timeout=1e9))
-            (outcome,) = self._runner.poll(0.0)
-            self._known[whole] = float(outcome.metrics[self._metric])
+            self._known[whole] = self._quiet.value(whole)
         return self._known[whole]
 
     def all(self) -> list[float]:
@@ -74,43 +106,87 @@ class Trace:
     Attributes
     ----------
     values : list of float
-        True value of each run's configuration, the default's first.
+        True value of each run's configuration.
+    seen : list of float
+        What the search saw of it.
+    chosen : Configuration
+        What the search would use at its end.
     final : float
-        True value of what the search would use at its end.
+        Its true value.
     seconds : float
-        Simulated seconds of the runs.
+        Of all runs; 0 where runs have no time.
     """
 
     values: list[float]
+    seen: list[float]
+    chosen: Configuration
     final: float
-    seconds: float
+    seconds: float = 0.0
 
     def runs_until(self, goal: float) -> int | None:
-        """The first run (from 1) whose configuration is truly that good; None if none is."""
+        """The first run (from 1) whose configuration truly has a value so large; None if none has."""
         return next((number for number, value in enumerate(self.values, 1) if value >= goal), None)
 
 
+@dataclass(frozen=True)
+class _Ground:
+    """What a player has to know of where it plays."""
+
+    space: Space
+    objective: Objective
+
+    @property
+    def table(self) -> _Ground:
+        return self
+
+
+def play(
+    space: Space,
+    objective: Objective,
+    run: Callable[[Configuration], float],
+    truth: Callable[[Configuration], float],
+    *,
+    sampler: str,
+    runs: int,
+    seed: int,
+    model: ModelPrior | None = None,
+) -> Trace:
+    """Search a space with a number of runs.
+
+    Parameters
+    ----------
+    run, truth : callable
+        Value of a run, and without noise.
+    model : ModelPrior, optional
+        What is expected before the first run.
+    """
+    made = make_sampler(sampler, None, model)
+    player = SamplerPlayer(_Ground(space, objective), made, make_resampler({}), seed)  # type: ignore[arg-type]
+    values, seen = [], []
+    for _ in range(runs):
+        configuration = player.propose()
+        if configuration is None:
+            break
+        seen.append(run(configuration))
+        player.observe(configuration, seen[-1])
+        values.append(truth(configuration))
+    chosen = player.incumbent()
+    return Trace(values, seen, chosen, truth(chosen))
+
+
 def search(asked: Mapping[str, Any], truth: Truth) -> Trace:
-    """Run an experiment and look at it with the eyes of one who knows the truth."""
-    experiment = Experiment.model_validate(asked)
-    store = open_store(MEMORY)
-    try:
-        identifier = store.create(experiment)
-        runner = make_runner(experiment, Path(tempfile.gettempdir()))
-        result = Session(store, identifier, runner, "study").run()
-        trials = store.trials(identifier)
-    finally:
-        store.close()
-    searched = sorted(
-        (run.number, trial, run)
-        for trial in trials
-        if trial.role in (Role.CANDIDATE, Role.DEFAULT)
-        for run in trial.runs
-        if run.phase is Phase.SEARCH
-    )
-    chosen = (result["candidate"] or result["best"])["configuration"]
-    return Trace(
-        [truth.of(trial.configuration) for _, trial, _ in searched],
-        truth.of(chosen),
-        math.fsum(run.elapsed or 0.0 for _, _, run in searched),
-    )
+    """Search as an experiment asks; look at it with the eyes of one who knows the truth."""
+    noisy = Simulated(asked, quiet=False)
+    elapsed: list[float] = []
+
+    def run(configuration: Configuration) -> float:
+        outcome = noisy.run(configuration)
+        elapsed.append(float(outcome.metrics["elapsed"]))
+        return float(outcome.metrics[noisy.objective.name])
+
+    prior = None if asked.get("model") is None else ModelPrior(load_model(asked["model"]), noisy.workload)
+    found = play(
+        noisy.space, noisy.objective, run, truth.of, sampler=asked.get("sampler", "auto"), runs=asked["budget"]["runs"],
+        seed=asked.get("seed", 0), model=prior,
+    )  # fmt: skip
+    return Trace(found.values, found.seen, found.chosen, found.final, math.fsum(elapsed))

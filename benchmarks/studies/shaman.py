@@ -7,7 +7,6 @@ also runs for real.
 
 from __future__ import annotations
 
-import itertools
 import re
 import shutil
 import statistics
@@ -52,51 +51,61 @@ def grids() -> dict[str, int]:
     }
 
 
+PARTS = ((0, 2), (2, 4), (4, 7), (7, 10))
+"""Programs of a class that one step tunes: all classes have had their first ones before any has its last."""
+
+
 def simulated(study: Study) -> None:
     """Ninety programs: genetic search and ``auto``, against no accelerator and its default settings."""
-    each = study.size(10, 1)
     study.step("size of the space", grids, "computed")
     library = simulation.build(study.work / "accelerator") / "libreplay.so"
-    classes = programs.programs(0, each)
-    if study.quick:
-        classes = dict(itertools.islice(classes.items(), 2))
+    classes = programs.programs(0, PARTS[-1][1])
     storage = simulation.Storage()
-    for name, members in classes.items():
-        study.step(
-            name,
-            lambda members=members: [
-                _tuned(library, program, storage, study.size(GENETIC_RUNS, 32), study.size(AUTO_RUNS, 10))
-                for program in members
-            ],
-            "simulated",
-            seed=0, programs=each, storage=vars(storage), genetic=study.size(GENETIC_RUNS, 32),
-            auto=study.size(AUTO_RUNS, 10),
-        )  # fmt: skip
+    runs = study.size((GENETIC_RUNS, AUTO_RUNS), (32, 10))
+    for first, end in study.size(PARTS, ((0, 1),)):
+        for name in study.size(list(classes), list(classes)[-1:]):
+            study.step(
+                f"{name} {first}-{end - 1}",
+                lambda members=classes[name][first:end]: [_tuned(library, m, storage, *runs) for m in members],
+                "simulated",
+                seed=0, programs=[first, end], storage=vars(storage), runs=runs,
+            )  # fmt: skip
+
+
+def _space() -> Any:
+    from stripewise.spec.space import Space  # noqa: PLC0415  loads the engine
+    from stripewise.spec.stack import load_stack  # noqa: PLC0415
+
+    stack = load_stack(str(STACK))
+    return Space.bind(stack.parameters, stack.constraints, stack.derived, {}, stack.knowledge)
 
 
 def _tuned(
     library: Path, program: programs.Program, storage: simulation.Storage, genetic_runs: int, auto_runs: int
 ) -> dict[str, Any]:
-    import stripewise as sw  # noqa: PLC0415  loads the engine
+    from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
 
-    found: dict[str, Any] = {"program": program.arguments}
-    for name, sampler, budget in (("genetic", "shaman", genetic_runs), ("auto", "auto", auto_runs)):
-        replay = simulation.Replay(library, program, storage)
-        tuned = sw.tune(replay, str(STACK), budget=budget, sampler=sampler, pairs=0, seed=program.seed, unit="s")
-        chosen = (tuned.result["candidate"] or tuned.result["best"])["configuration"]
-        whole = {**_default(), **chosen}
-        runs = sorted(run.number for trial in tuned.trials for run in trial.runs)
-        values = {run.number: run.value for trial in tuned.trials for run in trial.runs}
-        best = min(runs, key=lambda number: values[number])
-        found |= {"reference": replay.exact(None), "default": replay.exact(_default())}
-        found[name] = {"seconds": replay.exact(whole), "configuration": whole, "runs": len(runs), "best_run": best + 1}
+    from stripewise.spec.objective import Objective  # noqa: PLC0415
+
+    space = _space()
+    quiet = simulation.Replay(library, program, storage)
+    found: dict[str, Any] = {
+        "program": program.arguments,
+        "reference": quiet.exact(None),
+        "default": quiet.exact(space.default),
+    }
+    for name, sampler, runs in (("genetic", "shaman", genetic_runs), ("auto", "auto", auto_runs)):
+        trace = play(
+            space, Objective("seconds", "minimize", "s"), simulation.Replay(library, program, storage), quiet.exact,
+            sampler=sampler, runs=runs, seed=program.seed,
+        )  # fmt: skip
+        found[name] = {
+            "seconds": trace.final,
+            "configuration": dict(trace.chosen),
+            "runs": len(trace.seen),
+            "best_run": trace.seen.index(min(trace.seen)) + 1,
+        }
     return found
-
-
-def _default() -> dict[str, int]:
-    from stripewise.spec.stack import load_stack  # noqa: PLC0415
-
-    return {parameter.name: int(parameter.default) for parameter in load_stack(str(STACK)).parameters}
 
 
 def speedup(entry: Mapping[str, Any], name: str) -> float:
@@ -107,18 +116,22 @@ def speedup(entry: Mapping[str, Any], name: str) -> float:
 
 def by_class(steps: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Medians of each class, and of all programs."""
-    classes = {name: step["result"] for name, step in steps.items() if re.fullmatch(r"read\d\d_\w+", name)}
+    classes: dict[str, list[Any]] = {}
+    for name, step in steps.items():
+        known = re.fullmatch(r"(read\d\d_\w+) \d+-\d+", name)
+        if known:
+            classes.setdefault(known[1], []).extend(step["result"])
     whole = [entry for members in classes.values() for entry in members]
-    return {
-        name: {
-            **{which: statistics.median(speedup(entry, which) for entry in members) for which in
-               ("default", "genetic", "auto")},
-            "runs to the best, genetic": statistics.median(entry["genetic"]["best_run"] for entry in members),
-            "runs to the best, auto": statistics.median(entry["auto"]["best_run"] for entry in members),
-            "programs": len(members),
-        }
-        for name, members in {**classes, "all": whole}.items()
-    }  # fmt: skip
+    return {name: _medians(members) for name, members in {**classes, "all": whole}.items()}
+
+
+def _medians(members: list[Any]) -> dict[str, float]:
+    found = {
+        which: statistics.median(speedup(entry, which) for entry in members) for which in ("default", "genetic", "auto")
+    }
+    for which in ("genetic", "auto"):
+        found[f"runs to the best, {which}"] = statistics.median(entry[which]["best_run"] for entry in members)
+    return {**found, "programs": len(members)}
 
 
 def real(study: Study) -> None:

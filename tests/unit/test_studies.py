@@ -85,7 +85,7 @@ def test_campaigns_of_data_sieving_have_408_patterns_and_configurations(tmp_path
 def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
     from benchmarks.studies.searches import space_of
 
-    space = space_of(io_search.experiment(io_search.CASES[0], "auto", 1, 0))
+    space, _ = space_of(io_search.experiment(io_search.CASES[0], "auto", 1, 0))
     assert set(space.names) == set(io_search.KEPT)
     # 40 hours for all, 2.5 for the 300 or so of a genetic search: within a quarter.
     assert 16 * 16 * 5 < space.count()[0] <= 16 * 16 * 5 * 3

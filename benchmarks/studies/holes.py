@@ -1,0 +1,113 @@
+# ruff: noqa: E501  texts of the page
+"""Data sieving for real: one process, blocks with holes, on a folder of this machine; and causes from time alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.studies.steps import ROOT, Study, StudyError, stripewise, write_toml
+
+HERE = Path(__file__).resolve().parent
+BIN = Path(sys.executable).parent
+PIECES = 256
+
+
+def built(work: Path) -> Path:
+    """Compile the program with the MPI beside this Python."""
+    program = work / "holes"
+    command = [str(BIN / "mpicc"), "-O2", "-Wall", "-Werror", "-o", str(program), str(HERE / "holes.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StudyError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return program
+
+
+def campaign(program: Path, blocks: Sequence[int], holes: Sequence[int], repeats: int) -> dict[str, Any]:
+    """Every block and hole, sieved and not."""
+    return {
+        "name": "sieving-real",
+        "program": "command",
+        "launcher": [str(BIN / "mpiexec"), "-n", "1"],
+        "command": [str(program), "{file}", "{operation}", "{piece_size}", "{hole_size}", str(PIECES)],
+        "stacks": ["romio"],
+        "operations": ["read", "write"],
+        "objective": "regex:bandwidth: ([0-9.]+) MiB/s",
+        "direction": "maximize",
+        "unit": "MiB/s",
+        "repeats": repeats,
+        "workload": [
+            {"name": "layout", "values": ["strided"]},
+            {"name": "collective", "values": [False]},
+            {"name": "piece_size", "values": list(blocks)},
+            {"name": "hole_size", "role": "other", "unit": "B", "values": list(holes)},
+        ],
+        "tunable": [{"name": f"romio_ds_{way}", "values": ["enable", "disable"]} for way in ("read", "write")],
+    }
+
+
+def profiled(
+    study: Study, out: Path, folder: Path, blocks: Sequence[int], holes: Sequence[int], repeats: int
+) -> dict[str, Any]:
+    """Measure, and make one table with the column ``sieving``."""
+    plan = write_toml(study.work / "sieving-campaign.toml", campaign(built(study.work), blocks, holes, repeats))
+    raw = study.work / "sieving-runs"
+    told = stripewise("profile", plan, "--folder", folder, "--journal", study.work / "sieving-journal", "--out", raw)
+    rows = study.work / "sieving-rows.csv"
+    with raw.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
+        listed = list(csv.DictReader(stream))
+    objective = next(name for name in listed[0] if name in ("bandwidth", "objective", "value"))
+    names = ["operation", "piece_size", "hole_size", "sieving", "repeat", "bandwidth"]
+    with rows.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, names, extrasaction="ignore")
+        writer.writeheader()
+        for row in listed:
+            off = row[f"romio_ds_{row['operation']}"] == "disable"
+            writer.writerow({**row, "sieving": "disable" if off else "enable", "bandwidth": row[objective]})
+    form = {
+        "name": out.name,
+        "description": "Measured: one process, blocks with holes, on the local disk of one machine, shared with other work",
+        "source": "python -m benchmarks.studies ai-for-io",
+        "license": "CC0-1.0",
+        "complete": True,
+        "objective": {"column": "bandwidth", "direction": "maximize", "unit": "MiB/s"},
+        "context": [
+            {"name": "operation", "kind": "categorical", "role": "operation", "values": ["read", "write"]},
+            {"name": "piece_size", "kind": "ordinal", "role": "piece_size", "unit": "B", "scale": "log2",
+             "values": list(blocks)},
+            {"name": "hole_size", "kind": "ordinal", "role": "other", "unit": "B", "scale": "log2",
+             "values": list(holes)},
+        ],
+        "parameter": [
+            {"name": "sieving", "kind": "categorical", "role": "data_sieving", "values": ["enable", "disable"],
+             "default": "enable"},
+        ],
+    }  # fmt: skip
+    stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieving-schema.toml", form), "--out", out)
+    patterns = 2 * len(blocks) * len(holes)
+    failed = told["runs"]["failed"]
+    return {
+        "patterns": patterns,
+        "runs": told["runs"],
+        "text": (
+            f"{patterns} patterns of reads and writes ({PIECES} blocks of {blocks[0]} B to {blocks[-1] // 1024} KiB, holes of {holes[0]} B to "
+            f"{holes[-1] // 1024} KiB) with ROMIO of MPICH on a local disk, pages dropped before each read, writes synced; sieving on (the default) "
+            f"and off, {repeats} repeats, {failed} of {told['runs']['planned']} runs failed. Striping cannot be had there."
+        ),
+    }
+
+
+def residency(folder: Path, count: int) -> dict[str, Any]:
+    """Cached reads told from uncached ones by their time, as ``benchmarks/diagnosis/residency.py`` does it."""
+    program = ROOT / "benchmarks" / "diagnosis" / "residency.py"
+    command = [sys.executable, str(program), "--folder", str(folder), "--count", str(count), "--seed", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StudyError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

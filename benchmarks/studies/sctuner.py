@@ -1,0 +1,113 @@
+# ruff: noqa: E501  texts of the page
+"""Study 004: interfaces, sizes and aggregators measured a hundred times each; what stays good under load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.studies.steps import Study, stripewise, write_toml
+
+SITE = "sim:frontier-like"
+MIB, GIB = 1 << 20, 1 << 30
+NODES = 512
+
+
+def campaign(apis: list[str], sizes: list[int], repeats: int) -> dict[str, Any]:
+    """Aggregators, their buffer and alignment, for collective reads and writes of 512 nodes."""
+    return {
+        "name": "sctuner-512",
+        "runner": SITE,
+        "stacks": ["romio", "hdf5"],
+        "operations": ["write", "read"],
+        "repeats": repeats,
+        "warmup": 0,
+        "timeout": 1e7,
+        "workload": [
+            {"name": "api", "values": apis},
+            {"name": "nodes", "values": [NODES]},
+            {"name": "processes_per_node", "values": [8]},
+            {"name": "file_size", "values": [1024 * GIB]},
+            {"name": "layout", "values": ["strided"]},
+            {"name": "transfer_size", "values": sizes},
+            {"name": "collective", "values": [True]},
+        ],
+        "tunable": [
+            {"name": "romio_cb_write", "values": ["automatic", "disable"]},
+            {"name": "cb_nodes", "values": [32, 128, 512]},
+            {"name": "hdf5_alignment", "values": [1, 4 * MIB]},
+        ],
+    }
+
+
+def simulated(study: Study) -> None:
+    """Five-number summaries and clusters at 512 nodes, and what the dependable setting gives HDF5 there."""
+    apis = study.size(["posix", "mpiio", "hdf5"], ["mpiio", "hdf5"])
+    sizes, repeats = study.size([MIB, 16 * MIB], [MIB]), study.size(100, 3)
+    table = study.work / "sctuner"
+    told = study.step(
+        "simulated campaign",
+        lambda: _summarised(study, campaign(apis, sizes, repeats), table),
+        "simulated",
+        site=SITE, apis=apis, sizes=sizes, repeats=repeats,
+    )  # fmt: skip
+    setting = told["operations"]["write"]["configuration"]
+    study.step("HDF5 speed-ups", lambda: {"rows": _speedups(study, setting, sizes)}, "simulated", setting=setting)
+
+
+def _summarised(study: Study, plan: Mapping[str, Any], table: Path) -> dict[str, Any]:
+    stripewise("profile", write_toml(study.work / "campaign.toml", plan), "--out", table)
+    told = stripewise("summarize", table)
+    operations = {}
+    for name, own in told["operations"].items():
+        # The most dependable setting that lies in the clusters' best one for the most workloads would be the same pick.
+        best = own["consistent"][0]
+        words = ", ".join(f"{key}={value}" for key, value in best["configuration"].items() if value is not None)
+        by_cluster = max(own["consistent"], key=lambda entry: (entry["best_cluster"], entry["low"]))
+        operations[name] = {
+            "configurations": len(own["summaries"]),
+            "clusters": own["clusters"]["count"] if own["clusters"] else 1,
+            "configuration": best["configuration"],
+            "setting": words,
+            "low": best["low"],
+            "best_cluster": best["best_cluster"],
+            "picked_by_clusters": by_cluster["best_cluster"] <= best["best_cluster"],
+        }
+    return {
+        "title": f"At {NODES} nodes (simulated)",
+        "text": f"{told['rows']:,} runs of {', '.join(plan['workload'][0]['values'])}, {plan['repeats']} of each configuration.",
+        "rows": told["rows"],
+        "operations": operations,
+    }
+
+
+def _speedups(study: Study, setting: Mapping[str, Any], sizes: list[int]) -> list[dict[str, Any]]:
+    """True bandwidths of HDF5 writes: by default, with the dependable setting, and with the best of all static ones."""
+    site, file = SITE.removeprefix("sim:"), study.work / "hdf5.toml"
+    chosen = {name: value for name, value in setting.items() if value is not None}
+    tried = {
+        "romio_cb_write": ["automatic", "disable"],
+        "cb_nodes": [32, 128, 512],
+        "hdf5_alignment": [1, 4 * MIB],
+    }
+    rows = []
+    for size in sizes:
+        workload = {
+            "operation": "write", "nodes": NODES, "processes_per_node": 8, "file_size": 1024 * GIB, "layout": "strided",
+            "transfer_size": size, "piece_size": size, "collective": True, "api": "hdf5",
+        }  # fmt: skip
+        found = []
+        for settings in ({}, chosen, tried):
+            write_toml(file, {"workload": workload, "settings": settings})
+            found.append(max(run["bandwidth"] for run in stripewise("simulate", "run", site, file)["runs"]))
+        rows.append(
+            {
+                "workload": f"writes of {size // MIB} MiB, {8 * NODES:,} processes",
+                "default": found[0],
+                "setting": ", ".join(f"{name}={value}" for name, value in chosen.items()),
+                "speedup": found[1] / found[0],
+                "best": found[2] / found[0],
+            }
+        )
+    return rows

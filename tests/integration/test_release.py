@@ -1,0 +1,79 @@
+"""What users get: a wheel that, alone in a bare environment, builds its native parts and runs the demo."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import require
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+def run(words: list[str], folder: Path, **more: str) -> str:
+    # Nothing of this environment may help: neither its packages nor the clone.
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV", "STRIPEWISE_"))}
+    done = subprocess.run(
+        words, cwd=folder, env={**kept, **more}, capture_output=True, text=True, check=False, timeout=1200
+    )
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages, built from a copy of what is under version control."""
+    require(importlib.util.find_spec("build"), "pip install build")
+    folder = tmp_path_factory.mktemp("release")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    require(listed.returncode == 0, "no clone: git ls-files fails")
+    clone = folder / "clone"
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, clone / name)
+    run([sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(clone)], folder)
+    return folder / "dist"
+
+
+def test_the_packages_hold_the_native_sources_and_all_data(dist: Path) -> None:
+    wheels, sdists = list(dist.glob("*.whl")), list(dist.glob("*.tar.gz"))
+    assert len(wheels) == len(sdists) == 1
+    assert wheels[0].name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheels[0]) as archive:
+        wheel = set(archive.namelist())
+    for source in (ROOT / "src" / "stripewise").rglob("*"):
+        if source.suffix in (".py", ".toml") and "egg-info" not in str(source):
+            assert source.relative_to(ROOT / "src").as_posix() in wheel
+    for part in ("include", "core", "shim", "kernel"):
+        for source in (ROOT / "native" / part).glob("*.[ch]"):
+            assert f"stripewise/_native/{source.relative_to(ROOT).as_posix()}" in wheel
+    with tarfile.open(sdists[0]) as packed:
+        sdist = {name.split("/", 1)[-1] for name in packed.getnames()}
+    assert {"LICENSE", "README.md", "CMakeLists.txt", "setup.py", "native/include/stripewise_format.h"} <= sdist
+
+
+def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Path) -> None:
+    run([sys.executable, "-m", "venv", str(tmp_path / "bare")], tmp_path)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    wheel = next(dist.glob("*.whl"))
+    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[mpich]"], tmp_path)
+    where = run([python, "-c", "import stripewise; print(stripewise.__file__)"], tmp_path)
+    assert where.startswith(str(tmp_path))
+    (tmp_path / "examples").mkdir()
+    shutil.copy2(ROOT / "examples" / "demo.py", tmp_path / "examples")
+    out = run([python, str(tmp_path / "examples" / "demo.py")], tmp_path, STRIPEWISE_HOME=str(tmp_path / "home"))
+    assert "default" in out
+    assert "open demo-report.html" in out
+    page = (tmp_path / "demo-report.html").read_text("utf-8")
+    assert "demo" in page
