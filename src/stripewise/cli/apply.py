@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption, StoreOption
+from stripewise.cli.options import JsonOption, ServerOption, StoreOption
 from stripewise.cli.output import console, notes, print_json
+from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.foreground import prepare
 from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
 from stripewise.spec.vocabulary import check_plan
-from stripewise.store.opening import open_store
 from stripewise.tuning.folders import state_folder
 
 SourceArgument = Annotated[str, typer.Argument(help="A finished experiment, or the file of a plan.", metavar="ID|PLAN")]
@@ -34,6 +34,7 @@ def run(
     context: typer.Context,
     source: SourceArgument,
     store: StoreOption = None,
+    server: ServerOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what the program says.")] = False,
 ) -> None:
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
@@ -45,7 +46,7 @@ def run(
         raise UserError(
             "there is no program to run", f"write it after two dashes: run {source} -- mpiexec -n 4 ./my_app"
         )
-    plan, _, simulated = _plan_of(source, store)
+    plan, _, simulated = _plan_of(source, store, server)
     doubts = check_plan(plan, source)
     ready = prepare(plan, command, state_folder() / "applied" / _folder_name(plan, source))
     if not quiet:
@@ -63,10 +64,11 @@ def export_plan(
     directory: Annotated[str, typer.Option(help="For lfs: the directory whose new files are laid out.")] = "",
     program: Annotated[str, typer.Option(help="For sbatch: the program with its arguments.")] = "",
     store: StoreOption = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Write the settings found for another tool, with their undo and what it cannot express."""
-    plan, changed, simulated = _plan_of(source, store)
+    plan, changed, simulated = _plan_of(source, store, server)
     library = os.environ.get("STRIPEWISE_LIBRARY", "")
     made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
     if json_output:
@@ -98,14 +100,14 @@ def export_plan(
         notes.print(f"not expressed: {escape(missing)}")
 
 
-def _plan_of(source: str, store: str | None) -> tuple[Plan, dict[str, Any], bool]:
+def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, dict[str, Any], bool]:
     """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
     path = Path(source)
     if path.is_file():
         return _read_plan(path), {}, False
     if "/" in source or source.endswith((".plan", ".txt")):
         raise UserError(f"there is no plan file {source}", "export one: stripewise export ID --to plan -o FILE")
-    opened = open_store(store)
+    opened = open_experiments(store, server)
     try:
         record = opened.record(source)
     finally:

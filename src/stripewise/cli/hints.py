@@ -14,14 +14,29 @@ _COMMAND = re.compile(
     r"stripewise (?:list|resume|(?:resume|show|stop|delete|run|export) (?:[0-9a-f]{8}|ID))\b(?! [0-9a-f]{8})"
 )
 _PASSWORD = re.compile(r"(?<=://)([^/:@\s]*):[^/\s]*@")
-_given: list[str] = []
+_HIDDEN = r"\1:***@"
+_given: dict[str, str] = {}
 
 
 def remember_store(context: typer.Context, value: str | None) -> str | None:
     """Take note of ``--store``; a variable of the environment stays set and need not be repeated."""
-    source = context.get_parameter_source("store")
+    return _remember(context, "store", value)
+
+
+def remember_server(context: typer.Context, value: str | None) -> str | None:
+    """Take note of ``--server``, likewise."""
+    return _remember(context, "server", value)
+
+
+def given(name: str) -> bool:
+    """Whether an option stood on the command line itself, not in the environment."""
+    return name in _given
+
+
+def _remember(context: typer.Context, name: str, value: str | None) -> str | None:
+    source = context.get_parameter_source(name)
     if value is not None and source is not None and source.name == "COMMANDLINE":
-        _given[:] = [value]
+        _given[name] = value
     return value
 
 
@@ -37,5 +52,5 @@ def completed(text: str) -> str:
     """
     if not _given:
         return text
-    store = shlex.quote(_PASSWORD.sub(r"\1:***@", _given[0]))
-    return _COMMAND.sub(lambda found: f"{found[0]} --store {store}", text)
+    words = [f"--{name} {shlex.quote(_PASSWORD.sub(_HIDDEN, value))}" for name, value in _given.items()]
+    return _COMMAND.sub(lambda found: " ".join((found[0], *words)), text)

@@ -11,14 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from stripewise.cli.hints import completed
-from stripewise.cli.options import JsonOption, StoreOption
+from stripewise.cli.options import JsonOption, ServerOption, StoreOption
 from stripewise.cli.output import console, number, print_json, printable
+from stripewise.cli.remote import open_experiments, server_of
 from stripewise.cli.result import print_result
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
-from stripewise.store.opening import open_store
 
 IdArgument = Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")]
 
@@ -37,10 +37,11 @@ def list_experiments(
     limit: Annotated[int, typer.Option(help="At most so many, newest first.", min=1)] = 50,
     offset: Annotated[int, typer.Option(help="Leave out the newest.", min=0)] = 0,
     store: StoreOption = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """List experiments."""
-    opened = open_store(store)
+    opened = open_experiments(store, server)
     try:
         records = opened.records(state=state, name=name, limit=limit, offset=offset)
     finally:
@@ -74,10 +75,11 @@ def show(
     runs: Annotated[bool, typer.Option(help="Also each run.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     store: StoreOption = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Show what an experiment has found."""
-    opened = open_store(store)
+    opened = open_experiments(store, server)
     try:
         record = opened.record(identifier)
         trials = opened.trials(record.id)
@@ -99,12 +101,18 @@ def show(
         print_result(record.result, report)
 
 
-def stop(identifier: IdArgument, store: StoreOption = None, json_output: JsonOption = False) -> None:
+def stop(
+    identifier: IdArgument,
+    store: StoreOption = None,
+    server: ServerOption = None,
+    json_output: JsonOption = False,
+) -> None:
     """Ask a running experiment to stop; it can be resumed."""
-    opened = open_store(store)
+    opened = open_experiments(store, server)
     try:
         record = opened.record(identifier)
-        if record.state != "running":
+        # A service knows besides what waits for a worker, and refuses the rest in the same words.
+        if record.state != "running" and server_of(store, server) is None:
             raise UserError(f"experiment {record.id} is {record.state}, not running", "there is nothing to stop")
         opened.request_stop(record.id)
     finally:
@@ -120,10 +128,11 @@ def delete(
     identifier: IdArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     store: StoreOption = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Delete an experiment with all its runs."""
-    opened = open_store(store)
+    opened = open_experiments(store, server)
     try:
         record = opened.record(identifier)
         if record.state == "running":

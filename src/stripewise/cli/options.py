@@ -18,4 +18,15 @@ StoreOption = Annotated[
         callback=hints.remember_store,
     ),
 ]
+YesOption = Annotated[bool, typer.Option("--yes", help="Agree to the worst-case cost, however large.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        envvar="STRIPEWISE_SERVER",
+        help="A service to use instead of a store: unix:PATH or https://HOST.",
+        metavar="URL",
+        callback=hints.remember_server,
+    ),
+]

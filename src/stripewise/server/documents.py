@@ -81,13 +81,6 @@ class Summary(BaseModel):
     error: str = Field(description="why a worker could not carry it on")
 
 
-class ExperimentPage(BaseModel):
-    """A page of experiments."""
-
-    total: int = Field(description="without limit and offset", examples=[1])
-    items: list[Summary]
-
-
 class Detail(Summary):
     """One experiment, whole but for its trials."""
 
@@ -95,6 +88,13 @@ class Detail(Summary):
     facts: dict[str, Any] = Field(description="what was observed: program, MPI, workload, machine")
     result: dict[str, Any] | None = Field(description="the result document, once there is one")
     notes: list[str]
+
+
+class ExperimentPage(BaseModel):
+    """A page of experiments."""
+
+    total: int = Field(description="without limit and offset", examples=[1])
+    items: list[Detail | Summary] = Field(description="with whole=true in detail")
 
 
 class NewExperiment(BaseModel):
@@ -192,6 +192,21 @@ class Log(BaseModel):
     offset: int = Field(description="bytes before this piece", examples=[0])
     size: int = Field(description="bytes in all", examples=[42])
     text: str = Field(description="UTF-8; what is not is replaced", examples=["wrote 32 MiB\n"])
+
+
+class MessageDocument(BaseModel):
+    """Something that a session had to say."""
+
+    number: int = Field(examples=[7])
+    kind: str = Field(examples=["note"])
+    time: float
+    data: dict[str, Any] = Field(examples=[{"text": "run 3 was interrupted and is launched again"}])
+
+
+class MessagePage(BaseModel):
+    """Messages of an experiment in their order."""
+
+    items: list[MessageDocument]
 
 
 class Done(BaseModel):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,6 +105,8 @@ class Hub:
         self._runs: dict[str, dict[int, tuple[str, int]]] = {}
         self._last_message: int | None = None
         self._first = True
+        # Looks and the beginnings of listeners come from threads of a pool.
+        self._turn = threading.Lock()
 
     @property
     def listeners(self) -> int:
@@ -161,8 +164,7 @@ class Hub:
     async def _work(self) -> None:
         while self._listeners:
             try:
-                wanted = {listener.experiment for listener in self._listeners} - {None}
-                changes = await run_in_threadpool(self._look, wanted)
+                changes = await run_in_threadpool(self._look)
             except StripewiseError as error:
                 # The store is away: the listeners wait for it, as all others do.
                 log.warning("events: %s", error)
@@ -176,8 +178,13 @@ class Hub:
             await asyncio.sleep(self._seconds)
 
     def _beginning(self, experiment: str, after: int | None) -> list[Change]:
-        row = self._database.read(lambda connection: self._states(connection, experiments.c.id == experiment))
-        found = [_changed(one) for one in row]
+        with self._turn:
+            # From here on every change of a run is told: who reads the runs after this misses none.
+            if experiment not in self._runs:
+                self._runs[experiment] = {}
+                self._look_at_runs(experiment)
+        rows = self._database.read(lambda connection: self._states(connection, experiments.c.id == experiment))
+        found = [_changed(row) for row in rows]
         if after is not None:
             found += [_said(message) for message in self._messages.after(after, experiment)]
         return found
@@ -187,7 +194,11 @@ class Hub:
         columns = [experiments.c[name] for name in ("id", "name", "updated", "trials", "runs", "ended", "owner")]
         return list(connection.execute(sa.select(*columns, seen_state(live).label("state")).where(where)))
 
-    def _look(self, wanted: set[str]) -> list[Change]:
+    def _look(self) -> list[Change]:
+        with self._turn:
+            return self._changes({one.experiment for one in list(self._listeners) if one.experiment is not None})
+
+    def _changes(self, wanted: set[str]) -> list[Change]:
         first, self._first = self._first, False
         changes: list[Change] = []
         rows = self._database.read(self._recent)

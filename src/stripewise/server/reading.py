@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any
     waiting = service.jobs.waiting()
     open_ones = [record.id for record in listed if record.result is None and record.ended]
     so_far = _so_far(service, open_ones)
-    return [_summary(record, waiting.get(record.id), so_far.get(record.id, {})) for record in listed]
+    return [finite(_summary(record, waiting.get(record.id), so_far.get(record.id, {}))) for record in listed]
 
 
 def summary(service: Service, record: Record) -> dict[str, Any]:
@@ -36,26 +37,44 @@ def summary(service: Service, record: Record) -> dict[str, Any]:
 
 def detail(service: Service, record: Record) -> dict[str, Any]:
     """Give an experiment whole; see :class:`~stripewise.server.documents.Detail`."""
+    return whole(summary(service, record), record)
+
+
+def whole(line: dict[str, Any], record: Record) -> dict[str, Any]:
+    """Add to an experiment's line all that lists leave out."""
     return {
-        **summary(service, record),
+        **line,
         "definition": record.experiment.model_dump(mode="json"),
-        "facts": dict(record.facts),
-        "result": record.result,
+        "facts": finite(dict(record.facts)),
+        "result": finite(record.result),
         "notes": list(record.notes),
     }
 
 
+def finite(value: Any) -> Any:
+    """Give a document in which numbers that JSON has no word for are null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
 def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
     """Give a trial with its runs."""
-    return {
-        "number": trial.number,
-        "role": trial.role.value,
-        "state": trial.state.value,
-        "configuration": dict(trial.configuration),
-        "value": trial.value,
-        "tag": trial.tag,
-        "runs": [run_document(run, facts=facts) for run in trial.runs],
-    }
+    return finite(
+        {
+            "number": trial.number,
+            "role": trial.role.value,
+            "state": trial.state.value,
+            "configuration": dict(trial.configuration),
+            "value": trial.value,
+            "tag": trial.tag,
+            "runs": [run_document(run, facts=facts) for run in trial.runs],
+        }
+    )
 
 
 def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
@@ -72,7 +91,7 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
         "pair": run.pair,
         "arm": run.arm,
         "folder": run.facts.get("folder"),
-        "facts": dict(run.facts) if facts else None,
+        "facts": finite(dict(run.facts)) if facts else None,
     }
 
 
@@ -127,7 +146,7 @@ def _run_row(row: sa.Row[Any], identifier: str, *, facts: bool = False) -> dict[
     seen = load(row.facts, f"run {row.number} of experiment {identifier}")
     names = ("number", "trial", "phase", "state", "value", "elapsed", "started", "reason", "pair", "arm")
     given = {name: row._mapping[name] for name in names}
-    return {**given, "folder": seen.get("folder"), "facts": seen if facts else None}
+    return finite({**given, "folder": seen.get("folder"), "facts": seen if facts else None})
 
 
 def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from stripewise.errors import UserError
 from stripewise.server.settings import Settings
 
 _LONGEST_SOCKET = 107
+_BACKLOG = 512
 _SLOWEST_RESTART = 30.0
 
 log = logging.getLogger("stripewise.server")
@@ -41,6 +42,8 @@ def unix_socket(path: Path) -> socket.socket:
         before = os.umask(0o177)
         try:
             made.bind(str(path))
+            # Those who come before the service is ready wait for it.
+            made.listen(_BACKLOG)
         finally:
             os.umask(before)
     except OSError as error:
@@ -82,6 +85,7 @@ def tcp_socket(host: str, port: int, *, force: bool) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
+        made.listen(_BACKLOG)
     except OSError as error:
         made.close()
         raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}", "choose another") from error
@@ -149,7 +153,7 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
     ----------
     settings : Settings
     listener : socket
-        Bound, not yet listening.
+        Bound and listening.
     workers : int
         How many to start beside the service.
     path : Path or None
@@ -174,6 +178,7 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         access_log=False,
         server_header=False,
         log_level="warning",
+        backlog=_BACKLOG,
         timeout_keep_alive=20,
         timeout_graceful_shutdown=3,
         limit_concurrency=1000,

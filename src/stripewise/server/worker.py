@@ -149,7 +149,8 @@ class Worker:
         try:
             Session(self._store, record.id, runner, self._owner, self._listener(record.id)).run()
         except (NothingWorks, UserError) as error:
-            self._messages.add(record.id, "failed", {"what": error.what, "mend": error.mend})
+            kind = "NothingWorks" if isinstance(error, NothingWorks) else "UserError"
+            self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "mend": error.mend})
             raise
         return {"experiment": record.id}
 

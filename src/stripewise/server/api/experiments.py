@@ -42,12 +42,16 @@ def list_experiments(
     name: Annotated[str | None, Query(max_length=500, description="only those of exactly this name")] = None,
     sort: Sort = Sort.CREATED,
     order: Literal["ascending", "descending"] = "descending",
+    whole: Annotated[bool, Query(description="with definition, facts and result")] = False,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Give a page of experiments."""
     found = service.store.records(state, name, limit, offset, sort=sort, descending=order == "descending")
-    return {"total": service.store.count(state, name), "items": reading.summaries(service, found)}
+    lines = reading.summaries(service, found)
+    if whole:
+        lines = [reading.whole(line, record) for line, record in zip(lines, found, strict=True)]
+    return {"total": service.store.count(state, name), "items": lines}
 
 
 @router.post("", status_code=201, response_model=Detail, responses=responses(409))

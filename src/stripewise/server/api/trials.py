@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from stripewise.report.export import TARGETS, export
 from stripewise.server import reading
 from stripewise.server.api.experiments import Id, Limit, Offset
-from stripewise.server.documents import Log, RunDocument, RunPage, TrialPage
+from stripewise.server.documents import Log, MessagePage, RunDocument, RunPage, TrialPage
 from stripewise.server.output import read_log
 from stripewise.server.problems import Refused, responses
 from stripewise.server.service import Here, Service
@@ -78,6 +78,15 @@ def show_log(
     """Give a piece of what a run has printed, on the host of the service or a file system that it shares."""
     record = service.store.record(id)
     return read_log(record, _run(service, record, number), stream, offset, limit)
+
+
+@router.get("/messages", response_model=MessagePage, responses=responses(404))
+def list_messages(
+    service: Here, id: Id, after: Annotated[int, Query(ge=0, le=2**53, description="only those after it")] = 0
+) -> dict[str, Any]:
+    """Give what the session of an experiment had to say; at most a thousand, to go on after the last."""
+    record = service.store.record(id)
+    return {"items": [vars(message) for message in service.messages.after(after, record.id)]}
 
 
 @router.get("/export", response_model=Exported, responses=responses(404, 409))

@@ -1,0 +1,170 @@
+"""Watches an experiment of a service as if it ran here: the same events, the same result, the same errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from stripewise.client.client import Client
+from stripewise.client.store import RemoteStore, run_of
+from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Role, Run, State, Trial
+
+_PATIENCE_SECONDS = 120.0
+
+Tell = Callable[[str, dict[str, Any]], None]
+
+
+class Follower:
+    """Follows one experiment to its end.
+
+    Parameters
+    ----------
+    client : Client
+    identifier : str
+    tell : callable
+        Is told each event: its kind and data, as a local session tells them.
+    """
+
+    def __init__(self, client: Client, identifier: str, tell: Tell) -> None:
+        self._client = client
+        self._store = RemoteStore(client)
+        self._identifier = identifier
+        self._tell = tell
+        self._trials: dict[int, Trial] = {}
+        self._told: set[int] = set()
+        self._after = 0
+        self._budget = 0
+
+    def run(self, after: int = 0) -> dict[str, Any]:
+        """Follow until there is a result, and give it.
+
+        Parameters
+        ----------
+        after : int
+            Number of the last message that is known already.
+
+        Raises
+        ------
+        NothingWorks, UserError, StripewiseError
+            As the worker has met them.
+        TransientError
+            If the service stays away.
+        """
+        self._after = after
+        self._read(tell=False)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            fresh = True
+            try:
+                for name, data in self._client.events(self._identifier, self._after):
+                    deadline = time.monotonic() + _PATIENCE_SECONDS
+                    if fresh:
+                        # From the first event on nothing is missed; what came before is read.
+                        self._read(tell=True)
+                        fresh = False
+                    result = self._take(name, data)
+                    if result is not None:
+                        return result
+                    if name == "lost":
+                        break
+            except TransientError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1.0)
+
+    def _read(self, *, tell: bool) -> None:
+        """Learn what has happened before, or while nobody listened."""
+        self._budget = self._store.record(self._identifier).experiment.budget.runs
+        missed = []
+        for trial in self._store.trials(self._identifier, facts=False):
+            self._trials[trial.number] = trial
+            missed += [run for run in trial.runs if run.state.ended and run.number not in self._told]
+        for run in sorted(missed, key=lambda run: run.number):
+            if tell:
+                self._ended(run)
+            self._told.add(run.number)
+
+    def _take(self, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+        if name == "message":
+            self._after = max(self._after, int(data["number"]))
+            self._message(data["kind"], data["data"])
+        elif name == "run":
+            self._run(data)
+        elif name == "deleted":
+            raise StripewiseError(f"experiment {self._identifier} was deleted")
+        elif name == "experiment" and data["state"] in ("finished", "stopped", "failed"):
+            return self._end()
+        return None
+
+    def _message(self, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "prepared":
+            preflight = SimpleNamespace(summary=tuple(data["summary"]), warnings=tuple(data["warnings"]))
+            objective = Objective(**data["objective"])
+            trials = tuple(self._trials[number] for number in sorted(self._trials))
+            self._tell("prepared", {"preflight": preflight, "objective": objective, "trials": trials})
+        elif kind == "space":
+            space = SimpleNamespace(names=tuple(data["names"]), default=Configuration(data["default"]))
+            bound = SimpleNamespace(space=space, left_out=dict(data["left_out"]))
+            about = {"distinct": data["distinct"], "exact": data["exact"], "workload": None}
+            self._tell("space", {"bound": bound, **about})
+        elif kind in ("worst_case", "note"):
+            self._tell(kind, dict(data))
+        elif kind == "failed":
+            raise _error(data)
+
+    def _run(self, data: Mapping[str, Any]) -> None:
+        run = run_of(data)
+        trial = self._trials.get(run.trial)
+        if trial is None:
+            trial = Trial(run.trial, Configuration(data["configuration"]), Role(data["role"]))
+        others = tuple(known for known in trial.runs if known.number != run.number)
+        trial = replace(trial, runs=tuple(sorted((*others, run), key=lambda known: known.number)))
+        self._trials[run.trial] = trial
+        if run.state is State.RUNNING:
+            self._tell("started", {"run": run, "trial": trial, **self._spent()})
+        elif run.state.ended and run.number not in self._told:
+            self._told.add(run.number)
+            self._ended(run)
+
+    def _ended(self, run: Run) -> None:
+        trial, spent = self._trials[run.trial], self._spent()
+        self._tell("started", {"run": run, "trial": trial, **spent})
+        trials = tuple(self._trials[number] for number in sorted(self._trials))
+        self._tell("ended", {"run": run, "trial": trial, "trials": trials, "spent": spent["spent"]})
+
+    def _spent(self) -> dict[str, Any]:
+        made = sum(len(known.runs) for known in self._trials.values())
+        return {"spent": SimpleNamespace(runs=made), "budget": SimpleNamespace(runs=self._budget)}
+
+    def _end(self) -> dict[str, Any] | None:
+        """Give the result, or say why there is none; None where another worker goes on."""
+        document = self._client.experiment(self._identifier)
+        if document["result"] is not None and document["state"] == "finished":
+            self._tell("finished", {"result": document["result"]})
+            return dict(document["result"])
+        if document["queued"] or document["state"] in ("running", "created"):
+            return None
+        if document["state"] == "failed":
+            # Why comes as a message of the session; where it could not say it, the job does.
+            for message in self._messages():
+                raise _error(message)
+            what, _, mend = str(document["error"] or f"experiment {self._identifier} has failed").partition("; ")
+            raise StripewiseError(what, mend)
+        raise StripewiseError(
+            f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
+        )
+
+    def _messages(self) -> list[dict[str, Any]]:
+        found = self._client.get(f"/experiments/{self._identifier}/messages", after=self._after)["items"]
+        return [dict(message["data"]) for message in found if message["kind"] == "failed"][-1:]
+
+
+def _error(data: Mapping[str, Any]) -> StripewiseError:
+    kinds: dict[str, type[StripewiseError]] = {"NothingWorks": NothingWorks, "UserError": UserError}
+    return kinds.get(str(data.get("error")), StripewiseError)(str(data["what"]), str(data["mend"]))

@@ -1,0 +1,175 @@
+"""The experiments of a service, read like those of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from stripewise.client.client import Client
+from stripewise.client.transport import ServiceError
+from stripewise.errors import StoreError, UserError
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.store import codec
+from stripewise.store.base import Claim, Record, Sort, Store
+
+
+class RemoteStore(Store):
+    """Reads, stops and deletes a service's experiments; its workers are the only ones to write to them.
+
+    Parameters
+    ----------
+    client : Client
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    @property
+    def url(self) -> str:
+        """The service's address."""
+        return self.client.address.url
+
+    def create(self, experiment: Experiment, facts: Mapping[str, Any] | None = None) -> str:
+        """Hand a new experiment to the service, which starts it."""
+        made = self.client.create(codec.experiment_json(experiment), (facts or {}).get("folder"))
+        return str(made["id"])
+
+    def records(
+        self,
+        state: str | None = None,
+        name: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        sort: Sort | str = Sort.CREATED,
+        descending: bool = True,
+    ) -> list[Record]:
+        """Give a page of experiments; see :meth:`Store.records`."""
+        found: list[Record] = []
+        while len(found) < limit:
+            page = self.client.experiments(
+                state=state,
+                name=name,
+                limit=min(100, limit - len(found)),
+                offset=offset + len(found),
+                sort=Sort(sort).value,
+                order="descending" if descending else "ascending",
+                whole="true",
+            )
+            found += [record_of(item) for item in page["items"]]
+            if not page["items"] or offset + len(found) >= page["total"]:
+                break
+        return found
+
+    def count(self, state: str | None = None, name: str | None = None) -> int:
+        """Count experiments; see :meth:`Store.count`."""
+        return int(self.client.experiments(state=state, name=name, limit=1)["total"])
+
+    def record(self, identifier: str) -> Record:
+        """Give one experiment; see :meth:`Store.record`."""
+        try:
+            return record_of(self.client.experiment(identifier))
+        except ServiceError as error:
+            if error.status == 404:
+                raise UserError(error.what.replace(" in the store", f" in {self.url}"), error.mend) from error
+            raise
+
+    def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
+        """Give the trials with their runs; see :meth:`Store.trials`."""
+        return tuple(trial_of(document) for document in self.client.trials(identifier, facts=facts))
+
+    def request_stop(self, identifier: str) -> None:
+        """Ask for a stop; see :meth:`Store.request_stop`."""
+        self.client.stop(identifier)
+
+    def stop_requested(self, identifier: str) -> bool:
+        """Not told by the service: nobody but its workers asks."""
+        _not_here()
+
+    def delete(self, identifier: str) -> None:
+        """Delete an experiment; see :meth:`Store.delete`."""
+        self.client.delete(f"/experiments/{identifier}")
+
+    def close(self) -> None:
+        """Do nothing: no connection is kept."""
+
+    def claim(self, identifier: str, owner: str, lease_seconds: float = 60.0) -> Claim:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+    def renew(self, claim: Claim) -> None:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+    def release(self, claim: Claim) -> None:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+    def update(
+        self,
+        identifier: str,
+        *,
+        claim: Claim,
+        state: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        result: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+    def plan(self, identifier: str, claim: Claim, trial: Trial | None, run: Run) -> None:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+    def begin(self, identifier: str, claim: Claim, run: int, facts: Mapping[str, Any] | None = None) -> None:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+    def accept(self, identifier: str, claim: Claim, run: Run) -> None:
+        """Refuse: the service's workers write."""
+        _not_here()
+
+
+def _not_here() -> NoReturn:
+    raise StoreError("experiments of a service are carried on by its workers", "use the service's own commands")
+
+
+def record_of(document: Mapping[str, Any]) -> Record:
+    """Make a record of a service's document."""
+    return Record(
+        id=document["id"],
+        experiment=codec.read_experiment(document["definition"], document["id"]),
+        state=document["state"],
+        created=document["created"],
+        updated=document["updated"],
+        owner=document["owner"],
+        facts=dict(document["facts"]),
+        result=document["result"],
+        trials=document["trials"],
+        runs=document["runs"],
+        ended=document["ended"],
+        notes=tuple(document["notes"]),
+    )
+
+
+def trial_of(document: Mapping[str, Any]) -> Trial:
+    """Make a trial of a service's document."""
+    return Trial(
+        number=document["number"],
+        configuration=Configuration(document["configuration"]),
+        role=Role(document["role"]),
+        runs=tuple(run_of(run) for run in document["runs"]),
+        tag=document["tag"],
+    )
+
+
+def run_of(document: Mapping[str, Any]) -> Run:
+    """Make a run of a service's document."""
+    names = ("number", "trial", "value", "elapsed", "started", "reason", "pair", "arm")
+    given = {name: document[name] for name in names}
+    facts = dict(document.get("facts") or {})
+    if document.get("folder"):
+        facts.setdefault("folder", document["folder"])
+    return Run(**given, phase=Phase(document["phase"]), state=State(document["state"]), facts=facts)
