@@ -277,6 +277,10 @@ static void merge_facts(struct sw_facts *into, const struct sw_facts *from, enum
         into->view = from->view;
     if (!into->layout.kind)
         into->layout = from->layout;
+    uint32_t decisions = into->choice.count + from->choice.count;
+    if (!into->choice.count)
+        into->choice = from->choice;
+    into->choice.count = decisions;
 }
 
 /* Copies results into files' own memory. */
@@ -315,6 +319,8 @@ void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw
         into->driver = sw_arena_intern(&files->arena, from->driver);
     if (!into->file_system)
         into->file_system = sw_arena_intern(&files->arena, from->file_system);
+    if (!into->why)
+        into->why = sw_arena_intern(&files->arena, from->why);
     if (!into->info)
         into->info = sw_arena_intern(&files->arena, from->info);
     if (!into->results && from->result_count)

@@ -42,6 +42,14 @@ struct sw_view {
     int64_t etype_size, filetype_size, filetype_extent;
 };
 
+/* What a model or the learner decided when the file was last opened. */
+struct sw_choice_facts {
+    uint32_t count, verdict;   /* decisions; enum sw_verdict */
+    double current, predicted; /* objective, as predicted */
+    uint64_t combinations;
+    int64_t seconds, broadcast; /* nanoseconds */
+};
+
 /* Facts that are numbers: sent from rank to rank as they are. */
 struct sw_facts {
     uint64_t opens;
@@ -50,6 +58,7 @@ struct sw_facts {
     struct sw_span span, write_span, read_span;
     struct sw_view view;
     struct sw_layout layout;
+    struct sw_choice_facts choice;
 };
 
 struct sw_file {
@@ -66,6 +75,7 @@ struct sw_file {
     struct sw_pattern *patterns[2];   /* the same, of MPI-IO calls */
     struct sw_hdf5 *hdf5;             /* NULL: not used through HDF5 */
     const char *driver, *file_system; /* interned */
+    const char *why;                  /* interned: of the last decision */
     const char *info; /* interned: key NEWLINE value NEWLINE ..., control characters replaced */
     struct sw_result *results;
     uint32_t result_count;

@@ -89,6 +89,11 @@ void sw_json_bool(struct sw_json *json, const char *key, bool value) {
     fputs(value ? "true" : "false", json->file);
 }
 
+void sw_json_raw(struct sw_json *json, const char *key, const char *value) {
+    before_value(json, key);
+    fputs(value, json->file);
+}
+
 void sw_json_null(struct sw_json *json, const char *key) {
     sw_json_text(json, key, NULL);
 }

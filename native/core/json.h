@@ -19,6 +19,8 @@ void sw_json_text(struct sw_json *json, const char *key, const char *value); /* 
 void sw_json_unsigned(struct sw_json *json, const char *key, uint64_t value);
 void sw_json_integer(struct sw_json *json, const char *key, int64_t value);
 void sw_json_bool(struct sw_json *json, const char *key, bool value);
+/* What is JSON already. */
+void sw_json_raw(struct sw_json *json, const char *key, const char *value);
 void sw_json_null(struct sw_json *json, const char *key);
 
 /* A number with digits after the point: value / 10^digits (3, 6 or 9). */

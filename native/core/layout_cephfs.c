@@ -15,15 +15,17 @@
 #include "stripewise_format.h"
 
 #define ATTRIBUTE "ceph.file.layout"
+#define DEFAULT_SIZE 4194304 /* object_size and stripe_unit, where no folder above has a layout of its own   \
+                              */
 
 static int64_t number_after(const char *text, const char *key) {
     const char *found = strstr(text, key);
     return found && found[strlen(key)] == '=' ? strtoll(found + strlen(key) + 1, NULL, 10) : -1;
 }
 
-bool sw_cephfs_read(const char *path, struct sw_layout *layout) {
+static bool read_attribute(const char *path, const char *attribute, struct sw_layout *layout) {
     char text[512];
-    ssize_t size = getxattr(path, ATTRIBUTE, text, sizeof text - 1);
+    ssize_t size = getxattr(path, attribute, text, sizeof text - 1);
     if (size <= 0)
         return false;
     text[size] = '\0';
@@ -31,6 +33,30 @@ bool sw_cephfs_read(const char *path, struct sw_layout *layout) {
         (struct sw_layout){SW_IN_CEPHFS, number_after(text, SW_KEY_STRIPE_COUNT),
                            number_after(text, SW_KEY_STRIPE_UNIT), number_after(text, SW_KEY_OBJECT_SIZE)};
     return true;
+}
+
+bool sw_cephfs_read(const char *path, struct sw_layout *layout) {
+    return read_attribute(path, ATTRIBUTE, layout);
+}
+
+bool sw_cephfs_is_folder(const char *folder) {
+    char text[64];
+    return getxattr(folder, "ceph.dir.entries", text, sizeof text) > 0;
+}
+
+/* A folder without a layout of its own passes on that of the folder above. */
+void sw_cephfs_parent(const char *folder, struct sw_parent *parent) {
+    char path[SW_MAX_PATH];
+    snprintf(path, sizeof path, "%s", folder);
+    for (;;) {
+        if (read_attribute(path, "ceph.dir.layout", &parent->layout))
+            return;
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path)
+            break;
+        *slash = '\0';
+    }
+    parent->layout = (struct sw_layout){SW_IN_CEPHFS, 1, DEFAULT_SIZE, DEFAULT_SIZE};
 }
 
 /* One attribute with all values: set one after the other, a valid goal could pass through an invalid layout.
@@ -69,9 +95,6 @@ enum sw_layout_outcome sw_cephfs_apply(const char *path, const struct sw_layout_
             return SW_LAYOUT_FAILED;
         }
         close(fd);
-    } else if (!S_ISREG(status.st_mode) || status.st_size > 0) {
-        snprintf(note, note_size, "the file exists and is not empty");
-        return SW_LAYOUT_IMPOSSIBLE;
     }
     if (setxattr(path, ATTRIBUTE, text, strlen(text), 0) != 0) {
         snprintf(note, note_size, "setting " ATTRIBUTE " to \"%.200s\" failed: %s", text, strerror(errno));

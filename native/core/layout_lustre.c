@@ -25,6 +25,8 @@ extern char **environ;
 struct llapi_layout;
 #define LLAPI_OVERSTRIPING 4ULL          /* LLAPI_LAYOUT_OVERSTRIPING */
 #define LLAPI_WIDE 0x1000000000000003ULL /* LLAPI_LAYOUT_WIDE: all targets */
+#define LLAPI_SPECIAL 0x1000000000000000ULL /* from here on values are words, not numbers */
+#define LLAPI_EXPECTED 1U /* LLAPI_LAYOUT_GET_EXPECTED: what new files in a folder get */
 
 static struct {
     struct llapi_layout *(*alloc)(void);
@@ -38,6 +40,9 @@ static struct {
     int (*ost_index_set)(struct llapi_layout *layout, int stripe, uint64_t index);
     int (*pool_name_set)(struct llapi_layout *layout, const char *name);
     int (*file_create)(const char *path, int flags, int mode, const struct llapi_layout *layout);
+    /* Since 2.11, and only to look at folders: both may be missing. */
+    bool (*is_composite)(struct llapi_layout *layout);
+    int (*pool_name_get)(const struct llapi_layout *layout, char *name, size_t size);
 } llapi;
 
 static bool llapi_found;
@@ -63,6 +68,10 @@ static void load_llapi(void) {
     LOAD(ost_index_set);
     LOAD(pool_name_set);
     LOAD(file_create);
+    bool whole = llapi_found;
+    LOAD(is_composite);
+    LOAD(pool_name_get);
+    llapi_found = whole;
 #undef LOAD
 }
 
@@ -107,12 +116,9 @@ static int run_lfs(char *const arguments[], char *output, size_t size) {
     return !failed && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool read_with_lfs(const char *path, struct sw_layout *layout) {
-    char output[256];
-    char *const arguments[] = {"lfs", "getstripe", "-q", "-c", "-S", (char *)path, NULL};
-    if (run_lfs(arguments, output, sizeof output) != 0)
-        return false;
-    /* Either two bare numbers, or lines such as "lmm_stripe_count:  4", count first. */
+/* The numbers of stripes and of their bytes: either two bare ones, or after labels such as "lmm_stripe_count:
+ * 4", the count first. */
+static bool parse_stripes(const char *output, struct sw_layout *layout) {
     int64_t numbers[2] = {-1, -1};
     int found = 0;
     for (const char *c = output; *c && found < 2; c++)
@@ -124,6 +130,50 @@ static bool read_with_lfs(const char *path, struct sw_layout *layout) {
         }
     *layout = (struct sw_layout){SW_IN_LUSTRE, numbers[0], numbers[1], -1};
     return found > 0;
+}
+
+static bool read_with_lfs(const char *path, struct sw_layout *layout) {
+    char output[256];
+    char *const arguments[] = {"lfs", "getstripe", "-q", "-c", "-S", (char *)path, NULL};
+    return run_lfs(arguments, output, sizeof output) == 0 && parse_stripes(output, layout);
+}
+
+static void parent_with_lfs(const char *folder, struct sw_parent *parent) {
+    char output[2048];
+    char *const arguments[] = {"lfs", "getstripe", "-d", (char *)folder, NULL};
+    if (run_lfs(arguments, output, sizeof output) != 0)
+        return;
+    parent->composite = strstr(output, "lcm_") || strstr(output, "lcme_");
+    const char *pool = strstr(output, "pool:");
+    while (pool && !parent->pooled) {
+        const char *name = pool + strlen("pool:");
+        name += strspn(name, " \t");
+        parent->pooled = *name && *name != '\n';
+        pool = strstr(name, "pool:");
+    }
+    const char *count = strstr(output, "stripe_count:");
+    if (count && !parent->composite)
+        parse_stripes(count, &parent->layout);
+}
+
+void sw_lustre_parent(const char *folder, struct sw_parent *parent) {
+    if (!have_llapi()) {
+        parent_with_lfs(folder, parent);
+        return;
+    }
+    struct llapi_layout *found = llapi.get_by_path(folder, LLAPI_EXPECTED);
+    uint64_t count, size;
+    char pool[64] = "";
+    if (!found)
+        return;
+    parent->composite = llapi.is_composite && llapi.is_composite(found);
+    parent->pooled = llapi.pool_name_get && llapi.pool_name_get(found, pool, sizeof pool) == 0 && *pool;
+    parent->layout.kind = SW_IN_LUSTRE;
+    if (!parent->composite && llapi.stripe_count_get(found, &count) == 0 && count < LLAPI_SPECIAL)
+        parent->layout.stripe_count = (int64_t)count;
+    if (!parent->composite && llapi.stripe_size_get(found, &size) == 0 && size < LLAPI_SPECIAL)
+        parent->layout.stripe_unit = (int64_t)size;
+    llapi.free(found);
 }
 
 bool sw_lustre_read(const char *path, struct sw_layout *layout) {
@@ -149,6 +199,13 @@ static const struct {
     {SW_KEY_START_OST, "-i"},    {SW_KEY_POOL, "-p"},
 };
 #define KEYS (sizeof keys / sizeof *keys)
+
+const char *sw_lustre_hint(const char *key) {
+    return strcmp(key, SW_KEY_STRIPE_COUNT) == 0  ? "striping_factor"
+           : strcmp(key, SW_KEY_STRIPE_SIZE) == 0 ? "striping_unit"
+           : strcmp(key, SW_KEY_START_OST) == 0   ? "start_iodevice"
+                                                  : NULL;
+}
 
 static bool is_integer(const char *text) {
     char *end;
@@ -206,10 +263,6 @@ enum sw_layout_outcome sw_lustre_apply(const char *path, const struct sw_layout_
         values[k] = settings[i].value;
     }
     struct stat status;
-    if (stat(path, &status) == 0) {
-        snprintf(note, note_size, "the file exists; on Lustre the layout is fixed at creation");
-        return SW_LAYOUT_IMPOSSIBLE;
-    }
     if (have_llapi() && !only_lfs_can(values[2])) {
         if (create_with_llapi(path, values) == 0)
             return SW_LAID_OUT;
@@ -228,9 +281,10 @@ enum sw_layout_outcome sw_lustre_apply(const char *path, const struct sw_layout_
     if (code == 0 && stat(path, &status) == 0)
         return SW_LAID_OUT;
     output[strcspn(output, "\n")] = '\0';
-    if (code < 0)
+    if (code < 0) {
         snprintf(note, note_size, "neither liblustreapi nor the lfs command is to be had");
-    else
-        snprintf(note, note_size, "lfs setstripe failed with exit code %d: %s", code, output);
+        return values[2] || values[4] ? SW_LAYOUT_FAILED : SW_LAYOUT_BY_HINTS;
+    }
+    snprintf(note, note_size, "lfs setstripe failed with exit code %d: %s", code, output);
     return SW_LAYOUT_FAILED;
 }

@@ -20,7 +20,7 @@ struct parser {
     struct sw_plan *plan;
     const char *glob;
     size_t line;
-    size_t room; /* settings allocated */
+    size_t room, word_room; /* settings and words allocated */
     char *error;
     size_t error_size;
 };
@@ -58,25 +58,48 @@ static char *next_word(char **rest) {
     return start;
 }
 
-static bool add_setting(struct parser *parser, enum sw_layer layer, const char *key, const char *value) {
-    struct sw_plan *plan = parser->plan;
-    if (!*key || !*value)
-        return fail(parser, "\"%s\" wants a name and a value", sw_layer_names[layer]);
-    if (strlen(key) > SW_MAX_KEY)
+/* Appends to one of the plan's two lists. */
+static bool append(struct parser *parser, const char *what, struct sw_setting entry, struct sw_setting **list,
+                   size_t *count, size_t *room) {
+    if (!*entry.key || !*entry.value)
+        return fail(parser, "\"%s\" wants a name and a value", what);
+    if (strlen(entry.key) > SW_MAX_KEY)
         return fail(parser, "a name longer than %d bytes", SW_MAX_KEY);
-    if (strlen(value) > SW_MAX_VALUE)
+    if (strlen(entry.value) > SW_MAX_VALUE)
         return fail(parser, "a value longer than %d bytes", SW_MAX_VALUE);
-    if (plan->count == SW_MAX_SETTINGS)
+    if (*count == SW_MAX_SETTINGS)
         return fail(parser, "more than %d settings", SW_MAX_SETTINGS);
-    if (plan->count == parser->room) {
-        size_t room = parser->room ? parser->room * 2 : 16;
-        struct sw_setting *grown = realloc(plan->settings, room * sizeof *grown);
+    if (*count == *room) {
+        size_t more = *room ? *room * 2 : 16;
+        struct sw_setting *grown = realloc(*list, more * sizeof *grown);
         if (!grown)
             return fail(parser, "out of memory");
-        plan->settings = grown;
-        parser->room = room;
+        *list = grown;
+        *room = more;
     }
-    plan->settings[plan->count++] = (struct sw_setting){layer, parser->glob, key, value};
+    (*list)[(*count)++] = entry;
+    return true;
+}
+
+static bool add_setting(struct parser *parser, enum sw_layer layer, const char *key, const char *value) {
+    struct sw_plan *plan = parser->plan;
+    return append(parser, sw_layer_names[layer], (struct sw_setting){layer, parser->glob, key, value},
+                  &plan->settings, &plan->count, &parser->room);
+}
+
+static bool add_word(struct parser *parser, const char *key, const char *value) {
+    struct sw_plan *plan = parser->plan;
+    return append(parser, SW_PLAN_WORKLOAD, (struct sw_setting){SW_HINT, parser->glob, key, value},
+                  &plan->word, &plan->words, &parser->word_room);
+}
+
+static bool parse_allowance(struct parser *parser, const char *what) {
+    if (strcmp(what, SW_PLAN_COMPOSITE) == 0)
+        parser->plan->allow |= SW_ALLOW_COMPOSITE;
+    else if (strcmp(what, SW_KEY_POOL) == 0)
+        parser->plan->allow |= SW_ALLOW_POOL;
+    else
+        return fail(parser, "\"allow\" wants " SW_PLAN_COMPOSITE " or " SW_KEY_POOL);
     return true;
 }
 
@@ -120,6 +143,12 @@ static bool parse_line(struct parser *parser, char *line) {
     }
     if (strcmp(verb, SW_PLAN_LAYOUT) == 0)
         return parse_layout(parser, rest);
+    if (strcmp(verb, SW_PLAN_ALLOW) == 0)
+        return parse_allowance(parser, rest);
+    if (strcmp(verb, SW_PLAN_WORKLOAD) == 0) {
+        const char *key = next_word(&rest);
+        return add_word(parser, key, rest);
+    }
     for (int layer = 0; layer < SW_LAYERS; layer++)
         if (strcmp(verb, sw_layer_names[layer]) == 0) {
             const char *key = next_word(&rest);
@@ -224,6 +253,7 @@ bool sw_plan_read(const char *path, char **text, size_t *size, char *error, size
 
 void sw_plan_free(struct sw_plan *plan) {
     free(plan->settings);
+    free(plan->word);
     free(plan->text);
     *plan = (struct sw_plan){.override = false};
 }

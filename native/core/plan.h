@@ -20,12 +20,18 @@ struct sw_setting {
     const char *value; /* never empty */
 };
 
+/* Parents whose files are laid out although their own layout is of this kind. */
+enum sw_allowance { SW_ALLOW_COMPOSITE = 1, SW_ALLOW_POOL = 2 };
+
 struct sw_plan {
     char id[SW_MAX_ID + 1]; /* "" if the plan has none */
     bool override;
+    unsigned allow; /* bits of enum sw_allowance */
     size_t count;
     struct sw_setting *settings;
-    char *text; /* the settings' strings live here */
+    size_t words;            /* lines that describe the workload: of their settings the layer means nothing */
+    struct sw_setting *word; /* key: a word of the workload or a column of the model */
+    char *text;              /* the settings' strings live here */
 };
 
 /* Parses size bytes of text, which need not end in NUL. Returns true and a plan to be released with

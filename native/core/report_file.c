@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "report_file.h"
 
+#include <math.h>
+
+#include "decide.h"
+#include "numeric.h"
 #include "report_hdf5.h"
 
 static void print_span(struct sw_json *json, const char *key, struct sw_span span) {
@@ -116,6 +120,38 @@ static void print_layout(struct sw_json *json, const struct sw_layout *layout) {
     sw_json_close(json, '}');
 }
 
+static void print_number(struct sw_json *json, const char *key, double value) {
+    char text[40];
+    if (!isfinite(value)) {
+        sw_json_null(json, key);
+        return;
+    }
+    sw_print_double(text, sizeof text, value, 17);
+    sw_json_raw(json, key, text);
+}
+
+static void print_choice(struct sw_json *json, const struct sw_choice_facts *choice, const char *why) {
+    if (!choice->count) {
+        sw_json_null(json, "decision");
+        return;
+    }
+    sw_json_open(json, "decision", '{');
+    sw_json_unsigned(json, "count", choice->count);
+    sw_json_text(json, "verdict", sw_verdict_names[choice->verdict % SW_VERDICTS]);
+    if (choice->combinations) {
+        print_number(json, "current", choice->current);
+        print_number(json, "predicted", choice->predicted);
+    } else {
+        sw_json_null(json, "current");
+        sw_json_null(json, "predicted");
+    }
+    sw_json_unsigned(json, "combinations", choice->combinations);
+    sw_json_decimal(json, "seconds", choice->seconds, 9);
+    sw_json_decimal(json, "broadcast_seconds", choice->broadcast, 9);
+    sw_json_text(json, "why", why ? why : "");
+    sw_json_close(json, '}');
+}
+
 static void print_results(struct sw_json *json, const struct sw_file *file) {
     sw_json_open(json, "settings", '[');
     for (uint32_t i = 0; i < file->result_count; i++) {
@@ -165,6 +201,7 @@ void sw_report_file(struct sw_json *json, const struct sw_file *file) {
     sw_json_close(json, '}');
     print_layout(json, &facts->layout);
     sw_report_words(json, "info", file->info);
+    print_choice(json, &facts->choice, file->why);
     print_results(json, file);
     sw_report_hdf5(json, file->hdf5);
     sw_json_close(json, '}');

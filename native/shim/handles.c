@@ -35,11 +35,11 @@ struct sw_handle *sw_handle_find(MPI_File file) {
     return handle;
 }
 
-void sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root) {
+struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root) {
     struct sw_handle *handle = sw_arena_take(&sw_runtime.files.arena, sizeof *handle);
     if (!handle) { /* the file then passes through uncounted */
         sw_files_put(record);
-        return;
+        return NULL;
     }
     handle->file = file;
     handle->record = record;
@@ -50,6 +50,7 @@ void sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool r
     handle->next = *bucket_of(file);
     *bucket_of(file) = handle;
     sw_lock_release(&table_lock);
+    return handle;
 }
 
 void sw_handle_detach(struct sw_handle *handle) {

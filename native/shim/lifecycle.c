@@ -58,7 +58,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
     ssize_t size = readlink("/proc/self/exe", executable, sizeof executable - 1);
     executable[size > 0 ? size : 0] = '\0';
     struct sw_report report = {
-        .mode = sw_runtime.apply ? SW_MODE_APPLY : SW_MODE_OBSERVE,
+        .mode = sw_run_mode_names[sw_runtime.mode],
         .plan = sw_setup.plan,
         .plan_id = *sw_runtime.plan.id ? sw_runtime.plan.id : NULL,
         .plan_error = *sw_setup.plan_error ? sw_setup.plan_error : NULL,

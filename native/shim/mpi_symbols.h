@@ -46,6 +46,7 @@ void *sw_predefined(const char *name);
     X(Comm_dup)                                                                                              \
     X(Comm_free)                                                                                             \
     X(Comm_get_parent)                                                                                       \
+    X(Comm_group)                                                                                            \
     X(Comm_rank)                                                                                             \
     X(Comm_set_errhandler)                                                                                   \
     X(Comm_size)                                                                                             \
@@ -53,13 +54,18 @@ void *sw_predefined(const char *name);
     X(Comm_split_type)                                                                                       \
     X(Comm_test_inter)                                                                                       \
     X(Errhandler_free)                                                                                       \
+    X(Error_class)                                                                                           \
     X(File_c2f)                                                                                              \
     X(File_f2c)                                                                                              \
     X(File_get_errhandler)                                                                                   \
     X(File_get_info)                                                                                         \
     X(File_get_position)                                                                                     \
     X(File_set_errhandler)                                                                                   \
+    X(Gather)                                                                                                \
     X(Get_library_version)                                                                                   \
+    X(Get_processor_name)                                                                                    \
+    X(Group_free)                                                                                            \
+    X(Group_translate_ranks)                                                                                 \
     X(Info_create)                                                                                           \
     X(Info_dup)                                                                                              \
     X(Info_free)                                                                                             \
@@ -69,6 +75,7 @@ void *sw_predefined(const char *name);
     X(Info_set)                                                                                              \
     X(Query_thread)                                                                                          \
     X(Recv)                                                                                                  \
+    X(Reduce)                                                                                                \
     X(Send)                                                                                                  \
     X(Type_get_extent_x)                                                                                     \
     X(Type_size_x)

@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 
 #include "call.h"
+#include "comms.h"
 #include "hints.h"
 #include "paths.h"
+#include "phases.h"
+#include "world.h"
 
 typedef int open_function(MPI_Comm, const char *, int, MPI_Info, MPI_File *);
 
@@ -20,6 +23,9 @@ struct request {
     open_function *next;
     const char *path;
     int rank, size;
+    /* The same on all ranks of the communicator: what they do together hangs on it. */
+    enum sw_run_mode mode;
+    bool hints, lays_out; /* the plan has such lines */
 };
 
 static uint32_t amode_bits(int amode) {
@@ -44,49 +50,89 @@ static uint32_t amode_bits(int amode) {
     return bits;
 }
 
-static int open_with(const struct request *request, MPI_Info info) {
-    return request->next(request->comm, request->name, request->amode, info, request->file);
+static int open_with(const struct request *request, int amode, MPI_Info info) {
+    return request->next(request->comm, request->name, amode, info, request->file);
 }
 
-/* Did the open fail on every rank? Only then may it be tried again: an open is collective. */
-static bool failed_everywhere(const struct request *request, int code) {
-    int failed = code != MPI_SUCCESS, everywhere = failed;
+static int open_plainly(const struct request *request) {
+    return open_with(request, request->amode, request->info);
+}
+
+/* Did the open fail on any rank? It is collective, so if it is tried again it is on all. */
+static bool failed_anywhere(const struct request *request, int code) {
+    int failed = code != MPI_SUCCESS, anywhere = failed;
     if (request->size > 1)
-        sw_pmpi.Allreduce(&failed, &everywhere, 1, MPI_INT, MPI_LAND, request->comm);
-    return everywhere;
+        sw_pmpi.Allreduce(&failed, &anywhere, 1, MPI_INT, MPI_LOR, request->comm);
+    return anywhere;
 }
 
-/* The open with the plan's hints, and the application's own if that fails. An error must not reach the
- * application's handler while there is still a second try. */
+static bool exists(const char *path) {
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+/* The mode of the second try. A first one that had to create the file exclusively may have done so before it
+ * failed: then the file is this job's own, and to ask once more that it be absent would fail for nothing. */
+static int second_amode(const struct request *request, bool was_absent, int code) {
+    int amode = request->amode, class = MPI_SUCCESS;
+    if (!(amode & MPI_MODE_EXCL))
+        return amode;
+    sw_pmpi.Error_class(code, &class);
+    if (request->rank == 0 && was_absent && class != MPI_ERR_FILE_EXISTS && exists(request->path))
+        amode &= ~MPI_MODE_EXCL;
+    if (request->size > 1)
+        sw_pmpi.Bcast(&amode, 1, MPI_INT, 0, request->comm);
+    return amode;
+}
+
+/* The open with hints of the plan or the model, and with the application's own if that fails on any rank. An
+ * error must not reach the application's handler while there is still a second try. Where the first succeeded
+ * its handle is let go without being closed, which only all ranks together could do. */
 static int open_tuned(const struct request *request, struct sw_matches *matches, MPI_Info tuned) {
     MPI_Errhandler handler;
+    bool was_absent = request->rank == 0 && (request->amode & MPI_MODE_EXCL) && !exists(request->path);
     bool replaced = sw_pmpi.File_get_errhandler(MPI_FILE_NULL, &handler) == MPI_SUCCESS;
     if (replaced)
         sw_pmpi.File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
-    int code = open_with(request, tuned);
+    int code = open_with(request, request->amode, tuned);
     if (replaced) {
         sw_pmpi.File_set_errhandler(MPI_FILE_NULL, handler);
         sw_pmpi.Errhandler_free(&handler);
     }
-    if (!failed_everywhere(request, code))
+    if (!failed_anywhere(request, code))
         return code;
-    sw_hints_withdrawn(matches, "the open failed with the plan's hints; the application's own were used");
-    return open_with(request, request->info);
+    sw_hints_withdrawn(matches, "the open failed with the runtime's hints; the application's own were used");
+    return open_with(request, second_amode(request, was_absent, code), request->info);
 }
 
-static int open_planned(const struct request *request, struct sw_matches *matches) {
-    MPI_Info tuned;
-    if (sw_runtime.lays_out && (request->amode & MPI_MODE_CREATE)) {
-        int done = 1;
-        if (request->rank == 0)
-            sw_layouts_apply(matches, request->path, request->amode);
-        if (request->size > 1)
-            sw_pmpi.Bcast(&done, 1, MPI_INT, 0, request->comm);
-    } else if (request->rank == 0) {
-        sw_layouts_apply(matches, request->path, request->amode);
+/* What this open gets besides the plan's hints, agreed on by all ranks. */
+static void choose(const struct request *request, const struct sw_opening *opening,
+                   struct sw_matches *matches, struct sw_orders *orders) {
+    struct sw_decided_set dropped = {.count = 0};
+    if (request->mode <= SW_RUN_APPLY && !(request->lays_out && (request->amode & MPI_MODE_CREATE))) {
+        if (request->rank == 0) /* for the notes: nothing is laid out */
+            sw_layouts_apply(matches, request->path, request->amode, &dropped);
+        return;
     }
-    if (!sw_runtime.hints)
-        return open_with(request, request->info);
+    if (request->rank == 0)
+        sw_choose(opening, matches, orders);
+    int64_t start = sw_now();
+    if (request->size > 1)
+        sw_pmpi.Bcast(orders, (int)sizeof *orders, MPI_BYTE, 0, request->comm);
+    orders->broadcast = sw_now() - start;
+    if (request->rank != 0) {
+        if (request->mode == SW_RUN_ONLINE)
+            sw_matches_take(matches, &dropped);
+        sw_matches_decide(matches, &orders->set, NULL);
+    }
+}
+
+static int open_chosen(const struct request *request, const struct sw_opening *opening,
+                       struct sw_matches *matches, struct sw_orders *orders) {
+    MPI_Info tuned;
+    choose(request, opening, matches, orders);
+    if (!orders->set.count && (!request->hints || request->mode == SW_RUN_ONLINE))
+        return open_plainly(request);
     /* The application's own hints may differ from rank to rank, and so may whether ours change them; all
      * ranks take this way. */
     bool changed = sw_hints_merge(matches, request->info, &tuned);
@@ -94,6 +140,22 @@ static int open_planned(const struct request *request, struct sw_matches *matche
     if (changed)
         sw_pmpi.Info_free(&tuned);
     return code;
+}
+
+static void record_choice(const struct sw_orders *orders, struct sw_file *record) {
+    if (!orders->decided)
+        return;
+    sw_lock_take(&record->lock);
+    struct sw_choice_facts *facts = &record->facts.choice;
+    facts->count++;
+    facts->verdict = (uint32_t)orders->verdict;
+    facts->current = orders->current;
+    facts->predicted = orders->predicted;
+    facts->combinations = orders->combinations;
+    facts->seconds = orders->seconds;
+    facts->broadcast = orders->broadcast;
+    record->why = sw_arena_intern(&sw_runtime.files.arena, orders->why);
+    sw_lock_release(&record->lock);
 }
 
 /* What only one rank needs to find out. */
@@ -120,24 +182,56 @@ static void record_open(const struct request *request, struct sw_file *record) {
     sw_lock_release(&record->lock);
 }
 
-static int open_recorded(struct request *request, struct sw_file *record) {
+/* A file without a record (memory is out) is opened all the same, and as the other ranks do it. */
+static int open_recorded(const struct request *request, struct sw_file *record) {
     struct sw_matches matches;
+    struct sw_orders orders = {.decided = false};
+    struct sw_seen before = {0};
+    struct sw_opening opening = {request->comm, request->rank, request->size,  0,
+                                 request->mode, request->path, request->amode, request->info};
     sw_matches_open(&matches, request->path);
+    if (record)
+        before = sw_seen_of(record);
     sw_thread = (struct sw_thread){.file = record, .path = sw_path_without_prefix(request->name)};
     int64_t start = sw_now();
-    int code = sw_runtime.apply ? open_planned(request, &matches) : open_with(request, request->info);
-    sw_file_count(&sw_runtime.files, record, SW_OP_open, 0, sw_now() - start);
-    if (code == MPI_SUCCESS) {
+    if (request->mode > SW_RUN_APPLY)
+        opening.nodes = sw_comm_nodes(request->comm, request->rank, request->size);
+    int code = request->mode > SW_RUN_OBSERVE ? open_chosen(request, &opening, &matches, &orders)
+                                              : open_plainly(request);
+    if (record)
+        sw_file_count(&sw_runtime.files, record, SW_OP_open, 0, sw_now() - start);
+    struct sw_handle *handle = NULL;
+    if (code == MPI_SUCCESS && record) {
+        bool other = strcmp(record->path, SW_OTHER_FILES) == 0;
         record_open(request, record);
-        if (request->rank == 0 && strcmp(record->path, SW_OTHER_FILES) != 0)
+        if (request->rank == 0 && !other) {
             record_surroundings(&matches, *request->file, record);
-        sw_handle_add(*request->file, record, start, request->rank == 0);
-    } else {
+            record_choice(&orders, record);
+        }
+        handle = sw_handle_add(*request->file, record, start, request->rank == 0);
+    } else if (record) {
         sw_files_put(record);
+    }
+    if (orders.decided) {
+        struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL);
+        if (handle)
+            handle->tracking = tracking;
     }
     sw_thread = (struct sw_thread){.file = NULL};
     sw_matches_close(&matches);
     return code;
+}
+
+/* Modes and plans come from one rank, except where there is no MPI_Init: then each process has read its own.
+ */
+static void agree(struct request *request) {
+    int own[3] = {(int)sw_runtime.mode, sw_runtime.hints, sw_runtime.lays_out},
+        least[3] = {own[0], own[1], own[2]};
+    if (!sw_world_is_up() && request->size > 1)
+        sw_pmpi.Allreduce(own, least, 3, MPI_INT, MPI_MIN, request->comm);
+    request->mode = (enum sw_run_mode)least[0];
+    request->hints = least[1];
+    request->lays_out = least[2];
 }
 
 SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh) {
@@ -148,17 +242,30 @@ SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
         return MPI_ERR_INTERN;
     if (!sw_runtime.active || sw_thread.file || !filename || comm == MPI_COMM_NULL)
         return next(comm, filename, amode, info, fh);
-    struct request request = {comm, filename, amode, info, fh, next, path, 0, 1};
+    struct request request = {.comm = comm,
+                              .name = filename,
+                              .amode = amode,
+                              .info = info,
+                              .file = fh,
+                              .next = next,
+                              .path = path,
+                              .size = 1};
     int between_groups = 0;
     sw_pmpi.Comm_test_inter(comm, &between_groups);
     if (between_groups) /* MPI will refuse it */
         return next(comm, filename, amode, info, fh);
     sw_pmpi.Comm_rank(comm, &request.rank);
     sw_pmpi.Comm_size(comm, &request.size);
-    sw_session_opened(comm);
-    struct sw_file *record =
-        sw_path_absolute(filename, path, sizeof path) ? sw_files_get(&sw_runtime.files, path) : NULL;
-    return record ? open_recorded(&request, record) : next(comm, filename, amode, info, fh);
+    if (sw_comm_is_ours(comm, request.size)) {
+        sw_session_opened(comm);
+        agree(&request);
+    }
+    struct sw_file *record = NULL;
+    if (sw_path_absolute(filename, path, sizeof path))
+        record = sw_files_get(&sw_runtime.files, path);
+    else
+        request.path = filename;
+    return open_recorded(&request, record);
 }
 
 SW_EXPORT int MPI_File_close(MPI_File *fh) {
@@ -179,6 +286,8 @@ SW_EXPORT int MPI_File_close(MPI_File *fh) {
     struct stat status;
     if (call.handle->root && strcmp(record->path, SW_OTHER_FILES) != 0)
         record->facts.size = stat(record->path, &status) == 0 ? (int64_t)status.st_size : -1;
+    if (call.handle->tracking)
+        sw_phase_end(call.handle->tracking, record, call.handle->root);
     sw_handle_end(call.handle, closed);
     return code;
 }

@@ -20,14 +20,20 @@ struct sw_handle {
     int64_t displacement, etype_size;
     bool pieces; /* the view has gaps */
     _Atomic(int64_t) pointer;
+    struct sw_tracking *tracking; /* of a phase that is measured; NULL: it is not */
 };
 
+/* In the order of what they take upon themselves: of several the first is the careful choice. */
+enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, SW_RUN_MODES };
+extern const char *const sw_run_mode_names[SW_RUN_MODES];
+
 struct sw_runtime {
-    atomic_bool active; /* false: every wrapper only forwards */
-    bool apply;         /* the plan is applied, not only reported */
-    bool silent;        /* another process (rank 0, a parent) speaks for this one */
-    bool hints;         /* the plan has hint lines */
-    bool lays_out;      /* the plan has layout lines */
+    atomic_bool active;    /* false: every wrapper only forwards */
+    bool apply;            /* the plan is applied, not only reported */
+    enum sw_run_mode mode; /* the same on all ranks */
+    bool silent;           /* another process (rank 0, a parent) speaks for this one */
+    bool hints;            /* the plan has hint lines */
+    bool lays_out;         /* the plan has layout lines */
     struct sw_plan plan;
     struct sw_files files;
     int64_t zero; /* monotonic nanoseconds at the end of MPI_Init */
@@ -47,8 +53,8 @@ void sw_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sw_session_opened(MPI_Comm comm);
 
 struct sw_handle *sw_handle_find(MPI_File file);
-/* Takes over the caller's hold of record. */
-void sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root);
+/* Takes over the caller's hold of record. NULL where memory is out. */
+struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root);
 /* Takes the handle out of the table, when its file is about to be closed. */
 void sw_handle_detach(struct sw_handle *handle);
 /* Adds the spans of a detached handle to its record, and lets go of both. */

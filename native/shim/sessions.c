@@ -5,6 +5,7 @@
  * it is not complete. */
 #include <stdlib.h>
 
+#include "comms.h"
 #include "fortran.h"
 #include "lifecycle.h"
 #include "setup.h"
@@ -29,14 +30,12 @@ static void find_place(MPI_Session session) {
         (int (*)(MPI_Session, const char *, MPI_Group *))sw_next("PMPI_Group_from_session_pset");
     int (*group_rank)(MPI_Group, int *) = (int (*)(MPI_Group, int *))sw_next("PMPI_Group_rank");
     int (*group_size)(MPI_Group, int *) = (int (*)(MPI_Group, int *))sw_next("PMPI_Group_size");
-    int (*group_free)(MPI_Group *) = (int (*)(MPI_Group *))sw_next("PMPI_Group_free");
     MPI_Group group;
-    if (!group_of || !group_rank || !group_size || !group_free ||
-        group_of(session, WORLD_SET, &group) != MPI_SUCCESS)
+    if (!group_of || !group_rank || !group_size || group_of(session, WORLD_SET, &group) != MPI_SUCCESS)
         return;
     group_rank(group, &world_rank);
     group_size(group, &world_size);
-    group_free(&group);
+    sw_comm_set_world(group);
 }
 
 static void begin(MPI_Session session) {

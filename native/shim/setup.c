@@ -11,21 +11,48 @@ static const char *variable(const char *name) {
     return value && *value ? value : NULL;
 }
 
+const char *const sw_run_mode_names[SW_RUN_MODES] = {SW_MODE_OBSERVE, SW_MODE_APPLY, SW_MODE_PREDICT,
+                                                     SW_MODE_ONLINE};
+
+/* SW_RUN_MODES if there is no such mode. */
+static enum sw_run_mode mode_of(const char *name) {
+    int mode = 0;
+    while (mode < SW_RUN_MODES && strcmp(name, sw_run_mode_names[mode]) != 0)
+        mode++;
+    return (enum sw_run_mode)mode;
+}
+
+/* What the mode lacks, or NULL. */
+static const char *lacking(enum sw_run_mode mode) {
+    if (mode == SW_RUN_APPLY && !sw_setup.plan)
+        return SW_ENV_PLAN;
+    if (mode == SW_RUN_PREDICT && !sw_setup.model)
+        return SW_ENV_MODEL;
+    return mode == SW_RUN_ONLINE && !sw_setup.model && !sw_setup.plan ? SW_ENV_MODEL " or " SW_ENV_PLAN
+                                                                      : NULL;
+}
+
 bool sw_setup_read(void) {
     sw_setup.mode = variable(SW_ENV_MODE);
     sw_setup.plan = variable(SW_ENV_PLAN);
     sw_setup.report = variable(SW_ENV_REPORT);
-    sw_setup.apply_asked = sw_setup.mode ? strcmp(sw_setup.mode, SW_MODE_APPLY) == 0 : sw_setup.plan != NULL;
+    sw_setup.model = variable(SW_ENV_MODEL);
+    sw_setup.journal = variable(SW_ENV_JOURNAL);
+    sw_setup.workload = variable(SW_ENV_WORKLOAD);
+    sw_setup.asked = sw_setup.mode ? mode_of(sw_setup.mode) : sw_setup.plan ? SW_RUN_APPLY : SW_RUN_OBSERVE;
+    if (sw_setup.asked == SW_RUN_MODES || lacking(sw_setup.asked))
+        sw_setup.asked = SW_RUN_OBSERVE;
     return sw_setup.mode || sw_setup.plan || sw_setup.report;
 }
 
 void sw_setup_check(void) {
-    if (sw_setup.mode && !sw_setup.apply_asked && strcmp(sw_setup.mode, SW_MODE_OBSERVE) != 0)
-        sw_complain(SW_ENV_MODE "=%.60s is not known (use " SW_MODE_OBSERVE " or " SW_MODE_APPLY
-                                "); observing only",
+    enum sw_run_mode mode = sw_setup.mode ? mode_of(sw_setup.mode) : SW_RUN_OBSERVE;
+    if (mode == SW_RUN_MODES)
+        sw_complain(SW_ENV_MODE "=%.60s is not known (use " SW_MODE_OBSERVE ", " SW_MODE_APPLY
+                                ", " SW_MODE_PREDICT " or " SW_MODE_ONLINE "); observing only",
                     sw_setup.mode);
-    else if (sw_setup.apply_asked && !sw_setup.plan)
-        sw_complain(SW_ENV_MODE "=" SW_MODE_APPLY " without " SW_ENV_PLAN "; observing only");
+    else if (lacking(mode))
+        sw_complain(SW_ENV_MODE "=%s without %s; observing only", sw_setup.mode, lacking(mode));
 }
 
 static bool parse(const char *text, size_t size) {
@@ -45,13 +72,19 @@ static bool read_plan(char **text, size_t *size) {
     return good;
 }
 
-static void use_plan(bool apply) {
+static void use(enum sw_run_mode mode) {
     const struct sw_plan *plan = &sw_runtime.plan;
-    sw_runtime.apply = apply;
+    sw_runtime.mode = mode;
+    sw_runtime.apply = mode != SW_RUN_OBSERVE;
     for (size_t i = 0; i < plan->count; i++) {
         sw_runtime.hints |= plan->settings[i].layer == SW_HINT;
         sw_runtime.lays_out |= plan->settings[i].layer == SW_LAYOUT;
     }
+}
+
+/* A plan that cannot be read might have held back what a model would do: nothing is done at all then. */
+static enum sw_run_mode allowed(bool plan_is_good) {
+    return sw_setup.plan && !plan_is_good ? SW_RUN_OBSERVE : sw_setup.asked;
 }
 
 static bool on_all_ranks(const struct sw_route *route, int here) {
@@ -63,17 +96,19 @@ static bool on_all_ranks(const struct sw_route *route, int here) {
 void sw_setup_share_plan(const struct sw_route *route) {
     struct {
         uint64_t size;
-        int good, apply;
+        int good, mode;
     } plan = {0};
     char *text = NULL;
     size_t size = 0;
     if (route->rank == 0) {
         plan.good = read_plan(&text, &size);
-        plan.apply = sw_setup.apply_asked && plan.good;
+        plan.mode = (int)allowed(plan.good);
         plan.size = size;
     }
     sw_pmpi.Bcast(&plan, (int)sizeof plan, MPI_BYTE, 0, route->all);
-    if (plan.good) {
+    if (!plan.good) {
+        use((enum sw_run_mode)plan.mode);
+    } else {
         if (route->rank != 0)
             text = malloc(plan.size + 1);
         bool good = on_all_ranks(route, text != NULL);
@@ -85,7 +120,7 @@ void sw_setup_share_plan(const struct sw_route *route) {
             sw_complain("no memory for the plan on some rank; running without it");
             sw_plan_free(&sw_runtime.plan);
         }
-        use_plan(plan.apply && good);
+        use(good ? (enum sw_run_mode)plan.mode : SW_RUN_OBSERVE);
     }
     free(text);
 }
@@ -93,7 +128,6 @@ void sw_setup_share_plan(const struct sw_route *route) {
 void sw_setup_read_plan(void) {
     char *text = NULL;
     size_t size = 0;
-    if (read_plan(&text, &size))
-        use_plan(sw_setup.apply_asked);
+    use(allowed(read_plan(&text, &size)));
     free(text);
 }

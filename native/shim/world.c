@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "comms.h"
 #include "lifecycle.h"
 #include "setup.h"
 
@@ -35,6 +36,9 @@ void sw_world_started(void) {
         sw_route_close(&route);
         return;
     }
+    MPI_Group world;
+    if (sw_pmpi.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS)
+        sw_comm_set_world(world);
     sw_setup_check();
     sw_setup_share_plan(&route);
     sw_pmpi.Barrier(route.all);

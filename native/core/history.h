@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What this program did to files of a name before: a checkpoint looks like the one before it. Names are
+ * compared with their digits folded. */
+#ifndef STRIPEWISE_HISTORY_H
+#define STRIPEWISE_HISTORY_H
+
+#include "arena.h"
+#include "workload.h"
+
+/* Writes the name with every run of digits as one "#". False if it does not fit. */
+bool sw_fold_digits(const char *name, char *folded, size_t size);
+
+#define SW_HISTORY_SITES 128
+
+struct sw_past {
+    const char *name; /* folded, interned; NULL: free */
+    bool write;
+    uint64_t used; /* when it was last asked for or learned, in calls */
+    double file_size, transfer_size;
+    signed char collective, strided; /* -1: unknown */
+    uint32_t opens;
+};
+
+struct sw_history {
+    sw_lock lock;
+    uint64_t clock;
+    struct sw_past sites[SW_HISTORY_SITES];
+};
+
+/* Remembers one open of a file. past: what it was, its name the file's own. The least recently used site
+ * makes room. */
+void sw_history_learn(struct sw_history *history, struct sw_arena *arena, const char *path,
+                      struct sw_past past);
+
+/* Fills what is unknown of a workload from the last open of this kind. */
+void sw_history_recall(struct sw_history *history, const char *path, bool write,
+                       struct sw_workload *workload);
+
+#endif

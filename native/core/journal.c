@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "numeric.h"
+
+/* CRC-32 (IEEE 802.3), bit by bit: lines are short. */
+static uint32_t checksum(const char *data, size_t size) {
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= (unsigned char)data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+static bool is_plain(unsigned char c) {
+    return c >= ' ' && c != '%' && c != 0x7f;
+}
+
+struct writer {
+    char *line;
+    size_t used, size;
+    bool full;
+};
+
+static void put_char(struct writer *writer, char c) {
+    if (writer->used + 1 >= writer->size)
+        writer->full = true;
+    else
+        writer->line[writer->used++] = c;
+}
+
+/* TAB KEY "=" VALUE, with what is not plain in the value as %XX. */
+static void put_text(struct writer *writer, const char *key, const char *value) {
+    static const char digits[] = "0123456789abcdef";
+    put_char(writer, '\t');
+    for (; *key; key++)
+        put_char(writer, *key);
+    put_char(writer, '=');
+    for (; *value; value++) {
+        unsigned char c = (unsigned char)*value;
+        if (is_plain(c)) {
+            put_char(writer, *value);
+        } else {
+            put_char(writer, '%');
+            put_char(writer, digits[c >> 4]);
+            put_char(writer, digits[c & 15]);
+        }
+    }
+}
+
+static void put_number(struct writer *writer, const char *key, double value, int digits) {
+    char text[40];
+    sw_print_double(text, sizeof text, value, digits);
+    put_text(writer, key, text);
+}
+
+size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size) {
+    struct writer writer = {line, 8, size, size < 16};
+    char sum[9], pattern[2] = {phase->pattern, '\0'};
+    if (writer.full)
+        return 0;
+    put_text(&writer, "site", phase->site);
+    put_text(&writer, "operation", phase->write ? "write" : "read");
+    put_text(&writer, "pattern", pattern);
+    put_number(&writer, "ranks", phase->ranks, 10);
+    put_number(&writer, "nodes", phase->nodes, 10);
+    put_number(&writer, "bytes", phase->bytes, 17);
+    put_number(&writer, "seconds", phase->seconds, 9);
+    put_number(&writer, "time", phase->time, 13);
+    put_text(&writer, "settings", phase->settings);
+    put_text(&writer, "workload", phase->workload);
+    put_text(&writer, "program", phase->program);
+    put_text(&writer, "layout", phase->layout);
+    put_char(&writer, '\n');
+    if (writer.full)
+        return 0;
+    snprintf(sum, sizeof sum, "%08x", (unsigned)checksum(line + 8, writer.used - 9));
+    memcpy(line, sum, 8);
+    return writer.used;
+}
+
+static int digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool take_text(const char *from, size_t length, char *to, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = from[i];
+        if (c == '%') {
+            int high = i + 2 < length ? digit(from[i + 1]) : -1, low = high < 0 ? -1 : digit(from[i + 2]);
+            if (high < 0 || low < 0 || high * 16 + low == 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        } else if (!is_plain((unsigned char)c)) {
+            return false;
+        }
+        if (used + 1 >= size)
+            return false;
+        to[used++] = c;
+    }
+    to[used] = '\0';
+    return true;
+}
+
+static bool take_number(const char *from, size_t length, double most, double *number) {
+    char text[40], *end;
+    if (!length || !take_text(from, length, text, sizeof text))
+        return false;
+    *number = sw_scan_double(text, &end);
+    return !*end && isfinite(*number) && *number >= 0 && *number <= most;
+}
+
+static bool take_field(const char *key, size_t key_length, const char *value, size_t length,
+                       struct sw_phase *phase) {
+    char word[8];
+    double number = 0;
+    bool good = true;
+#define IS(name) (key_length == sizeof name - 1 && memcmp(key, name, sizeof name - 1) == 0)
+    if (IS("site")) {
+        good = take_text(value, length, phase->site, sizeof phase->site);
+    } else if (IS("operation")) {
+        good = take_text(value, length, word, sizeof word) &&
+               (strcmp(word, "write") == 0 || strcmp(word, "read") == 0);
+        phase->write = good && *word == 'w';
+    } else if (IS("pattern")) {
+        good = take_text(value, length, word, 2) && *word;
+        phase->pattern = good ? *word : '?';
+    } else if (IS("ranks") || IS("nodes")) {
+        good = take_number(value, length, 4e9, &number);
+        *(*key == 'r' ? &phase->ranks : &phase->nodes) = good ? (uint32_t)number : 0;
+    } else if (IS("bytes")) {
+        good = take_number(value, length, 1e30, &phase->bytes);
+    } else if (IS("seconds")) {
+        good = take_number(value, length, 1e15, &phase->seconds);
+    } else if (IS("time")) {
+        good = take_number(value, length, 1e15, &phase->time);
+    } else if (IS("settings")) {
+        good = take_text(value, length, phase->settings, sizeof phase->settings);
+    } else if (IS("workload")) {
+        good = take_text(value, length, phase->workload, sizeof phase->workload);
+    } else if (IS("program")) {
+        good = take_text(value, length, phase->program, sizeof phase->program);
+    } else if (IS("layout")) {
+        good = take_text(value, length, phase->layout, sizeof phase->layout);
+    } /* what a later version adds is passed over */
+#undef IS
+    return good;
+}
+
+bool sw_journal_parse(const char *line, size_t length, struct sw_phase *phase) {
+    char sum[9];
+    memset(phase, 0, sizeof *phase);
+    phase->pattern = '?';
+    if (length < 10 || length >= SW_MAX_JOURNAL_LINE || line[8] != '\t')
+        return false;
+    snprintf(sum, sizeof sum, "%08x", (unsigned)checksum(line + 8, length - 8));
+    if (memcmp(sum, line, 8) != 0)
+        return false;
+    const char *end = line + length;
+    for (const char *field = line + 9; field < end;) {
+        const char *next = memchr(field, '\t', (size_t)(end - field));
+        const char *stop = next ? next : end, *equals = memchr(field, '=', (size_t)(stop - field));
+        if (!equals ||
+            !take_field(field, (size_t)(equals - field), equals + 1, (size_t)(stop - equals - 1), phase))
+            return false;
+        field = stop + 1;
+    }
+    return *phase->site && phase->bytes > 0 && phase->seconds > 0;
+}
+
+size_t sw_journal_each(const char *text, size_t size, void (*take)(const struct sw_phase *, void *),
+                       void *context) {
+    static const char header[] = SW_JOURNAL_HEADER;
+    struct sw_phase phase;
+    size_t bad = 0;
+    for (size_t at = 0; at < size;) {
+        const char *newline = memchr(text + at, '\n', size - at);
+        size_t length = newline ? (size_t)(newline - (text + at)) : size - at;
+        bool is_header = length == sizeof header - 1 && memcmp(text + at, header, length) == 0;
+        if (sw_journal_parse(text + at, length, &phase))
+            take(&phase, context);
+        else
+            bad += length && !is_header;
+        at += length + 1;
+    }
+    return bad;
+}
+
+bool sw_journal_append(const char *path, const struct sw_phase *phase) {
+    char text[SW_MAX_JOURNAL_LINE + sizeof SW_JOURNAL_HEADER + 2], last = '\n';
+    /* O_NONBLOCK: a path that is a pipe without a reader must not hang the program. */
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    struct stat status;
+    size_t used = 0;
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        errno = EINVAL;
+        return false;
+    }
+    /* After a line that was cut off a new one begins. */
+    if (status.st_size == 0)
+        used = (size_t)snprintf(text, sizeof text, "%s\n", SW_JOURNAL_HEADER);
+    else if (pread(fd, &last, 1, status.st_size - 1) == 1 && last != '\n')
+        text[used++] = '\n';
+    size_t length = sw_journal_line(phase, text + used, SW_MAX_JOURNAL_LINE);
+    bool done = length > 0;
+    if (!done)
+        errno = EMSGSIZE;
+    ssize_t written = done ? write(fd, text, used + length) : 0;
+    if (done && written != (ssize_t)(used + length)) {
+        errno = written < 0 ? errno : ENOSPC;
+        done = false;
+    }
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    return done;
+}
+
+bool sw_journal_read(const char *path, char **text, size_t *size, char *error, size_t error_size) {
+    *text = NULL;
+    *size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 && errno == ENOENT)
+        return true;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        snprintf(error, error_size, "%s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    const char *reason = S_ISREG(status.st_mode) ? NULL : "not a regular file";
+    off_t start = status.st_size > SW_MAX_JOURNAL_READ ? status.st_size - SW_MAX_JOURNAL_READ : 0;
+    size_t wanted = reason ? 0 : (size_t)(status.st_size - start);
+    if (!reason && !(*text = malloc(wanted + 1)))
+        reason = "out of memory";
+    while (!reason && *size < wanted) {
+        ssize_t got = pread(fd, *text + *size, wanted - *size, start + (off_t)*size);
+        if (got == 0)
+            break;
+        if (got > 0)
+            *size += (size_t)got;
+        else if (errno != EINTR)
+            reason = strerror(errno);
+    }
+    close(fd);
+    if (!reason) {
+        const char *first = start ? memchr(*text, '\n', *size) : NULL;
+        if (first) { /* what comes before is half a line */
+            *size -= (size_t)(first + 1 - *text);
+            memmove(*text, first + 1, *size);
+        }
+        return true;
+    }
+    snprintf(error, error_size, "%s", reason);
+    free(*text);
+    *text = NULL;
+    return false;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "choose.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "history.h"
+#include "phases.h"
+#include "setup.h"
+
+static struct sw_history history;
+
+#define DECLARED 32
+static struct {
+    const char *path; /* interned */
+    struct sw_workload words;
+} declared[DECLARED];
+static unsigned declarations;
+static sw_lock declared_lock = ATOMIC_FLAG_INIT;
+
+/* ---- the model ---- */
+
+static struct sw_model model;
+static char model_error[256];
+
+static void load_model(void) {
+    char error[160];
+    if (sw_setup.model && !sw_model_read(sw_setup.model, &model, error, sizeof error)) {
+        snprintf(model_error, sizeof model_error, "%s", error);
+        sw_complain("model %.300s cannot be read: %s; running without it", sw_setup.model, error);
+    }
+}
+
+const struct sw_model *sw_process_model(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_model);
+    return model.memory ? &model : NULL;
+}
+
+const char *sw_process_model_error(void) {
+    return model_error;
+}
+
+/* ---- what is known ---- */
+
+void sw_declare(const char *path, const struct sw_workload *words) {
+    const char *kept = sw_arena_intern(&sw_runtime.files.arena, path);
+    if (!kept)
+        return;
+    sw_lock_take(&declared_lock);
+    unsigned at = 0;
+    while (at < DECLARED && declared[at].path && declared[at].path != kept)
+        at++;
+    if (at == DECLARED) /* the oldest makes room */
+        at = declarations++ % DECLARED;
+    if (declared[at].path != kept)
+        memset(&declared[at].words, 0, sizeof declared[at].words);
+    declared[at].path = kept;
+    struct sw_workload all = *words;
+    sw_workload_fill(&all, &declared[at].words);
+    declared[at].words = all;
+    sw_lock_release(&declared_lock);
+}
+
+static void recall_declared(const char *path, struct sw_workload *workload) {
+    sw_lock_take(&declared_lock);
+    for (unsigned i = 0; i < DECLARED && declared[i].path; i++)
+        if (strcmp(declared[i].path, path) == 0)
+            sw_workload_fill(workload, &declared[i].words);
+    sw_lock_release(&declared_lock);
+}
+
+/* Lines of the plan whose pattern matches, the later of a word; then the environment's words. */
+static void recall_rules(const char *path, struct sw_workload *workload) {
+    struct sw_workload rules = {.extras = 0}, everywhere = {.extras = 0};
+    const struct sw_plan *plan = &sw_runtime.plan;
+    char error[160], text[SW_MAX_VALUE + 1];
+    for (size_t i = 0; i < plan->words; i++)
+        if (sw_setting_matches(&plan->word[i], path) &&
+            !sw_workload_set(&rules, plan->word[i].key, plan->word[i].value, error, sizeof error))
+            sw_complain("plan: workload %s; it is passed over", error);
+    if (sw_setup.workload) {
+        char *rest = text;
+        snprintf(text, sizeof text, "%s", sw_setup.workload);
+        for (char *word; (word = strsep(&rest, " \t"));) {
+            char *equals = strchr(word, '=');
+            if (!*word)
+                continue;
+            if (equals)
+                *equals = '\0';
+            else
+                snprintf(error, sizeof error, "\"%.40s\" is not NAME=VALUE", word);
+            if (!equals || !sw_workload_set(&everywhere, word, equals + 1, error, sizeof error))
+                sw_complain(SW_ENV_WORKLOAD ": %s; it is passed over", error);
+        }
+    }
+    sw_workload_fill(workload, &rules);
+    sw_workload_fill(workload, &everywhere);
+}
+
+/* What the way of opening tells of the operation; NULL: nothing. */
+static const char *operation_of(const struct sw_opening *opening, bool exists) {
+    if (opening->amode & MPI_MODE_RDONLY)
+        return "read";
+    if ((opening->amode & MPI_MODE_WRONLY) || !exists)
+        return "write";
+    return NULL;
+}
+
+void sw_known_workload(const struct sw_opening *opening, struct sw_workload *workload) {
+    struct stat status;
+    char name[32];
+    bool exists = stat(opening->path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+    *workload = (struct sw_workload){.extras = 0};
+    recall_declared(opening->path, workload);
+    recall_rules(opening->path, workload);
+    if (!workload->known[SW_WORD_OPERATION]) {
+        const char *operation = operation_of(opening, exists);
+        if (!operation && (opening->amode & MPI_MODE_CREATE))
+            operation = "write"; /* a file that is written over */
+        if (operation)
+            sw_workload_text(workload, SW_WORD_OPERATION, operation);
+    }
+    bool reads = workload->known[SW_WORD_OPERATION] && strcmp(workload->text[SW_WORD_OPERATION], "read") == 0;
+    struct sw_workload seen = {.extras = 0};
+    sw_workload_number(&seen, SW_WORD_PROCESSES, opening->size);
+    if (opening->nodes > 0) {
+        sw_workload_number(&seen, SW_WORD_NODES, opening->nodes);
+        sw_workload_number(&seen, SW_WORD_PROCESSES_PER_NODE,
+                           (opening->size + opening->nodes - 1) /
+                               opening->nodes); /* of the fullest node, at least */
+    }
+    if (exists && reads)
+        sw_workload_number(&seen, SW_WORD_FILE_SIZE, (double)status.st_size);
+    sw_file_system_name(opening->path, name, sizeof name);
+    sw_workload_text(&seen, SW_WORD_FILE_SYSTEM, name);
+    sw_workload_text(&seen, SW_WORD_API, "mpiio");
+    sw_workload_fill(workload, &seen);
+    sw_history_recall(&history, opening->path, !reads, workload);
+    if (exists && !workload->known[SW_WORD_FILE_SIZE])
+        sw_workload_number(workload, SW_WORD_FILE_SIZE, (double)status.st_size);
+}
+
+void sw_choice_learn(const char *path, const struct sw_use *use) {
+    if (!(use->bytes > 0))
+        return;
+    struct sw_past past = {.write = use->write,
+                           .file_size = use->file_size,
+                           .transfer_size = use->transfer_size,
+                           .collective = use->collective,
+                           .strided = use->strided};
+    sw_history_learn(&history, &sw_runtime.files.arena, path, past);
+}
+
+/* ---- the scene ---- */
+
+static const char *taken(const void *data, enum sw_layer layer, const char *key) {
+    static __thread char value[MPI_MAX_INFO_VAL + 1] __attribute__((tls_model("initial-exec")));
+    const struct sw_choice_context *context = data;
+    const char *own = sw_matches_get(context->matches, layer, key), *hint = key;
+    if (layer == SW_LAYOUT)
+        hint = strncmp(key, SW_LAYOUT_LUSTRE " ", strlen(SW_LAYOUT_LUSTRE) + 1) == 0
+                   ? sw_lustre_hint(strchr(key, ' ') + 1)
+                   : NULL;
+    if (!own && hint && !sw_runtime.plan.override && sw_info_get(context->opening->info, hint, value))
+        own = value;
+    return own;
+}
+
+void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *matches,
+                     struct sw_choice_context *context, struct sw_scene *scene) {
+    struct sw_parent parent;
+    *context = (struct sw_choice_context){opening, matches, ""};
+    *scene = (struct sw_scene){.place = sw_layout_place(opening->path), .taken = taken, .context = context};
+    scene->layable = sw_layout_possible(scene->place, opening->path, opening->amode & MPI_MODE_CREATE,
+                                        opening->amode & MPI_MODE_EXCL, sw_runtime.plan.allow,
+                                        context->why_not, sizeof context->why_not);
+    if (scene->place != SW_NO_LAYOUT && !sw_layout_read(opening->path, &scene->layout)) {
+        sw_layout_parent(scene->place, opening->path, &parent);
+        scene->layout = parent.layout;
+    }
+}
+
+/* ---- the choice ---- */
+
+static void say(struct sw_orders *orders, const char *format, const char *what) {
+    size_t used = strlen(orders->why);
+    snprintf(orders->why + used, sizeof orders->why - used, format, what);
+}
+
+static void predict(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
+    struct sw_workload workload;
+    struct sw_choice_context context;
+    struct sw_scene scene;
+    struct sw_decision decision;
+    const struct sw_model *own = sw_process_model();
+    if (!own) {
+        say(orders, "the model cannot be read: %s", sw_process_model_error());
+        return;
+    }
+    sw_known_workload(opening, &workload);
+    sw_choice_scene(opening, matches, &context, &scene);
+    sw_decide(own, &workload, &scene, &decision, NULL, NULL);
+    orders->verdict = decision.verdict;
+    orders->current = decision.current;
+    orders->predicted = decision.predicted;
+    orders->gain = decision.gain;
+    orders->combinations = decision.combinations;
+    orders->set = decision.chosen;
+    say(orders, "%s", decision.why);
+    if (*context.why_not && scene.place != SW_NO_LAYOUT)
+        say(orders, "; no layout is chosen: %s", context.why_not);
+}
+
+/* What goes to all ranks: the hints. */
+static void keep_hints(struct sw_decided_set *set) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->settings[i].layer == SW_HINT)
+            set->settings[left++] = set->settings[i];
+    set->count = left;
+}
+
+void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
+    int64_t start = sw_now();
+    struct sw_decided_set fallback = {.count = 0};
+    if (opening->mode == SW_RUN_PREDICT)
+        predict(opening, matches, orders);
+    else if (opening->mode == SW_RUN_ONLINE)
+        sw_phase_choose(opening, matches, orders);
+    orders->decided = opening->mode > SW_RUN_APPLY;
+    orders->seconds = sw_now() - start;
+    sw_matches_decide(matches, &orders->set,
+                      opening->mode == SW_RUN_ONLINE ? SW_NOTE_TRIED : SW_NOTE_PRESCRIBED);
+    sw_layouts_apply(matches, opening->path, opening->amode, &fallback);
+    keep_hints(&orders->set);
+    sw_matches_decide(matches, &fallback, SW_NOTE_LAYOUT);
+    for (uint32_t i = 0; i < fallback.count; i++)
+        if (!sw_settings_get(&orders->set, SW_HINT, fallback.settings[i].key))
+            sw_settings_put(&orders->set, SW_HINT, fallback.settings[i].key, fallback.settings[i].value);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The mode online: which candidate a phase (from open to close) tries, what the phase cost, and the journal.
+ */
+#ifndef STRIPEWISE_PHASES_H
+#define STRIPEWISE_PHASES_H
+
+#include "choose.h"
+
+/* On rank 0: the candidate for this open, into orders. */
+void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
+
+/* A phase that is going on. */
+struct sw_tracking;
+
+/* What a record has seen so far: I/O time and bytes of this process, of all calls. */
+struct sw_seen {
+    int64_t time;
+    uint64_t bytes[2], calls[2], collective; /* reads, writes; collective: calls of either kind */
+};
+struct sw_seen sw_seen_of(struct sw_file *record);
+
+/* Begins to follow a file that was opened: its use is remembered, and its cost if orders say so. before: the
+ * record's state before the open; here: there is a handle to follow. NULL if there is none, or no memory.
+ * Collective over comm if orders->tracked. */
+struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
+                                   struct sw_seen before, bool here);
+
+/* After the file was closed. Collective over the file's ranks if the phase is tracked. */
+void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool root);
+
+#endif

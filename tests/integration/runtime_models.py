@@ -1,0 +1,88 @@
+"""Artifacts with known preferences, for the runtime to prescribe from."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from stripewise.model.artifact import CONTEXT, TUNABLE, WORD, Artifact, Input, Setting, Texts
+from stripewise.model.artifact_members import NONE, Member, TreeBlock
+from stripewise.model.program import OUTPUT, Op, apply, constant, read
+
+MIB = 1 << 20
+
+
+def _tree(feature: int, threshold: float, low: float, high: float) -> TreeBlock:
+    """One split: ``low`` where the feature is at most the threshold."""
+    return TreeBlock(
+        np.asarray([threshold, low, high], np.float32),
+        np.asarray([feature, NONE, NONE], np.uint32),
+        np.asarray([2, 0, 0], np.uint32),
+    )
+
+
+def save_model(
+    folder: Path, *, layer: str = "lustre", gains: dict[str, float] | None = None, margin: float = 0.05
+) -> Path:
+    """Write an artifact over hints and a layout; ``gains`` are in ln(bandwidth).
+
+    ``cb_write``: of romio_cb_write=disable. ``cb_nodes``: of more than two aggregators. ``stripes``: of more than two
+    stripes, for writes. ``large``: of any of it, where the file has more than 1 MiB.
+    """
+    worth = {"cb_write": 0.4, "cb_nodes": 0.2, "stripes": 0.8, "large": 0.0} | (gains or {})
+    texts = Texts()
+    operations = tuple(Setting(float(texts.code(word)), word) for word in ("read", "write"))
+    words = tuple(Setting(float(texts.code(word)), word) for word in ("automatic", "disable", "enable"))
+    counts = tuple(Setting(float(n), str(n)) for n in (1, 2, 4))
+    sizes = tuple(Setting(float(n), str(n)) for n in (MIB // 4, 4 * MIB))
+    names = ("operation", "file_size", "stripe_count", "romio_cb_write", "cb_nodes", "ranks")
+    operation, size, stripes, cb_write, cb_nodes, _ = (read(n) for n, _ in enumerate(names))
+    writes = apply(Op.EQUAL, operation, constant(float(texts.code("write"))))
+    features = (
+        apply(Op.EQUAL, cb_write, constant(float(texts.code("disable")))),
+        cb_nodes,
+        apply(Op.MULTIPLY, stripes, writes),
+        apply(Op.LOG2, size),
+    )
+    member = Member(
+        features,
+        trees=(
+            _tree(0, 0.5, 0.0, worth["cb_write"]),
+            _tree(1, 2.5, 0.0, worth["cb_nodes"]),
+            _tree(2, 2.5, 0.0, worth["stripes"]),
+            _tree(3, 20.5, 0.0, worth["large"]),
+        ),
+        base=4.0,
+    )
+    artifact = Artifact(
+        name="known preferences",
+        identifier="test",
+        objective="bandwidth",
+        unit="MiB/s",
+        maximize=True,
+        margin=margin,
+        inputs=(
+            Input("operation", CONTEXT, "operation", categorical=True, values=operations),
+            Input("file_size", CONTEXT, "file_size", "B", values=sizes),
+            Input(
+                "stripe_count", TUNABLE, "stripe_count", values=counts, carrier="layout", layer=layer,
+                key="stripe_count", cost=0.1, free=writes,
+            ),
+            Input("romio_cb_write", TUNABLE, categorical=True, values=words, carrier="hint", key="romio_cb_write"),
+            Input("cb_nodes", TUNABLE, "aggregators", values=counts, carrier="hint", key="cb_nodes", cost=0.1),
+            Input("processes", WORD),
+        ),
+        members=(member,),
+        result=apply(Op.EXP, OUTPUT),
+        texts=texts,
+    )  # fmt: skip
+    path = folder / "known.swm"
+    artifact.save(path)
+    return path
+
+
+def combinations() -> int:
+    """Of :func:`save_model` where all is free."""
+    return len(list(itertools.product((1, 2, 4), range(3), (1, 2, 4))))
