@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from stripewise.model.landscape import Landscape
 from stripewise.model.table import Schema, make_table
 from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.batch import BatchRunner
 from stripewise.runner.function import FunctionRunner
 from stripewise.runner.local import LocalRunner
 from stripewise.runner.registry import make_runner
@@ -21,6 +23,7 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.space import Space
 from stripewise.testing.runners import RunnerContract
+from tests.fixtures import fake_slurm
 
 SCHEMA = {
     "name": "small",
@@ -67,6 +70,39 @@ class TestLocalWithSetupAndHooks(TestLocal):
             }
         )
         return LocalRunner(experiment, self.folder / "runs", cwd=self.folder)
+
+
+@pytest.mark.slow
+class TestBatch(RunnerContract):
+    """Over a fake Slurm, whose jobs really run."""
+
+    lasting = True
+    folder: Path
+
+    @pytest.fixture(autouse=True)
+    def _in(self, tmp_path: Path) -> Iterator[None]:
+        self.folder = tmp_path
+        programs = fake_slurm.install(tmp_path / "slurm")
+        changes = {"PATH": f"{programs}:{os.environ['PATH']}", "FAKE_SLURM": str(tmp_path / "slurm" / "state")}
+        self.environment = {**os.environ, **changes}
+        yield
+        for job in (tmp_path / "slurm" / "state").iterdir():
+            fake_slurm.end(job, "CANCELLED")
+
+    def of(self, *command: str) -> Runner:
+        experiment = Experiment.model_validate(
+            {"command": list(command), "runner": "batch", "batch": {"jobs": 2, "poll": 1}}
+        )
+        return BatchRunner(experiment, self.folder / "runs", cwd=self.folder, environment=self.environment, grace=0.5)
+
+    def make(self) -> Runner:
+        return self.of("sh", "-c", "echo done")
+
+    def slow(self) -> Runner:
+        return self.of("sh", "-c", "sleep 600 & sleep 600")
+
+    def failing(self) -> Runner:
+        return self.of("sh", "-c", "echo out of luck >&2; exit 7")
 
 
 class TestLocalWithoutProgram(RunnerContract):

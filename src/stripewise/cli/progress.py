@@ -70,6 +70,15 @@ class Progress:
         if handler is not None:
             handler(**event.data)
 
+    def pause(self) -> None:
+        """Leave the terminal to a question."""
+        self._live.stop()
+
+    def go_on(self) -> None:
+        """Show the display again."""
+        if self._console.is_terminal:
+            self._live.start()
+
     # -- events --------------------------------------------------------------------------------------------
 
     def _on_prepared(self, preflight: Any, objective: Objective, trials: Sequence[Trial]) -> None:

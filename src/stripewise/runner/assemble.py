@@ -113,6 +113,14 @@ def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch |
     return known
 
 
+def exports_of(experiment: Experiment, launch: Launch, values: Mapping[str, str], place: Scratch) -> dict[str, str]:
+    """Give the experiment's variables for a run; they win over what its setup lines set."""
+    exports = {name: substitute(value, values) for name, value in experiment.env.items()}
+    if experiment.objective.name == "darshan_bandwidth":
+        exports.setdefault("DARSHAN_LOGFILE", str(place.path / "run.darshan"))
+    return {name: value for name, value in exports.items() if name not in launch.unset}
+
+
 def assemble(launch: Launch, line: CommandLine, program: Program, library: Path | None, place: Scratch) -> Assembled:
     """Bring a launch's plan into its command.
 

@@ -68,6 +68,8 @@ class Runner(ABC):
     name: ClassVar[str]
     simulated: ClassVar[bool] = False
     """Whether figures come from a simulation; a replay of measured values is not simulated."""
+    charges: ClassVar[bool] = False
+    """Whether runs occupy nodes of a cluster, whose hours somebody pays: then large costs need consent."""
     kind: ClassVar[str] = "measured"
     """``measured``, ``replayed`` or ``simulated``: what results must say about their figures."""
 
@@ -75,6 +77,21 @@ class Runner(ABC):
     def capacity(self) -> int:
         """Runs that may be under way at the same time."""
         return 1
+
+    @property
+    def queued_seconds(self) -> float:
+        """Wall seconds so far in which all runs under way waited in a scheduler's queue: no budget is charged them."""
+        return 0.0
+
+    def charged(self, timeout: float) -> tuple[float, int | None]:
+        """Give the most that a run of a time limit costs, once :meth:`prepare` was called.
+
+        Returns
+        -------
+        tuple of (float, int or None)
+            Seconds for which its nodes are occupied, and how many these are; None where only the workload tells.
+        """
+        return timeout, None
 
     @abstractmethod
     def prepare(self) -> Preflight:

@@ -21,6 +21,7 @@ from typing import Any
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.compiler import Compiler
 from stripewise.runner.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
+from stripewise.spec.policy import load_policy
 
 _log = logging.getLogger(__name__)
 _SECONDS = 900.0
@@ -86,10 +87,13 @@ class Built:
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Folder of finished builds, by the XDG convention; ``STRIPEWISE_HOME`` moves it off a home quota."""
+    """Folder of finished builds: ``STRIPEWISE_HOME``, the site file's, or by the XDG convention."""
     given = os.environ if environment is None else environment
     if home := given.get("STRIPEWISE_HOME"):
         return Path(home) / "native"
+    sites = load_policy(given).folder("cache", given)
+    if sites is not None:
+        return sites / "native"
     base = given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or Path.home()) / ".cache"
     return Path(base) / "stripewise" / "native"
 

@@ -87,6 +87,8 @@ class LocalRunner(Runner):
         except UserError as error:
             # The program was there at the preflight; it may be back for the next run.
             target = error
+        if isinstance(target, Target):
+            target = self._placed(launch, place, target)
         run = LocalRun(
             launch,
             place,
@@ -140,6 +142,10 @@ class LocalRunner(Runner):
         for number in list(self._under_way):
             self.cancel(number)
         self._guard.close()
+
+    def _placed(self, launch: Launch, place: Scratch, target: Target) -> Target:
+        """Say where a run takes place: here, by whatever launcher the command has."""
+        return target
 
     def _take(self, run: LocalRun, ended: Outcome | StripewiseError) -> None:
         """Take the outcome of a run, from its thread."""

@@ -20,6 +20,7 @@ from stripewise.runner.setup import environment_after
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan, Setting, spell
+from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack, stack_names
 
 _DERIVED = "<derived>"
@@ -88,6 +89,7 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     defaults = defaults_of(experiment)
     warnings = check_placeholders(experiment.command, arguments_of(experiment), values_of(None, defaults, None))
     target = look(words_of(experiment, None, defaults), after, cwd)
+    load_policy(environment).check_application(target.script or target.binary.path)
     hooks.check_deletions(limits.delete, cwd)
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stripewise.errors import RunFailed, StripewiseError, UserError
 from stripewise.runner import hooks
-from stripewise.runner.assemble import Assembled, assemble
+from stripewise.runner.assemble import Assembled, assemble, exports_of
 from stripewise.runner.command import substitute
 from stripewise.runner.guard import Guard
 from stripewise.runner.judge import Evidence, judge
@@ -187,10 +187,7 @@ class LocalRun:
         self._all.guard.began(self._place.run_id, pid)
 
     def _exports(self) -> dict[str, str]:
-        exports = {name: substitute(value, self._values) for name, value in self._all.experiment.env.items()}
-        if self._all.experiment.objective.name == "darshan_bandwidth":
-            exports.setdefault("DARSHAN_LOGFILE", str(self._place.path / "run.darshan"))
-        return {name: value for name, value in exports.items() if name not in self.launch.unset}
+        return exports_of(self._all.experiment, self.launch, self._values, self._place)
 
     def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
         return {

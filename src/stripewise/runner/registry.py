@@ -6,13 +6,16 @@ from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.runner.base import Runner
+from stripewise.runner.batch import BatchRunner
 from stripewise.runner.local import LocalRunner
 from stripewise.runner.replay import ReplayRunner
 from stripewise.runner.simulated import SimulatedRunner
+from stripewise.runner.steps import StepsRunner
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.policy import load_policy
 from stripewise.spec.site import site_names
 
-RUNNERS = ("local", "replay:TABLE", "sim:NAME-or-FILE")
+RUNNERS = ("local", "batch", "steps", "replay:TABLE", "sim:NAME-or-FILE")
 """Names of runners, as ``--runner`` takes them."""
 
 
@@ -37,6 +40,10 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":
         return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd)
+    if experiment.runner == "batch":
+        return BatchRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
+    if experiment.runner == "steps":
+        return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
     if kind == "replay":
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")

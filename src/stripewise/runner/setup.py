@@ -44,10 +44,11 @@ def script(lines: Sequence[str], exports: Mapping[str, str], command: Sequence[s
     ready : int
         File descriptor on which one byte says that the setup lines are through.
     """
-    return _prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {shlex.join(command)}\n"
+    return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {shlex.join(command)}\n"
 
 
-def _prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:
+def prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:
+    """Write the setup lines, each with a word on its failure, and the variables that win over what they set."""
     text = ""
     for number, line in enumerate(lines, start=1):
         failed = shlex.quote(_FAILED.format(number=number))
@@ -80,7 +81,7 @@ def environment_after(
             raise UserError(f"setup line {number} is not complete: {line}", "each line must be a whole shell command")
     with tempfile.TemporaryDirectory(prefix="stripewise-") as folder:
         kept = Path(folder) / "environment"
-        code = _prologue(lines, exports) + f"exec env -0 > {shlex.quote(str(kept))}\n"
+        code = prologue(lines, exports) + f"exec env -0 > {shlex.quote(str(kept))}\n"
         try:
             done = subprocess.run(
                 [bash, "-c", code],

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from stripewise.errors import UserError
+from stripewise.spec.batch import Batch
 from stripewise.spec.objective import Objective
 from stripewise.spec.stack import Scalar, explain_validation
 from stripewise.spec.workload import Workload
@@ -104,6 +105,7 @@ class Experiment(BaseModel):
     constraints: list[str] = Field(default_factory=list)
     workload: Workload = Workload()
     hooks: Hooks = Hooks()
+    batch: Batch = Batch()
     confirmation: Confirmation = Confirmation()
     warmup: Annotated[int, Field(ge=0, le=100)] = 1
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(

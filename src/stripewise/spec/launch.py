@@ -41,6 +41,8 @@ class Launch:
     before, after : tuple of str
         Shell lines of this run alone, outside its time: after the experiment's own lines before it, and before those
         after it.
+    pair : int or None
+        The pair of the confirmation that it belongs to: both of a pair run on the same nodes.
     """
 
     experiment: str
@@ -56,6 +58,7 @@ class Launch:
     unset: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    pair: int | None = None
 
 
 @dataclass(frozen=True)

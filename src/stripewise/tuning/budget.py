@@ -96,7 +96,7 @@ def noise(history: History) -> float:
 
 
 def worst_case(
-    experiment: Experiment, nodes: int, run_seconds: float | None, run_bytes: int | None
+    experiment: Experiment, nodes: int, run_seconds: float | None, run_bytes: int | None, *, at_once: int = 1
 ) -> dict[str, float | None]:
     """The most that the experiment can cost.
 
@@ -106,9 +106,11 @@ def worst_case(
     nodes : int
         Nodes that a run occupies.
     run_seconds : float or None
-        The longest that a run may take (its time limit), if known.
+        The longest that a run may occupy its nodes (its time limit, or its job's), if known.
     run_bytes : int or None
         Bytes a run moves, if known.
+    at_once : int
+        Runs at the same time.
 
     Returns
     -------
@@ -118,8 +120,11 @@ def worst_case(
     budget = experiment.budget
     seconds = None if run_seconds is None else budget.runs * run_seconds
     if budget.seconds is not None:
-        seconds = budget.seconds if seconds is None else min(seconds, budget.seconds)
+        most = at_once * budget.seconds
+        seconds = most if seconds is None else min(seconds, most)
     node_hours = None if seconds is None else seconds * nodes / 3600
+    if budget.seconds is not None and seconds is not None:
+        seconds = min(seconds, budget.seconds)
     if budget.node_hours is not None:
         node_hours = budget.node_hours if node_hours is None else min(node_hours, budget.node_hours)
     return {

@@ -37,7 +37,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         check_space(experiment, workload, preflight.io, mpi, preflight.lost)
         bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost)
     objective = preflight.objective or experiment.objective.build()
-    longest = None if runner.simulated else run_timeout(experiment, (), None)
+    longest, nodes = (None, None) if runner.simulated else runner.charged(run_timeout(experiment, (), None))
     notes = [*preflight.warnings]
     if workload.operation is None and preflight.space is None:
         notes.append(
@@ -50,7 +50,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "space": describe_space(bound),
         "left_out": dict(bound.left_out),
         "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],
-        "worst_case": worst_case(experiment, workload.nodes or 1, longest, None),
+        "worst_case": worst_case(experiment, nodes or workload.nodes or 1, longest, None, at_once=runner.capacity),
         "confirmation_pairs": most_pairs(experiment),
         "found": list(preflight.summary),
         "notes": notes,

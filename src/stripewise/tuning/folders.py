@@ -9,15 +9,19 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.policy import load_policy
 
 _ELSEWHERE = "name another folder with --scratch, or set STRIPEWISE_HOME"
 
 
 def state_folder() -> Path:
-    """Folder of what Stripewise keeps, by the XDG convention; ``STRIPEWISE_HOME`` moves it off a home quota."""
+    """Folder of what Stripewise keeps: ``STRIPEWISE_HOME``, the site file's, or by the XDG convention."""
     home = os.environ.get("STRIPEWISE_HOME")
     if home:
         return Path(home)
+    sites = load_policy().folder("state", os.environ)
+    if sites is not None:
+        return sites
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "stripewise"
 

@@ -49,6 +49,7 @@ def make_launch(
         attempt=attempt,
         command=off.command,
         unset=tuple(off.unset),
+        pair=run.pair,
     )
 
 

@@ -29,6 +29,8 @@ class Ledger:
         Whether time is that of the runs rather than of the clock.
     clock : callable
         Wall time in seconds.
+    queued : callable
+        Seconds of it in which all runs waited in a scheduler's queue; no budget is charged them.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class Ledger:
         *,
         simulated: bool = False,
         clock: Callable[[], float] = time.time,
+        queued: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._store = store
         self._identifier = identifier
         self._simulated = simulated
         self._clock = clock
+        self._queued = queued
         self._claim: Claim = store.claim(identifier, owner, LEASE_SECONDS)
         self._renewed = self._started = clock()
         record = store.record(identifier)
@@ -69,7 +73,7 @@ class Ledger:
         if self._simulated:
             seconds = sum(run.elapsed or 0.0 for _, run in self.runs())
         else:
-            seconds = self._seconds_before + self._clock() - self._started
+            seconds = self._seconds_before + self._clock() - self._started - self._queued()
         return spent(self.trials, seconds)
 
     # -- writing -------------------------------------------------------------------------------------------

@@ -14,11 +14,14 @@ from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.launch import Launch
+from stripewise.spec.policy import Policy
+from stripewise.spec.sizes import format_size
 from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
 from stripewise.tuning.budget import worst_case
+from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.from_model import start_from_model
 from stripewise.tuning.launching import make_launch, run_timeout
@@ -49,14 +52,30 @@ class Session:
         Who holds the claim, for messages to others.
     listener : callable
         Is told every :class:`~stripewise.tuning.events.Event`.
+    consent : callable
+        Is asked before anything is started whose worst case is above the limits of the site.
+    policy : Policy
+        What the site allows.
     """
 
-    def __init__(self, store: Store, identifier: str, runner: Runner, owner: str, listener: Listener = silent) -> None:
+    def __init__(
+        self,
+        store: Store,
+        identifier: str,
+        runner: Runner,
+        owner: str,
+        listener: Listener = silent,
+        *,
+        consent: Consent = granted,
+        policy: Policy | None = None,
+    ) -> None:
         self._store = store
         self._identifier = identifier
         self._runner = runner
         self._owner = owner
         self._listener = listener
+        self._consent = consent
+        self._policy = policy or Policy()
         self._running: dict[int, Launch] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
@@ -73,7 +92,13 @@ class Session:
         Stopped
             If someone asked for a stop.
         """
-        self._ledger = Ledger(self._store, self._identifier, self._owner, simulated=self._runner.simulated)
+        self._ledger = Ledger(
+            self._store,
+            self._identifier,
+            self._owner,
+            simulated=self._runner.simulated,
+            queued=lambda: self._runner.queued_seconds,
+        )
         try:
             self._preflight = self._runner.prepare()
             self._objective = self._preflight.objective or self._ledger.experiment.objective.build()
@@ -88,7 +113,7 @@ class Session:
             if "warm_start" not in self._ledger.facts:
                 check_named(self._store, self._ledger.experiment.warm_start)
             self._ledger.set_state("running")
-            self._tell("worst_case", **self._worst_case())
+            self._announce_cost()
             planner = self._planner()
             self._reap_interrupted()
             result = self._loop(planner)
@@ -221,7 +246,7 @@ class Session:
             planner.sampler.prior = self._prior(planner.sampler, self._bound.space)
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
-                self._tell("worst_case", **self._worst_case())
+                self._announce_cost()
         if self._bound is None:
             return planner
         return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
@@ -262,9 +287,29 @@ class Session:
             self._tell("note", text=started.note)
         return started.prior
 
-    def _worst_case(self) -> dict[str, float | None]:
-        nodes, run_bytes = self._workload().nodes or 1, self._ledger.facts.get("run_bytes")
-        return worst_case(self._ledger.experiment, nodes, self._timeout(), run_bytes)
+    def _announce_cost(self) -> None:
+        """Say what the experiment costs at worst, and ask for consent where that is much."""
+        seconds, nodes = self._runner.charged(self._timeout())
+        run_bytes = self._ledger.facts.get("run_bytes")
+        worst = worst_case(
+            self._ledger.experiment,
+            nodes or self._workload().nodes or 1,
+            seconds,
+            run_bytes,
+            at_once=self._runner.capacity,
+        )
+        self._tell("worst_case", **worst)
+        if not self._runner.charges:
+            return
+        most = self._policy.limits.run_bytes
+        if most is not None and run_bytes is not None and run_bytes > most:
+            raise UserError(
+                f"a run moves {format_size(run_bytes)}, and the site allows {format_size(most)}",
+                "make the case smaller",
+            )
+        agreed = check_cost(worst, self._policy, self._ledger.facts.get("agreed"), self._consent)
+        if agreed is not None:
+            self._ledger.remember(agreed=agreed)
 
     def _bind(self) -> BoundSpace:
         if self._preflight.space is not None:

@@ -11,6 +11,7 @@ from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Apply, Kind, Parameter, When
+from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, load_stack, stack_names
 from stripewise.spec.workload import Workload
@@ -195,6 +196,7 @@ def _chosen(
     parameters: list[Parameter] = []
     left_out: dict[str, str] = {}
     changed = set()
+    policy = load_policy()
     for stack in stacks:
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
@@ -204,7 +206,13 @@ def _chosen(
                     left_out[parameter.name] = "excluded by the experiment"
                     continue
                 parameter = overridden(parameter, override)  # noqa: PLW2901
-            reason = _why_not(parameter, stack, workload, io) or _other_version(parameter, mpi or "") or lost(parameter)
+            parameter, forbidden = _allowed(parameter, policy)  # noqa: PLW2901
+            reason = (
+                forbidden
+                or _why_not(parameter, stack, workload, io)
+                or _other_version(parameter, mpi or "")
+                or lost(parameter)
+            )
             if reason:
                 left_out[parameter.name] = reason
             else:
@@ -213,8 +221,8 @@ def _chosen(
         if name not in changed and name not in later:
             if override.exclude:
                 raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
-            own = own_parameter(name, override)
-            reason = lost(own)
+            own, forbidden = _allowed(own_parameter(name, override), policy)
+            reason = forbidden or lost(own)
             if reason:
                 left_out[name] = reason
             else:
@@ -222,6 +230,18 @@ def _chosen(
     if not parameters:
         raise _nothing_left(left_out, lost)
     return parameters, left_out
+
+
+def _allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
+    """Leave out values that the site does not allow; with a reason where nothing is left to choose."""
+    if parameter.apply is not Apply.STRIPING and parameter.role != "stripe_count":
+        return parameter, ""
+    name = parameter.role if parameter.role == "stripe_count" else parameter.setting
+    values = policy.allowed_values(name, parameter.values)
+    if len(values) == len(parameter.values):
+        return parameter, ""
+    kept = tuple(v for v in parameter.values if v in values or v == parameter.default)
+    return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")
 
 
 def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str]) -> UserError:

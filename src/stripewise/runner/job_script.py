@@ -1,0 +1,210 @@
+"""The shell script that carries out one run within a job: text in, text out; nothing is written or started here.
+
+Compute nodes need no Python: bash and coreutils do what the local runner does itself. The script leaves two records in
+the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it is through. They are
+what the runner believes; what the scheduler says only tells it when no record will come any more. First of all it
+makes the link ``owner`` to its job's number, which only one can: a job that finds another's, or a runner's that has
+given the run up, ends without having done anything.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stripewise.runner.setup import prologue
+
+BEGAN = "began"
+ENDED = "ended"
+OWNER = "owner"
+_SHELL = "/bin/bash"
+_KILL_AFTER = 3
+_JOB = "${SLURM_JOB_ID:-${PBS_JOBID:-${LSB_JOBID:-${FLUX_JOB_ID:-$$}}}}"
+_NODES = (
+    '${SLURM_JOB_NUM_NODES:-$(if [ -s "${PBS_NODEFILE:-${LSB_DJOB_HOSTFILE:-}}" ]; then '
+    'sort -u "${PBS_NODEFILE:-$LSB_DJOB_HOSTFILE}" | wc -l; fi)}'
+)
+_LIST = "${SLURM_JOB_NODELIST:-$(hostname)}"
+
+_HEAD = """\
+#!/bin/bash
+# One run under Stripewise. It runs once, whatever the scheduler does: see owner, began and ended beside it.
+cd {cwd} || exit 66
+__folder={folder}
+__now() {{ local t=${{EPOCHREALTIME:-}}; if [ -n "$t" ]; then printf %s "${{t/,/.}}"; else date +%s.%N; fi; }}
+__record() {{ cat > "$__folder/$1.part" && mv -f "$__folder/$1.part" "$__folder/$1"; }}
+__end() {{
+    printf '%s\\n' "job $__job" "cause $1" "code ${{2:-}}" "begin ${{__begin:-}}" "end ${{__end:-}}" \\
+        "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" "message ${{3:-}}" | __record {ended}
+    exit 0
+}}
+__trim() {{
+    local size; size=$(stat -c %s "$1" 2>/dev/null) || return 0
+    [ "$size" -le {limit} ] && return 0
+    {{ head -c {half} "$1"
+      printf '\\n[stripewise: %s bytes of %s left out here]\\n' "$((size - {limit}))" "$size"
+      tail -c {half} "$1"; }} > "$1.part" && mv -f "$1.part" "$1"
+}}
+__hook() {{
+    timeout --kill-after=3 {hook_seconds} {shell} -c "$2" > "$__folder/$1.stdout" 2> "$__folder/$1.stderr" < /dev/null
+}}
+__job={job}
+__job_begin=$(__now)
+if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/{owner}")" != "$__job" ]; then
+    echo "another job has this run" >&2
+    exit 0
+fi
+rm -f "$__folder/{ended}" "$__folder/report.json"
+printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart ${{SLURM_RESTART_COUNT:-0}}" \\
+    "host $(hostname)" "time $__job_begin" | __record {began}
+exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
+"""
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a run's job does.
+
+    Attributes
+    ----------
+    folder, cwd : Path
+        The run's folder; and where the program runs.
+    command : tuple of str
+        The program with its launcher and what carries the settings.
+    exports : mapping
+        Variables for the setup lines, the hooks and the program; they win over what the setup lines set.
+    unset : tuple of str
+        Variables to take away.
+    setup : tuple of str
+    before, after : tuple of str
+        Hooks, with placeholders replaced.
+    delete : tuple of str
+        Patterns of files to delete first.
+    caches : str
+        ``none``, ``advise`` or ``system``.
+    known : tuple of Path
+        Files to advise out of memory.
+    seconds : float or None
+        When the program is ended by force.
+    bound : bool
+        Whether that is the bound rather than the time limit.
+    hook_seconds : float
+    limit : int
+        Bytes kept of each of standard output and error.
+    """
+
+    folder: Path
+    cwd: Path
+    command: tuple[str, ...]
+    exports: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    caches: str = "none"
+    known: tuple[Path, ...] = ()
+    seconds: float | None = None
+    bound: bool = False
+    hook_seconds: float = 600.0
+    limit: int = 16 << 20
+
+
+def job_script(work: Work) -> str:
+    """Write the script of a run's job."""
+    head = _HEAD.format(
+        cwd=shlex.quote(str(work.cwd)),
+        folder=shlex.quote(str(work.folder)),
+        ended=ENDED,
+        began=BEGAN,
+        owner=OWNER,
+        job=_JOB,
+        nodes=_NODES,
+        list=_LIST,
+        limit=work.limit,
+        half=work.limit // 2,
+        hook_seconds=f"{work.hook_seconds:g}",
+        shell=_SHELL,
+    )
+    parts = [head, *_setup(work), *_deletions(work.delete)]
+    parts += [_hook("before", number, line) for number, line in enumerate(work.before, start=1)]
+    parts += [_caches(work.caches, work.known), _program(work)]
+    parts += [_hook("after", number, line) for number, line in enumerate(work.after, start=1)]
+    parts.append('__end "$__cause" "$__code" "${__failed:-}"\n')
+    return "".join(parts)
+
+
+def _setup(work: Work) -> list[str]:
+    unset = f"unset -v {' '.join(map(shlex.quote, work.unset))}\n" if work.unset else ""
+    if not work.setup:
+        return [unset, *(f"export {name}={shlex.quote(value)}\n" for name, value in work.exports.items())]
+    # A line that fails leaves the shell: the trap tells which, for what it printed says so.
+    return [
+        "trap '__end setup $?' EXIT\n",
+        prologue(work.setup, work.exports),
+        "trap - EXIT\n",
+        unset,
+    ]
+
+
+def _deletions(patterns: Sequence[str]) -> list[str]:
+    """Delete files; where one is a link, what it points to, so that the program writes where it did before."""
+    return [
+        f"for __file in {_globbed(pattern)}; do\n"
+        '    __target=$(readlink -f -- "$__file") || continue\n'
+        '    [ -e "$__target" ] && [ ! -d "$__target" ] || continue\n'
+        '    rm -f -- "$__target" || __end hook "" "cannot delete $__file before the run"\n'
+        "done\n"
+        for pattern in patterns
+    ]
+
+
+def _globbed(pattern: str) -> str:
+    """Quote a path so that only the signs of a pattern in its last part keep their meaning."""
+    folder, slash, name = pattern.rpartition("/")
+    signs = "".join(c if c in "*?[]" else shlex.quote(c) for c in name)
+    return (shlex.quote(folder) if folder else "") + slash + signs
+
+
+def _hook(when: str, number: int, line: str) -> str:
+    name, shown = f"{when}.{number}", shlex.quote(f"the {when} hook '{line}' ended with exit code ")
+    call = f"__hook {name} {shlex.quote(line)}; __hooked=$?\n"
+    said = f'"{{}}$(tail -n 1 "$__folder/{name}.stderr" 2>/dev/null)"'
+    message = f"{shown}$__hooked{said.format(': ')}"
+    if when == "before":
+        return call + f'[ $__hooked -eq 0 ] || __end hook "" {message}\n'
+    return call + f'[ $__hooked -eq 0 ] || [ -n "${{__failed:-}}" ] || __failed={message}\n'
+
+
+def _caches(how: str, known: Sequence[Path]) -> str:
+    # One node's memory only: with more nodes nothing is claimed.
+    alone = f'[ "{_NODES}" = 1 ] && '
+    if how == "system":
+        return f"sync; {alone}echo 3 2>/dev/null > /proc/sys/vm/drop_caches && __cache=dropped\n"
+    if how != "advise" or not known:
+        return ""
+    calls = " && ".join(
+        f"{{ [ ! -f {quoted} ] || {{ sync {quoted} && dd if={quoted} iflag=nocache count=0 status=none; }}; }}"
+        for quoted in (shlex.quote(str(path)) for path in known)
+    )
+    return f"{alone}{calls} && __cache=advised\n"
+
+
+def _program(work: Work) -> str:
+    command = shlex.join(work.command)
+    if work.seconds is not None:
+        command = f"timeout --kill-after={_KILL_AFTER} {work.seconds:.3f} {command}"
+    over = "bound" if work.bound else "timeout"
+    limited = (
+        f"if [ $__code -eq 124 ] || [ $__code -eq 137 ]; then\n"
+        f"    awk -v b=$__begin -v e=$__end 'BEGIN {{ exit !(e - b >= {work.seconds:.3f}) }}' && __cause={over}\n"
+        "fi\n"
+        if work.seconds is not None
+        else ""
+    )
+    return (
+        f"__begin=$(__now)\n{command}\n__code=$?\n__end=$(__now)\n__cause=exit\n{limited}"
+        'exec > /dev/null 2>&1\n__trim "$__folder/stdout"; __trim "$__folder/stderr"\n'
+    )

@@ -1,0 +1,74 @@
+"""Before anything that costs much is started, somebody must have agreed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.spec.policy import Policy
+from stripewise.spec.sizes import format_size
+
+Consent = Callable[[str], bool]
+"""Asked with a sentence that says the cost; gives whether it may be spent."""
+
+
+def granted(question: str) -> bool:
+    """Agree to every cost, for callers that have made sure of it."""
+    return True
+
+
+def refused(question: str) -> bool:
+    """Agree to no cost above the site's limits."""
+    return False
+
+
+def check_cost(
+    worst: Mapping[str, float | None], policy: Policy, agreed: Mapping[str, Any] | None, consent: Consent
+) -> dict[str, Any] | None:
+    """Ask for consent to a worst case above the limits, once for each time that it grows.
+
+    Parameters
+    ----------
+    worst : mapping
+        As :func:`~stripewise.tuning.budget.worst_case` gives it.
+    policy : Policy
+    agreed : mapping or None
+        What was agreed to before.
+    consent : callable
+
+    Returns
+    -------
+    dict or None
+        What is agreed to now, to be kept with the experiment; None where nothing had to be asked.
+
+    Raises
+    ------
+    UserError
+        If it was not agreed to, or is more than the site allows anybody.
+    """
+    limits = policy.limits
+    hours, moved = worst.get("node_hours") or 0.0, worst.get("bytes") or 0
+    if limits.node_hours is not None and hours > limits.node_hours:
+        raise UserError(
+            f"the worst case of {hours:.3g} node-hours is above the site's limit of {limits.node_hours:g}",
+            "lower --budget, --timeout or --node-hours",
+        )
+    before = agreed or {}
+    over = []
+    if hours > max(limits.ask_node_hours, float(before.get("node_hours", 0.0))):
+        over.append(f"{hours:.3g} node-hours")
+    if moved > max(limits.ask_bytes, float(before.get("bytes", 0))):
+        over.append(f"{format_size(int(moved))} of I/O")
+    if not over:
+        return None
+    cost = " and ".join(over)
+    if not consent(f"at worst this takes {cost}"):
+        raise UserError(
+            f"at worst this takes {cost}, and nobody agreed to it",
+            "agree with --yes, or lower --budget, --timeout or --node-hours",
+        )
+    return {
+        "node_hours": max(hours, float(before.get("node_hours", 0.0))),
+        "bytes": max(moved, float(before.get("bytes", 0))),
+    }

@@ -1,0 +1,213 @@
+"""What is said to schedulers and what they say, as text; and what a site allows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.runner import job_record
+from stripewise.runner.job_script import Work, job_script
+from stripewise.runner.scheduler import Phase, Request, Standing, _with_directives
+from stripewise.runner.slurm import parse_queue, standing_of
+from stripewise.spec import policy as policies
+from stripewise.spec.batch import Batch, read_directives, walltime_seconds
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.policy import Policy, load_policy
+from stripewise.spec.workload import Workload
+from stripewise.tuning.budget import worst_case
+from stripewise.tuning.consent import check_cost, granted, refused
+from stripewise.tuning.space import bind_space
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    "text, scheduler, seconds",
+    [
+        ("10", "slurm", 600),
+        ("10:30", "slurm", 630),
+        ("1:00:00", "slurm", 3600),
+        ("1-2", "slurm", 93600),
+        ("1-02:30:10", "slurm", 95410),
+        ("90", "pbs", 90),
+        ("01:30:00", "pbs", 5400),
+        ("2:30", "lsf", 9000),
+        ("30", "lsf", 1800),
+        ("5m", "flux", 300),
+        ("2.5h", "flux", 9000),
+        ("infinite", "slurm", None),
+        ("1:2:3:4", "slurm", None),
+    ],
+)
+def test_time_limits_are_read_as_the_scheduler_reads_them(text: str, scheduler: str, seconds: float | None) -> None:
+    assert walltime_seconds(text, scheduler) == seconds
+
+
+@pytest.mark.parametrize(
+    "scheduler, text, nodes, seconds",
+    [
+        ("slurm", "#SBATCH -N4\n#SBATCH -t 20   # minutes\n", 4, 1200),
+        (
+            "slurm",
+            "#SBATCH --nodes=2 --time 0:10:00\n\n# a note\n#SBATCH --nodes=8\nmodule load x\n#SBATCH -N 9\n",
+            8,
+            600,
+        ),
+        ("pbs", "#PBS -l select=3:ncpus=4\n#PBS -l walltime=00:05:00\n", 3, 300),
+        ("lsf", "#BSUB -nnodes 5\n#BSUB -W 1:00\n", 5, 3600),
+        ("flux", "#flux: -N 2\n#flux: -t 30s\n", 2, 30),
+        ("slurm", "echo first\n#SBATCH -N 4\n", None, None),
+    ],
+)
+def test_directives_at_the_head_of_a_script(
+    scheduler: str, text: str, nodes: int | None, seconds: float | None
+) -> None:
+    found = read_directives("#!/bin/bash\n" + text, scheduler)
+    assert (found.nodes, found.walltime) == (nodes, seconds)
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs", "pbs_classic", "lsf"])
+def test_the_users_directives_come_last_and_psijs_guesses_go(scheduler: str) -> None:
+    mark = {"slurm": "#SBATCH", "lsf": "#BSUB"}.get(scheduler, "#PBS")
+    guess = {"slurm": "--ntasks=1", "lsf": "-n 1"}.get(scheduler, "-l select=1:ncpus=1")
+    template = f"#!/bin/bash\n\n{mark} -o /dev/null\n{mark} {guess}\n\nrun\n"
+    request = Request(
+        "name", Path("x"), Path("/"), 60.0, Batch(scheduler=scheduler, directives=["--more"]), (f"{mark} --own",)
+    )
+    lines = _with_directives(template, scheduler, request).splitlines()
+    assert f"{mark} {guess}" not in lines
+    assert lines.index(f"{mark} -o /dev/null") < lines.index(f"{mark} --own") < lines.index(f"{mark} --more")
+    assert lines.index(f"{mark} --more") < lines.index("run")
+    if scheduler == "slurm":
+        assert lines[lines.index("run") - 2 :][:1] == ["#SBATCH --export=ALL"]
+
+
+def test_the_queue_is_read_whatever_a_line_says() -> None:
+    text = (
+        "12|RUNNING|None|a\n13|PENDING|(ReqNodeNotAvail, UnavailableNodes:n[1-4])|b c\n"
+        "This cluster is down on Monday | please note\n14_3|SOME_NEW_STATE|x|d\n\n"
+    )
+    assert [line.identifier for line in parse_queue(text)] == ["12", "13", "14_3"]
+    assert standing_of("SOME_NEW_STATE").phase is Phase.ACTIVE, "what is not known to be over is not over"
+    assert standing_of("CANCELLED by 1000") == Standing(Phase.OVER, "its job was cancelled in the scheduler")
+    assert standing_of("NODE_FAIL").lost
+    assert not standing_of("TIMEOUT").lost
+    assert standing_of("") == Standing(Phase.ACTIVE)
+
+
+def test_scripts_survive_any_word(tmp_path: Path) -> None:
+    folder = tmp_path / "it's a $folder"
+    folder.mkdir()
+    words = ("printf", "%s|", "a'b", 'c"d', "$HOME", "`x`", "*", "")
+    work = Work(
+        folder,
+        tmp_path,
+        words,
+        {"NAME": "x\ny'z $A"},
+        before=("printf '%s' \"$NAME\" > seen",),
+        delete=(str(tmp_path / "it's [1].*"),),
+        seconds=20.0,
+    )
+    (tmp_path / "it's 1.dat").touch()
+    text = job_script(work)
+    (folder / "job.sh").write_text(text)
+    done = subprocess.run(["bash", folder / "job.sh"], env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "5"}, check=False)
+    assert done.returncode == 0
+    assert (folder / "stdout").read_text() == "a'b|c\"d|$HOME|`x`|*||"
+    assert (tmp_path / "seen").read_text() == "x\ny'z $A"
+    assert not (tmp_path / "it's 1.dat").exists()
+    through = job_record.read_through(folder)
+    assert through is not None
+    assert (through.cause, through.ended.exit_code, job_record.owner(folder)) == ("exit", 0, "5")
+
+
+# -- the site file -------------------------------------------------------------------------------------------------
+
+
+def test_the_site_file_comes_from_the_staff_or_from_the_variable(tmp_path: Path) -> None:
+    named, staffs = tmp_path / "named.toml", tmp_path / "staffs.toml"
+    named.write_text('[limits]\njobs = 3\n[folders]\nstate = "/scratch/$USER/x"\n')
+    found = load_policy({"STRIPEWISE_SITE": str(named)}, staffs)
+    assert found.limits.jobs == 3
+    assert found.folder("state", {"USER": "ada"}) == Path("/scratch/ada/x")
+    assert found.folder("cache", {}) is None
+    with pytest.raises(UserError, match="USER"):
+        found.folder("state", {})
+    assert load_policy({}, staffs) == Policy()
+    staffs.write_text("[limits]\njobs = 1\n")
+    staffs.chmod(0o666)
+    with pytest.raises(UserError, match="others may write it"):
+        load_policy({"STRIPEWISE_SITE": str(named)}, staffs)
+
+
+@pytest.mark.parametrize("text, said", [("limits = 3", "limits"), ("[limits]\njob = 1", "job"), ("a", "no TOML")])
+def test_a_wrong_site_file_is_named_with_its_fault(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        load_policy({"STRIPEWISE_SITE": str(path)}, tmp_path / "none")
+
+
+def test_stripes_and_pools_beyond_the_sites_are_not_searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('[striping]\nstripe_count = 4\npools = ["disk"]\n')
+    monkeypatch.setenv("STRIPEWISE_SITE", str(path))
+    monkeypatch.setattr(policies, "PATH", tmp_path / "none")
+    workload = Workload(nodes=1, processes_per_node=4, operation="write", driver="LUSTRE:", file_system="lustre")
+    values = bind_space(Experiment(stacks=["lustre"]), workload, "romio").space["stripe_count"].values
+    assert max(values) <= 4
+    assert len(values) > 1
+    assert load_policy().allowed_values("pool", ["", "disk", "flash"]) == ("", "disk")
+
+
+def test_applications_that_are_not_allowed_are_refused() -> None:
+    Policy().check_application(Path("/any"))
+    allowed = Policy(applications=["/opt/*"])
+    allowed.check_application(Path("/opt/a/b"))
+    with pytest.raises(UserError, match=r"does not allow /home/x/app"):
+        allowed.check_application(Path("/home/x/app"))
+
+
+def test_costs_above_the_limits_need_consent_once() -> None:
+    asked: list[str] = []
+
+    def ask(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    worst: dict[str, Any] = {"runs": 40, "node_hours": 20.0, "bytes": 3 << 40}
+    agreed = check_cost(worst, Policy(), None, ask)
+    assert agreed == {"node_hours": 20.0, "bytes": 3 << 40}
+    assert asked == ["at worst this takes 20 node-hours and 3 TiB of I/O"]
+    assert check_cost({**worst, "node_hours": 15.0}, Policy(), agreed, refused) is None
+    with pytest.raises(UserError, match=r"25 node-hours, and nobody agreed.*--yes"):
+        check_cost({**worst, "node_hours": 25.0}, Policy(), agreed, refused)
+    assert check_cost({"node_hours": 9.0, "bytes": None}, Policy(), None, refused) is None
+    strict = Policy.model_validate({"limits": {"node_hours": 5}})
+    with pytest.raises(UserError, match="above the site's limit of 5"):
+        check_cost({"node_hours": 9.0}, strict, None, granted)
+
+
+def test_runs_side_by_side_cost_their_nodes_at_the_same_time() -> None:
+    experiment = Experiment.model_validate({"budget": {"runs": 100, "seconds": 3600}})
+    assert worst_case(experiment, 2, 600.0, None, at_once=4)["node_hours"] == 8
+    assert worst_case(experiment, 2, 600.0, None)["node_hours"] == 2
+    assert worst_case(experiment, 2, 600.0, None, at_once=4)["seconds"] == 3600
+
+
+def test_keys_of_the_site_file_are_documented() -> None:
+    text = (ROOT / "docs/reference/sites.md").read_text()
+    part = text[text.index("## The file of a computing centre") :]
+    rows = set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE))
+    wanted = {"applications"}
+    for name in ("limits", "striping", "folders"):
+        wanted |= set(Policy.model_fields[name].annotation.model_fields)  # type: ignore[union-attr]
+    assert rows == wanted
+    example = part[part.index("```toml") + 7 :]
+    assert Policy.model_validate(tomllib.loads(example[: example.index("```")]))
