@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +49,13 @@ def connect(url: str) -> Client:
     return Client(url)
 
 
-def start(url: str, experiment: Experiment) -> str:
+def start(url: str, experiment: Experiment, *, agreed: bool) -> str:
     """Hand an experiment to a service and give its identifier."""
-    return str(connect(url).create(experiment.model_dump(mode="json"), str(Path.cwd()))["id"])
+    # A key makes it harmless to send the request again where the answer was lost.
+    made = connect(url).create(
+        experiment.model_dump(mode="json"), str(Path.cwd()), agreed=agreed, key=secrets.token_hex(16)
+    )
+    return str(made["id"])
 
 
 def dry_run(url: str, experiment: Experiment) -> dict[str, Any]:
@@ -60,14 +65,14 @@ def dry_run(url: str, experiment: Experiment) -> dict[str, Any]:
     return document
 
 
-def resume(url: str, identifier: str) -> int:
+def resume(url: str, identifier: str, *, agreed: bool) -> int:
     """Ask a service to go on with an experiment; gives the number of its last message."""
     client = connect(url)
     after, page = 0, [{"number": 0}]
     while page:
         page = client.get(f"/experiments/{identifier}/messages", after=after)["items"]
         after = page[-1]["number"] if page else after
-    client.resume(identifier)
+    client.resume(identifier, agreed=agreed)
     return after
 
 

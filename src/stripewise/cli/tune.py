@@ -7,6 +7,7 @@ import getpass
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -15,18 +16,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from stripewise.cli import remote
 from stripewise.cli.hints import completed
-from stripewise.cli.options import JsonOption, StoreOption
+from stripewise.cli.options import JsonOption, ServerOption, StoreOption, YesOption
 from stripewise.cli.output import console, notes
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
 from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment, parse_experiment
+from stripewise.spec.policy import load_policy
 from stripewise.spec.trial import State
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.budget import spent
+from stripewise.tuning.consent import Consent, granted
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
@@ -62,7 +66,8 @@ def tune(
     runner: Annotated[
         str | None,
         typer.Option(
-            help="local, sim:NAME-or-FILE for a simulated cluster, or replay:TABLE for recorded measurements."
+            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
+            "cluster, or replay:TABLE for recorded measurements."
         ),
     ] = None,
     model: Annotated[
@@ -89,7 +94,9 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as hung.")] = None,
     scratch: Annotated[str | None, typer.Option(help="Folder for the runs' output.")] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
+    yes: YesOption = False,
     store: StoreOption = None,
+    server: ServerOption = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     dry_run_only: Annotated[
         bool, typer.Option("--dry-run", help="Show the space and the cost; start nothing.")
@@ -122,6 +129,10 @@ def tune(
         override=override,
     )
     _check_report_path(report)
+    service = remote.server_of(store, server)
+    if service is not None:
+        _tune_there(service, experiment, report, json_output, only_dry=dry_run_only, agreed=yes)
+        return
     if dry_run_only:
         with make_runner(experiment, runs_folder(experiment) / "dry-run") as prober:
             print_dry_run(dry_run(experiment, prober), json_output)
@@ -131,7 +142,7 @@ def tune(
     try:
         identifier = opened.create(experiment, {"folder": str(Path.cwd())})
         try:
-            _carry_on(opened, identifier, report, json_output)
+            _carry_on(opened, identifier, report, json_output, yes)
         except UserError:
             if not opened.trials(identifier):
                 # It never began: what is wrong is said, and there is nothing to resume.
@@ -143,19 +154,25 @@ def tune(
 
 def resume(
     identifier: Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")],
+    yes: YesOption = False,
     store: StoreOption = None,
+    server: ServerOption = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     json_output: JsonOption = False,
 ) -> None:
     """Go on with an interrupted experiment, as if it had never stopped."""
     _check_report_path(report)
+    service = remote.server_of(store, server)
+    if service is not None:
+        _resume_there(service, identifier, report, json_output, agreed=yes)
+        return
     opened = open_store(store)
     try:
         record = opened.record(identifier)
         if record.state == "finished" and record.result is not None:
             deliver(opened, record.id, record.result, report, json_output)
             return
-        _carry_on(opened, record.id, report, json_output)
+        _carry_on(opened, record.id, report, json_output, yes)
     finally:
         opened.close()
 
@@ -183,12 +200,13 @@ def _check_report_path(report: Path | None) -> None:
         raise UserError(f"--report: {report} is a folder", "name a file in it, as in report.html")
 
 
-def _carry_on(store: Store, identifier: str, report: Path | None, json_output: bool) -> None:
+def _carry_on(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
     record = store.record(identifier)
     folder = runs_folder(record.experiment) / identifier
     runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
     with Progress(notes if json_output or not console.is_terminal else console) as progress:
-        session = Session(store, identifier, runner, _owner(), progress)
+        consent = granted if yes else asking(progress, json_output)
+        session = Session(store, identifier, runner, _owner(), progress, consent=consent, policy=load_policy())
         try:
             with _terminated_as_interrupted():
                 result = session.run()
@@ -199,6 +217,49 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
         except NothingWorks as error:
             raise _with_a_way_on(store, identifier, error) from error
     deliver(store, identifier, result, report, json_output)
+
+
+def _tune_there(
+    service: str, experiment: Experiment, report: Path | None, json_output: bool, *, only_dry: bool, agreed: bool
+) -> None:
+    if only_dry:
+        print_dry_run(remote.dry_run(service, experiment), json_output)
+        return
+    identifier = remote.start(service, experiment, agreed=agreed)
+    with remote.open_experiments(None, service) as opened:
+        try:
+            _follow(opened, service, identifier, report, json_output)
+        except UserError:
+            if not opened.trials(identifier, facts=False):
+                opened.delete(identifier)
+            raise
+
+
+def _resume_there(service: str, identifier: str, report: Path | None, json_output: bool, *, agreed: bool) -> None:
+    with remote.open_experiments(None, service) as opened:
+        record = opened.record(identifier)
+        if record.state == "finished" and record.result is not None:
+            deliver(opened, record.id, record.result, report, json_output)
+            return
+        after = remote.resume(service, record.id, agreed=agreed)
+        _follow(opened, service, record.id, report, json_output, after)
+
+
+def _follow(
+    opened: Store, service: str, identifier: str, report: Path | None, json_output: bool, after: int = 0
+) -> None:
+    """Show what a service's worker does, and end as if it had been done here."""
+    with Progress(notes if json_output or not console.is_terminal else console) as progress:
+        try:
+            result = remote.follow(service, identifier, progress, after)
+        except KeyboardInterrupt:
+            progress.__exit__()
+            stops = completed(f"stripewise stop {identifier} ends it")
+            notes.print(escape(f"no longer watched; the service goes on with experiment {identifier}; {stops}"))
+            raise typer.Exit(130) from None
+        except NothingWorks as error:
+            raise _with_a_way_on(opened, identifier, error) from error
+    deliver(opened, identifier, result, report, json_output)
 
 
 def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> NothingWorks:
@@ -213,6 +274,21 @@ def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> Nothin
     runs = [run for trial in trials for run in trial.runs]
     folders = [run.facts["folder"] for run in runs if run.state is State.FAILED and "folder" in run.facts]
     return NothingWorks(error.what, f"{mend} (its output: {folders[-1]})" if folders else mend)
+
+
+def asking(progress: Progress, json_output: bool) -> Consent:
+    """Ask on the terminal; where nobody is there to answer, nothing is agreed to."""
+
+    def ask(question: str) -> bool:
+        if json_output or not sys.stdin.isatty():
+            return False
+        progress.pause()
+        try:
+            return typer.confirm(f"{question}: go on?", err=True)
+        finally:
+            progress.go_on()
+
+    return ask
 
 
 def _owner() -> str:

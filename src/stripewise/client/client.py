@@ -79,10 +79,16 @@ class Client:
         return found
 
     def create(
-        self, definition: Mapping[str, Any], folder: str | None = None, *, start: bool = True, key: str | None = None
+        self,
+        definition: Mapping[str, Any],
+        folder: str | None = None,
+        *,
+        start: bool = True,
+        agreed: bool = False,
+        key: str | None = None,
     ) -> dict[str, Any]:
-        """Keep a new experiment, and start it."""
-        document = {"definition": dict(definition), "folder": folder, "start": start}
+        """Keep a new experiment, and start it; ``agreed``: also where it may cost more than the site's limits."""
+        document = {"definition": dict(definition), "folder": folder, "start": start, "agreed": agreed}
         made: dict[str, Any] = self.post("/experiments", document, key=key)
         return made
 
@@ -105,9 +111,9 @@ class Client:
         done: dict[str, Any] = self.post(f"/experiments/{identifier}/stop")
         return done
 
-    def resume(self, identifier: str) -> dict[str, Any]:
-        """Let a worker go on with an experiment."""
-        done: dict[str, Any] = self.post(f"/experiments/{identifier}/resume")
+    def resume(self, identifier: str, *, agreed: bool = False) -> dict[str, Any]:
+        """Let a worker go on with an experiment; ``agreed`` as for :meth:`create`."""
+        done: dict[str, Any] = self.post(f"/experiments/{identifier}/resume", {"agreed": agreed})
         return done
 
     def events(self, identifier: str | None = None, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -120,6 +120,14 @@ class NewExperiment(BaseModel):
     definition: Experiment
     folder: str | None = Field(default=None, description="absolute folder in which the program starts", max_length=4096)
     start: bool = Field(default=True, description="false: only keep it; resume starts it")
+    agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
+
+
+class Resumption(BaseModel):
+    """How to go on with an experiment."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"agreed": False}]})
+    agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
 
 
 class RunDocument(BaseModel):

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import logging
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from stripewise.errors import UserError
 from stripewise.server.settings import Settings
@@ -189,9 +191,19 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         proxy_headers=False,
     )
     server = uvicorn.Server(config)
-    with Workers(workers, settings.store, settings.data), _removed(path):
-        server.run(sockets=[listener])
-    app.state.service.store.close()
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with Workers(workers, settings.store, settings.data), _removed(path), contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+    finally:
+        app.state.service.store.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End in good order: uvicorn sends itself the signal again once it has ended, and workers are to end as well."""
+    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

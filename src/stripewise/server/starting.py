@@ -33,16 +33,24 @@ def prepared(service: Service, definition: Experiment, folder: str | None) -> tu
     return with_options(definition, command=definition.command), place
 
 
-def create(service: Service, definition: Experiment, folder: str | None, user: Token, *, start: bool = True) -> Record:
-    """Keep an experiment, and hand it to the workers."""
+def create(
+    service: Service,
+    definition: Experiment,
+    folder: str | None,
+    user: Token,
+    *,
+    start: bool = True,
+    agreed: bool = False,
+) -> Record:
+    """Keep an experiment, and hand it to the workers; ``agreed``: also where it may cost more than is not asked about."""
     experiment, place = prepared(service, definition, folder)
     identifier = service.store.create(experiment, {"folder": str(place), "submitter": user.name})
     if start:
-        service.jobs.submit("experiment", identifier, user.name)
+        service.jobs.submit("experiment", identifier, user.name, {"agreed": agreed})
     return service.store.record(identifier)
 
 
-def resume(service: Service, identifier: str, user: Token) -> Record:
+def resume(service: Service, identifier: str, user: Token, *, agreed: bool = False) -> Record:
     """Hand an experiment that was stopped, has failed or was never begun to the workers.
 
     Raises
@@ -57,7 +65,7 @@ def resume(service: Service, identifier: str, user: Token) -> Record:
     if record.state == "running" and not service.store.stop_requested(record.id):
         raise Refused(409, f"experiment {record.id} is running", "there is nothing to resume")
     check_experiment(record.experiment, Path(record.facts.get("folder", service.settings.data)), service.settings)
-    service.jobs.submit("experiment", record.id, user.name)
+    service.jobs.submit("experiment", record.id, user.name, {"agreed": agreed})
     return service.store.record(record.id)
 
 
@@ -96,9 +104,11 @@ def delete(service: Service, identifier: str) -> str:
     return record.id
 
 
-def clone(service: Service, identifier: str, changes: dict[str, Any], user: Token, *, start: bool) -> Record:
+def clone(
+    service: Service, identifier: str, changes: dict[str, Any], user: Token, *, start: bool, agreed: bool = False
+) -> Record:
     """Keep a new experiment like another, with some fields changed."""
     record = service.store.record(identifier)
     fields = {**record.experiment.model_dump(mode="json"), **changes}
     definition = Experiment.model_validate(fields)
-    return create(service, definition, record.facts.get("folder"), user, start=start)
+    return create(service, definition, record.facts.get("folder"), user, start=start, agreed=agreed)

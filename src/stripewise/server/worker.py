@@ -22,10 +22,12 @@ from typing import Any
 from stripewise.errors import NothingWorks, StoreError, StripewiseError, TransientError, UserError
 from stripewise.runner.registry import make_runner
 from stripewise.server.work import WORK
+from stripewise.spec.policy import load_policy
 from stripewise.store.base import Claim, Record, Store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Job, Jobs
 from stripewise.store.service.keeping import Items, Messages
+from stripewise.tuning.consent import granted, refused
 from stripewise.tuning.events import Event
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.tuning.session import Session, Stopped
@@ -147,7 +149,13 @@ class Worker:
         make_runs_folder(experiment)
         runner = make_runner(experiment, runs_folder(experiment) / record.id, cwd=working_folder(record.facts))
         try:
-            Session(self._store, record.id, runner, self._owner, self._listener(record.id)).run()
+            # Nobody sits here to be asked: whoever sent the request has agreed to a high cost, or has not.
+            consent = granted if job.request.get("agreed") else refused
+            listener = self._listener(record.id)
+            session = Session(
+                self._store, record.id, runner, self._owner, listener, consent=consent, policy=load_policy()
+            )
+            session.run()
         except (NothingWorks, UserError) as error:
             kind = "NothingWorks" if isinstance(error, NothingWorks) else "UserError"
             self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "mend": error.mend})

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.runner.registry import make_runner
 from stripewise.server import reading, starting
-from stripewise.server.documents import Detail, Done, ExperimentPage, NewExperiment
+from stripewise.server.documents import Detail, Done, ExperimentPage, NewExperiment, Resumption
 from stripewise.server.problems import Refused, responses
 from stripewise.server.repeats import Key, once
 from stripewise.server.service import Here, User
@@ -33,6 +33,7 @@ class Clone(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"changes": {"seed": 1}}]})
     changes: dict[str, Any] = Field(default_factory=dict, description="fields of the definition to replace")
     start: bool = True
+    agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
 
 
 @router.get("", response_model=ExperimentPage, responses=responses())
@@ -62,7 +63,7 @@ def create_experiment(request: Request, service: Here, user: User, asked: NewExp
     """
 
     def work() -> dict[str, Any]:
-        record = starting.create(service, asked.definition, asked.folder, user, start=asked.start)
+        record = starting.create(service, asked.definition, asked.folder, user, start=asked.start, agreed=asked.agreed)
         request.state.subject = record.id
         return reading.detail(service, record)
 
@@ -102,9 +103,11 @@ def stop_experiment(service: Here, id: Id) -> dict[str, Any]:
 
 
 @router.post("/{id}/resume", status_code=202, response_model=Done, responses=responses(404, 409))
-def resume_experiment(service: Here, user: User, id: Id) -> dict[str, Any]:
+def resume_experiment(
+    service: Here, user: User, id: Id, asked: Annotated[Resumption | None, Body()] = None
+) -> dict[str, Any]:
     """Let a worker go on with an experiment."""
-    record = starting.resume(service, id, user)
+    record = starting.resume(service, id, user, agreed=asked is not None and asked.agreed)
     return {"id": record.id, "state": record.state, "queued": True}
 
 
@@ -116,7 +119,7 @@ def clone_experiment(
     wanted = asked or Clone()
 
     def work() -> dict[str, Any]:
-        record = starting.clone(service, id, wanted.changes, user, start=wanted.start)
+        record = starting.clone(service, id, wanted.changes, user, start=wanted.start, agreed=wanted.agreed)
         return reading.detail(service, record)
 
     return once(service, user, key, f"clone {id} {wanted.model_dump_json()}", work, 201)
