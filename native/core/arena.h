@@ -47,6 +47,9 @@ void *sw_arena_take(struct sw_arena *arena, size_t size);
 /* Gives back what sw_arena_take returned for that size; NULL is allowed. */
 void sw_arena_give(struct sw_arena *arena, void *memory, size_t size);
 
+/* Bytes that are not taken. */
+size_t sw_arena_left(struct sw_arena *arena);
+
 /* One shared, never released copy of a string: hint values and file system names repeat in every file.
  * NULL for NULL or when the arena is full. Thread-safe. */
 const char *sw_arena_intern(struct sw_arena *arena, const char *text);

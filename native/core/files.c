@@ -158,7 +158,7 @@ static struct sw_file *get_locked(struct sw_files *files, const char *path) {
         return NULL;
     if (strcmp(path, SW_OTHER_FILES) == 0)
         return files->other;
-    while (files->arena.size - files->arena.live < RESERVE && evict_oldest(files))
+    while (sw_arena_left(&files->arena) < RESERVE && evict_oldest(files))
         ;
     if (files->count >= files->limit)
         evict_oldest(files);

@@ -8,7 +8,7 @@ from tests.integration.conftest import ROOT, Mpi
 from tests.integration.runtime_support import checked
 
 
-@pytest.mark.parametrize("sanitize", ["OFF", "ON"])
+@pytest.mark.parametrize("sanitize", ["OFF", "ON", "thread"])
 def test_core_passes_its_own_tests(mpich: Mpi, tmp_path: Path, sanitize: str) -> None:
     options = ["-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_WERROR=ON", "-DSTRIPEWISE_TESTS=ON"]
     options += [f"-DSTRIPEWISE_SANITIZE={sanitize}", f"-DCMAKE_C_COMPILER={mpich.mpicc}"]

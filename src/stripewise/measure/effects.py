@@ -12,6 +12,9 @@ from stripewise.spec.parameter import Apply, Parameter
 from stripewise.spec.plan import Setting
 from stripewise.spec.space import Derived, Space
 
+_OF_FILES = (Apply.HINT, Apply.STRIPING, Apply.HDF5)
+"""Settings that the runtime gives to each file."""
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -78,7 +81,7 @@ def _effect(
     found: list[Effect] = []
     for report in reports:
         given = _file_of(report, setting)
-        if given is None and setting.apply in (Apply.HINT, Apply.STRIPING):
+        if given is None and setting.apply in _OF_FILES:
             plain = replace(plain, evidence="no file of the run was given it")
             continue
         file, outcome = given or (report.main, None)
@@ -106,8 +109,8 @@ def _judge(
         own = f"the program sets {setting.key} to {outcome.application} itself, and the plan does not override it"
         return "refused", own, "application"
     if outcome is not None and outcome.outcome == "refused":
-        return "refused", outcome.note or "the file system or the MPI library refused it", "plan"
-    if outcome is not None and outcome.outcome == "not_applicable" and setting.apply in (Apply.HINT, Apply.STRIPING):
+        return "refused", outcome.note or "the file system or the library refused it", "plan"
+    if outcome is not None and outcome.outcome == "not_applicable" and setting.apply in _OF_FILES:
         return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
@@ -136,10 +139,11 @@ def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
     echoed = outcome.echoed if outcome is not None else None
     given = outcome.given if outcome is not None else None
     if echoed and given and echoed != given and echoed.isdigit() and given.isdigit():
-        return NO_EFFECT, f"the MPI library changed {given} to {echoed}"
+        return NO_EFFECT, f"the library changed {given} to {echoed}"
     status, evidence = RULES[case.parameter.evidence](case)
     if status == UNPROVABLE and case.parameter.evidence != "none" and echoed is not None and case.before is None:
-        return "echoed", f"MPI_File_get_info returns {echoed}; {evidence}"
+        says = "HDF5" if case.parameter.apply is Apply.HDF5 else "MPI_File_get_info"
+        return "echoed", f"{says} returns {echoed}; {evidence}"
     return status, evidence
 
 

@@ -8,51 +8,13 @@ reading; all else is ``unprovable``. An echo of a hint is never evidence: ROMIO 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from stripewise.measure import evidence_hdf5 as hdf5
+from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.measure.report import FileReport, Operation, Posix, Share
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.sizes import format_size
-
-Verdict = tuple[str, str]
-"""Status and one sentence."""
-
-EFFECTIVE, NO_EFFECT, UNPROVABLE = "effective", "no_effect", "unprovable"
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a rule judges.
-
-    Attributes
-    ----------
-    parameter : Parameter
-    value : str
-        As it was passed on.
-    file, before : FileReport, FileReport or None
-        The file in a run with the plan, and in a run without.
-    alone : bool
-        Whether no other setting of the plan could change the same facts.
-    """
-
-    parameter: Parameter
-    value: str
-    file: FileReport
-    before: FileReport | None
-    alone: bool
-
-    def directions(self) -> list[str]:
-        """The directions that the parameter can influence and the file was used in."""
-        return [way for way in ("write", "read") if way in self.parameter.operations and self.file.moved(way)]
-
-    @property
-    def number(self) -> int | None:
-        """The value as a number."""
-        try:
-            return int(self.value)
-        except ValueError:
-            return None
 
 
 def posix(file: FileReport, way: str) -> Posix:
@@ -289,6 +251,13 @@ RULES: dict[str, Callable[[Case], Verdict]] = {
     "layout": layout,
     "striping": striping,
     "fingerprint": fingerprint,
+    "hdf5_alignment": hdf5.alignment,
+    "hdf5_threshold": hdf5.threshold,
+    "hdf5_file": hdf5.file_property,
+    "hdf5_metadata": hdf5.metadata,
+    "hdf5_addresses": hdf5.addresses,
+    "hdf5_chunks": hdf5.chunks,
+    "hdf5_filters": hdf5.filters,
     "none": none,
 }
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.errors import StripewiseError
+from stripewise.measure.report_hdf5 import Hdf5, Patterns
 from stripewise.spec.workload import Workload
 
 FORMAT = "stripewise-report"
@@ -152,10 +153,12 @@ class FileReport(_Part):
     collective: Mode = Mode()
     independent: Mode = Mode()
     view: View | None = None
+    pattern: Patterns = Patterns()
     posix: PosixCalls = PosixCalls()
     layout: dict[str, Any] | None = None
     info: dict[str, str] = Field(default_factory=dict)
     settings: list[SettingOutcome] = Field(default_factory=list)
+    hdf5: Hdf5 | None = None
 
     @property
     def bytes(self) -> int:
@@ -234,7 +237,9 @@ def observed_workload(report: Report) -> Workload:
     }
     if main is not None and main.bytes:
         known |= {
-            "api": "mpiio",
+            "api": "hdf5"
+            if any(file.hdf5 is not None and file.hdf5.driver == "mpio" for file in report.files)
+            else "mpiio",
             "file_size": main.size,
             "transfer_size": _transfer_size(main),
             "collective": _collective(report),

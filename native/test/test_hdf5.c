@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hdf5.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "files.h"
+#include "wire.h"
+
+static void patterns(void) {
+    struct sw_pattern pattern = {.phases = 0};
+    int64_t time = 0;
+    for (int i = 0; i < 4; i++, time += 10) /* one after the other */
+        sw_pattern_add(&pattern, 100, SW_RUN, 1000 + 100 * i, time, time + 5);
+    CHECK(pattern.contiguous == 4 && pattern.strided == 0 && pattern.random == 0);
+    time += 2 * (int64_t)SW_PHASE_GAP;
+    for (int i = 0; i < 4; i++, time += 10) /* always as far apart */
+        sw_pattern_add(&pattern, 4096, SW_RUN, 100000 + 10000 * i, time, time + 5);
+    CHECK(pattern.strided == 2 &&
+          pattern.random == 2); /* the leap there, and the first of the new distance */
+    CHECK(pattern.phases == 2 && pattern.gap_max == pattern.gap_sum && pattern.gap_sum > SW_PHASE_GAP);
+    sw_pattern_add(&pattern, 1, SW_SCATTERED, 0, time, time);
+    sw_pattern_add(&pattern, 1, SW_RUN, SW_UNKNOWN_PLACE, time, time);
+    sw_pattern_add(&pattern, 2000000000, SW_PIECES, 7, time, time);
+    CHECK(pattern.random == 4 && pattern.strided == 3);
+    CHECK(pattern.bins[0] == 6 && pattern.bins[2] == 4 && pattern.bins[SW_BINS - 1] == 1);
+    CHECK(pattern.top[0].size == 100 && pattern.top[0].count == 4 && pattern.top[1].size == 4096);
+    struct sw_pattern other = pattern, same = pattern;
+    sw_pattern_merge(&other, &pattern, false);
+    CHECK(other.phases == 2 && other.top[0].count == 8 && other.bins[0] == 12);
+    sw_pattern_merge(&same, &pattern, true);
+    CHECK(same.phases == 4 && same.gap_sum == 2 * pattern.gap_sum);
+}
+
+static uint64_t calls_in(const struct sw_hdf5 *hdf5) {
+    uint64_t calls = 0;
+    for (const struct sw_dataset *dataset = hdf5->oldest; dataset; dataset = dataset->newer)
+        calls += dataset->transfers[1] ? dataset->transfers[1]->calls : 0;
+    return calls;
+}
+
+/* Beyond the limit the oldest that nobody holds are summed, and nothing is lost. */
+static void limit(void) {
+    struct sw_arena arena;
+    CHECK(sw_arena_open(&arena, SW_MEMORY_BUDGET));
+    struct sw_hdf5 *hdf5 = sw_hdf5_new(&arena);
+    struct sw_dataset *held = sw_hdf5_dataset(&arena, hdf5, "/held", 4);
+    const struct sw_transfer transfer = {.bytes = 8, .ended = 3, .selection = SW_SELECT_ALL};
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "/d%d", i);
+        struct sw_dataset *dataset = sw_hdf5_dataset(&arena, hdf5, name, 4);
+        CHECK_TEXT(dataset->name, name);
+        sw_dataset_count(&arena, dataset, true, &transfer);
+        sw_dataset_put(dataset);
+    }
+    CHECK(hdf5->count == 4 && calls_in(hdf5) == 20 && hdf5->other->transfers[1]->calls == 17);
+    CHECK(sw_hdf5_dataset(&arena, hdf5, "/held", 4) == held);
+    size_t live = arena.live;
+    sw_hdf5_free(&arena, hdf5);
+    CHECK(arena.live < live && arena.live == 0);
+    sw_arena_close(&arena);
+}
+
+/* Over the wire and into the records of another node. */
+static void travel(void) {
+    struct sw_files here, merged;
+    struct sw_job job = {.nodes = 1}, sum = {.nodes = 1};
+    CHECK(sw_files_open(&here, SW_MEMORY_BUDGET, 10, 4) && sw_files_open(&merged, SW_MEMORY_BUDGET, 10, 4));
+    struct sw_file *file = sw_files_get(&here, "/f.h5");
+    sw_file_count_hdf5(&here, file, SW_H5_file_create, 5);
+    struct sw_dataset *dataset = sw_hdf5_dataset(&here.arena, file->hdf5, "/d", 4);
+    dataset->facts = (struct sw_dataset_facts){.known = true,
+                                               .storage = SW_CHUNKED,
+                                               .dimensions = 1,
+                                               .ranks = 1,
+                                               .nodes = 1,
+                                               .size = {100},
+                                               .chunk = {10}};
+    const struct sw_transfer transfer = {
+        .bytes = 80, .ended = 3, .selection = SW_SELECT_STRIDED, .collective = true};
+    sw_dataset_count(&here.arena, dataset, false, &transfer);
+    file->hdf5->driver = "mpio";
+    struct sw_bytes bytes = {0};
+    sw_wire_pack(&bytes, &job, &here);
+    CHECK(!bytes.failed);
+    CHECK(sw_wire_merge(bytes.data, bytes.size, &sum, &merged, SW_OTHER_NODE));
+    CHECK(sw_wire_merge(bytes.data, bytes.size, &sum, &merged, SW_OTHER_NODE));
+    for (size_t size = sizeof job; size < bytes.size;
+         size += 7) /* cut short, it is refused or it ends between files */
+        sw_wire_merge(bytes.data, size, &sum, &merged, SW_SAME_NODE);
+    const struct sw_file *found = sw_files_get(&merged, "/f.h5");
+    CHECK(found->hdf5 && found->hdf5->calls[SW_H5_file_create].count >= 2);
+    CHECK_TEXT(found->hdf5->driver, "mpio");
+    const struct sw_dataset *same = found->hdf5->oldest;
+    CHECK(same && same->facts.known && same->facts.chunk[0] == 10 && same->facts.ranks >= 2);
+    CHECK(same->transfers[0] && same->transfers[0]->collective >= 2 && !same->transfers[1]);
+    free(bytes.data);
+    sw_files_close(&here);
+    sw_files_close(&merged);
+}
+
+int main(void) {
+    patterns();
+    limit();
+    travel();
+    return failures;
+}

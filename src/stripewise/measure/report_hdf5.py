@@ -1,0 +1,85 @@
+"""The parts of the runtime's report that tell how calls went over a file, and what HDF5 did to it."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class Pattern(_Part):
+    """Sizes and order of the calls of one direction; seconds."""
+
+    histogram: list[int] = Field(default_factory=list)
+    top: list[tuple[int, int]] = Field(default_factory=list)
+    contiguous: int = 0
+    strided: int = 0
+    random: int = 0
+    phases: int = 0
+    gap_sum: float = 0.0
+    gap_max: float = 0.0
+
+
+class Patterns(_Part):
+    """Both directions; None where no bytes were moved."""
+
+    write: Pattern | None = None
+    read: Pattern | None = None
+
+
+class Transfers(Pattern):
+    """Calls of H5Dwrite or H5Dread on a dataset."""
+
+    calls: int = 0
+    bytes: int = 0
+    collective: int = 0
+    independent: int = 0
+    broken_collective: int = 0
+    broken_by: list[str] = Field(default_factory=list)
+    time_max: float = 0.0
+    time_sum: float = 0.0
+    selections: dict[str, int] = Field(default_factory=dict)
+
+
+class Dataset(_Part):
+    """One dataset; ``size`` and ``chunk`` in elements, slowest dimension first."""
+
+    name: str
+    creates: int = 0
+    opens: int = 0
+    ranks: int = 0
+    nodes: int = 0
+    storage: str | None = None
+    element_size: int = 0
+    size: list[int] = Field(default_factory=list)
+    chunk: list[int] = Field(default_factory=list)
+    filters: list[str] = Field(default_factory=list)
+    address: int | None = None
+    write: Transfers | None = None
+    read: Transfers | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that its elements take, before any filter."""
+        return math.prod(self.size) * self.element_size
+
+
+class Hdf5Calls(_Part):
+    """Calls of one operation of HDF5."""
+
+    count: int = 0
+    time_max: float = 0.0
+    time_sum: float = 0.0
+
+
+class Hdf5(_Part):
+    """What HDF5 did to a file, and the properties it says the open file has."""
+
+    driver: str | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+    operations: dict[str, Hdf5Calls] = Field(default_factory=dict)
+    datasets: list[Dataset] = Field(default_factory=list)

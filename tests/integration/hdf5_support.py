@@ -1,0 +1,53 @@
+"""Debian's parallel HDF5, for each of its two MPIs, with the runtime and programs built for it."""
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import require
+from tests.integration.conftest import Mpi
+from tests.integration.runtime_support import Bench
+
+HDF5 = Path("/usr/lib/x86_64-linux-gnu/hdf5")
+
+
+@dataclass
+class Hdf5Bench(Bench):
+    """As :class:`Bench`; programs are linked with the parallel HDF5 of that MPI."""
+
+    def hdf5_program(self, source: str) -> Path:
+        """The compiled program of tests/fixtures/programs."""
+        return self.program(
+            source,
+            f"-I/usr/include/hdf5/{self.mpi.name}",
+            f"-L{HDF5 / self.mpi.name}",
+            "-Wl,--no-as-needed",
+            "-lhdf5",
+        )
+
+
+def debian_mpi(name: str) -> Mpi:
+    """Debian's own MPI, which its HDF5 is linked with."""
+    compiler, launcher = Path(f"/usr/bin/mpicc.{name}"), f"/usr/bin/mpiexec.{name}"
+    installed = compiler.exists() and (HDF5 / name / "libhdf5.so").exists()
+    require(installed, f"no parallel HDF5: apt install libhdf5-{name}-dev")
+    options = []
+    if name == "openmpi":
+        options = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    return Mpi(name, compiler, (launcher, *options))
+
+
+def contents(path: Path) -> str:
+    """Objects and values of a file, without where and how they are stored."""
+    require(Path("/usr/bin/h5dump").exists(), "no h5dump: apt install hdf5-tools")
+    done = subprocess.run(["h5dump", str(path)], capture_output=True, text=True, check=True)
+    return re.sub(r'HDF5 ".*" ', "", done.stdout, count=1)
+
+
+def differences(one: Path, other: Path, *options: str) -> str:
+    """What h5diff finds; empty if the files hold the same objects and values."""
+    require(Path("/usr/bin/h5diff").exists(), "no h5diff: apt install hdf5-tools")
+    done = subprocess.run(["h5diff", *options, str(one), str(other)], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr or "they differ"

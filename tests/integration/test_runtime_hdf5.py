@@ -1,0 +1,224 @@
+"""HDF5 under the preloaded runtime, on Debian's parallel libraries of both MPIs: what is seen, set and left alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stripewise.measure.report import parse_report
+from tests.integration.hdf5_support import Hdf5Bench, contents, debian_mpi, differences
+from tests.integration.runtime_support import HEADER, Outcome
+
+RANKS = 2
+
+SETTINGS = """hdf5 alignment 65536
+hdf5 alignment_threshold 1024
+hdf5 meta_block_size 65536
+hdf5 coll_metadata_write true
+hdf5 chunk_cache 4194304
+hdf5 sieve_buf_size 131072
+"""
+FILE_SPACE = "hdf5 file_space_strategy page\nhdf5 file_space_page_size 16384\n"
+FILTERS = "hdf5 chunk_size 65536\nhdf5 shuffle true\nhdf5 deflate 4\nhdf5 fletcher32 true\n"
+
+
+@pytest.fixture(scope="module", params=["mpich", "openmpi"])
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Hdf5Bench:
+    return Hdf5Bench(debian_mpi(request.param), tmp_path_factory.mktemp(f"hdf5-{request.param}"))
+
+
+def run(bench: Hdf5Bench, path: Path, name: str, *arguments: object, plan: str | None = None, **more: Any) -> Outcome:
+    program = bench.hdf5_program("hdf5_patterns.c")
+    outcome = bench.run(program, path, name, *arguments, plan=plan and HEADER + plan, ranks=RANKS, **more)
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    if outcome.report is not None:
+        parse_report(outcome.report)
+    return outcome
+
+
+def only_dataset(outcome: Outcome, file: str = "data.h5") -> dict[str, Any]:
+    (dataset,) = outcome.file(file)["hdf5"]["datasets"]
+    return dict(dataset)
+
+
+@pytest.mark.parametrize("collective", [False, True])
+def test_rows_are_one_run_a_call(bench: Hdf5Bench, tmp_path: Path, collective: bool) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "rows_all" if collective else "rows")
+    dataset = only_dataset(outcome)
+    assert (dataset["name"], dataset["storage"], dataset["size"], dataset["element_size"]) == (
+        "/rows",
+        "contiguous",
+        [8 * RANKS, 64],
+        8,
+    )
+    assert (dataset["creates"], dataset["ranks"], dataset["nodes"]) == (RANKS, RANKS, 1)
+    for way in ("write", "read"):
+        moved = dataset[way]
+        assert (moved["calls"], moved["bytes"]) == (RANKS, RANKS * 4096)
+        assert (moved["collective"], moved["independent"]) == ((RANKS, 0) if collective else (0, RANKS))
+        assert moved["broken_collective"] == 0
+        assert moved["selections"] == {"block": RANKS}
+        assert (moved["contiguous"], moved["strided"], moved["random"]) == (RANKS, 0, 0)
+        assert moved["top"] == [[4096, RANKS]]
+        assert sum(moved["histogram"]) == moved["histogram"][2] == RANKS
+        assert moved["phases"] == 1
+    assert dataset["address"] % 8 == 0
+    operations = outcome.file("data.h5")["hdf5"]["operations"]
+    assert {name: part["count"] for name, part in operations.items()} == dict.fromkeys(
+        ("file_create", "file_close", "dataset_create", "dataset_close", "dataset_write", "dataset_read"), RANKS
+    )
+
+
+def test_columns_are_strided_and_chunked(bench: Hdf5Bench, tmp_path: Path) -> None:
+    dataset = only_dataset(run(bench, tmp_path / "data.h5", "columns_all"))
+    assert (dataset["storage"], dataset["chunk"], dataset["address"]) == ("chunked", [16, 4], None)
+    assert dataset["write"]["selections"] == {"strided": RANKS}
+    assert (dataset["write"]["strided"], dataset["write"]["contiguous"]) == (RANKS, 0)
+
+
+def test_points_are_random_and_idle_ranks_move_nothing(bench: Hdf5Bench, tmp_path: Path) -> None:
+    dataset = only_dataset(run(bench, tmp_path / "data.h5", "points"))
+    assert dataset["write"]["selections"] == {"points": 1, "none": RANKS - 1}
+    assert (dataset["write"]["bytes"], dataset["write"]["random"], dataset["write"]["top"]) == (24, 1, [[24, 1]])
+
+
+def test_work_on_metadata_is_counted(bench: Hdf5Bench, tmp_path: Path) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "many", 5)
+    file = outcome.file("data.h5")["hdf5"]
+    counts = {name: part["count"] for name, part in file["operations"].items()}
+    for name in ("group_create", "dataset_create", "attribute_create", "attribute_write", "dataset_write"):
+        assert counts[name] == 5 * RANKS, name
+    assert counts["file_flush"] == RANKS
+    assert {dataset["name"] for dataset in file["datasets"]} == {f"/group{i}/values" for i in range(5)}
+    assert all(part["time_sum"] >= part["time_max"] > 0 for part in file["operations"].values())
+
+
+def test_many_datasets_are_summed_beyond_the_limit(bench: Hdf5Bench, tmp_path: Path) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "many", 300)
+    datasets = {dataset["name"]: dataset for dataset in outcome.file("data.h5")["hdf5"]["datasets"]}
+    other = datasets.pop("(other datasets)")
+    assert len(datasets) == 256
+    assert "/group299/values" in datasets and "/group0/values" not in datasets
+    assert other["creates"] == 44 * RANKS
+    assert other["write"]["bytes"] == 44 * RANKS * 256
+    assert sum(dataset["write"]["calls"] for dataset in datasets.values()) == 256 * RANKS
+
+
+def test_settings_are_given_and_read_back(bench: Hdf5Bench, tmp_path: Path) -> None:
+    plain = run(bench, tmp_path / "plain.h5", "rows")
+    outcome = run(bench, tmp_path / "data.h5", "rows", plan=SETTINGS)
+    for line in SETTINGS.splitlines():
+        _, key, value = line.split()
+        setting = outcome.setting("data.h5", key)
+        assert (setting["outcome"], setting["given"], setting["echoed"]) == ("applied", value, value), key
+        assert outcome.file("data.h5")["hdf5"]["properties"][key] == value
+    assert only_dataset(plain, "plain.h5")["address"] % 65536 != 0
+    assert only_dataset(outcome)["address"] % 65536 == 0
+
+    def collective_writes(found: dict[str, Any]) -> int:
+        return sum(part["count"] for name, part in found["operations"].items() if name.startswith("write_at_all"))
+
+    assert collective_writes(outcome.file("data.h5")) > collective_writes(plain.file("plain.h5"))
+    assert differences(tmp_path / "plain.h5", tmp_path / "data.h5") == ""
+
+
+def test_file_space_is_what_the_file_says(bench: Hdf5Bench, tmp_path: Path) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "rows", plan=FILE_SPACE)
+    properties = outcome.file("data.h5")["hdf5"]["properties"]
+    assert (properties["file_space_strategy"], properties["file_space_page_size"]) == ("page", "16384")
+
+
+def test_chunks_and_filters_only_where_all_writes_are_collective(bench: Hdf5Bench, tmp_path: Path) -> None:
+    run(bench, tmp_path / "plain.h5", "large_all")
+    without = run(bench, tmp_path / "data.h5", "large_all", plan=FILTERS)
+    assert without.setting("data.h5", "chunk_size")["outcome"] == "applied"
+    assert without.setting("data.h5", "chunk_size")["echoed"] == "32x256"
+    for key in ("shuffle", "deflate", "fletcher32"):
+        assert without.setting("data.h5", key)["outcome"] == "not_applicable"
+        assert "collective_writes" in without.setting("data.h5", key)["note"]
+    stated = run(bench, tmp_path / "data.h5", "large_all", plan=FILTERS + "hdf5 collective_writes yes\n")
+    assert only_dataset(stated)["filters"] == ["deflate", "shuffle", "fletcher32"]
+    assert (tmp_path / "data.h5").stat().st_size < (tmp_path / "plain.h5").stat().st_size / 2
+    assert differences(tmp_path / "plain.h5", tmp_path / "data.h5") == ""
+
+
+@pytest.mark.parametrize(("accuracy", "outcome"), [(None, "refused"), ("0.0001", "refused"), ("0.0005", "applied")])
+def test_digits_are_lost_only_within_the_accuracy(
+    bench: Hdf5Bench, tmp_path: Path, accuracy: str | None, outcome: str
+) -> None:
+    run(bench, tmp_path / "plain.h5", "large_all")
+    plan = "hdf5 chunk_size 65536\nhdf5 collective_writes yes\nhdf5 scaleoffset 3\n"
+    found = run(
+        bench, tmp_path / "data.h5", "large_all", plan=plan + (f"hdf5 accuracy {accuracy}\n" if accuracy else "")
+    )
+    assert found.setting("data.h5", "scaleoffset")["outcome"] == outcome
+    assert only_dataset(found)["filters"] == (["scaleoffset"] if outcome == "applied" else [])
+    allowed = ["-d", accuracy] if accuracy and outcome == "applied" else []
+    assert differences(tmp_path / "plain.h5", tmp_path / "data.h5", *allowed) == ""
+    if outcome == "applied":
+        assert differences(tmp_path / "plain.h5", tmp_path / "data.h5") != ""
+
+
+def test_the_programs_own_properties_win_unless_overridden(bench: Hdf5Bench, tmp_path: Path) -> None:
+    plan = "hdf5 alignment 65536\nhdf5 meta_block_size 65536\nhdf5 coll_metadata_write true\n"
+    outcome = run(bench, tmp_path / "data.h5", "own", plan=plan)
+    alignment = outcome.setting("data.h5", "alignment")
+    assert (alignment["outcome"], alignment["application"], alignment["echoed"]) == ("application_wins", "512", "512")
+    assert outcome.setting("data.h5", "meta_block_size")["application"] == "8192"
+    assert outcome.setting("data.h5", "coll_metadata_write")["outcome"] == "applied"
+    forced = run(bench, tmp_path / "data.h5", "own", plan="override yes\n" + plan)
+    assert forced.setting("data.h5", "alignment")["echoed"] == "65536"
+
+
+def test_what_cannot_be_set_is_named(bench: Hdf5Bench, tmp_path: Path) -> None:
+    plan = "hdf5 alignment big\nhdf5 file_space_page_size 3\nhdf5 dxpl_mpio collective\nhdf5 colour blue\n"
+    outcome = run(bench, tmp_path / "data.h5", "rows", plan=plan)
+    assert (outcome.setting("data.h5", "alignment")["outcome"], outcome.setting("data.h5", "alignment")["note"]) == (
+        "refused",
+        "no value of this setting",
+    )
+    assert outcome.setting("data.h5", "file_space_page_size")["outcome"] == "refused"
+    assert "hang" in outcome.setting("data.h5", "dxpl_mpio")["note"]
+    assert "no such setting" in outcome.setting("data.h5", "colour")["note"]
+    assert "HDF5-DIAG" not in outcome.stderr
+
+
+def test_exclusive_creation_and_failing_opens_stay_the_programs(bench: Hdf5Bench, tmp_path: Path) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "exclusive", plan=SETTINGS)
+    assert "exclusively" in outcome.setting("data.h5", "alignment")["note"]
+    plain = run(bench, tmp_path / "none.h5", "missing", preload=False)
+    tuned = run(bench, tmp_path / "none.h5", "missing", plan=SETTINGS)
+    assert tuned.stderr.count("HDF5-DIAG") == plain.stderr.count("HDF5-DIAG") == RANKS
+
+
+def test_serial_files_and_halves_of_the_job(bench: Hdf5Bench, tmp_path: Path) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "apart", plan=SETTINGS)
+    for rank in range(RANKS):
+        file = outcome.file(f"data.h5.{rank}")
+        assert file["hdf5"]["driver"] == "serial"
+        assert file["hdf5"]["datasets"][0]["write"]["selections"] == {"all": 1}
+        assert outcome.setting(f"data.h5.{rank}", "alignment")["outcome"] == "applied"
+        assert outcome.setting(f"data.h5.{rank}", "coll_metadata_write")["outcome"] == "not_applicable"
+    assert outcome.file("data.h5")["hdf5"]["driver"] == "mpio"
+    assert outcome.file("data.h5")["ranks"] == RANKS // 2
+
+
+PROGRAMS = ["rows", "rows_all", "columns", "columns_all", "points", "many", "many_all", "large", "large_all"]
+PLANS = {
+    "observe": None,
+    "access": SETTINGS,
+    "paged": FILE_SPACE + SETTINGS,
+    "chunked": "hdf5 chunk_size 4096\nhint romio_cb_write enable\n",
+    "metadata": "hdf5 coll_metadata_write true\nhdf5 meta_block_size 1048576\nhint cb_nodes 2\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", PLANS)
+def test_objects_and_values_are_the_same_in_every_mode(bench: Hdf5Bench, tmp_path: Path, mode: str) -> None:
+    for program in PROGRAMS:
+        plain, tuned = tmp_path / "plain.h5", tmp_path / "tuned.h5"
+        run(bench, plain, program, preload=False)
+        run(bench, tuned, program, plan=PLANS[mode])
+        assert differences(plain, tuned) == "", program
+        assert contents(plain) == contents(tuned), program
