@@ -54,9 +54,11 @@ class Watched:
 
     def settle(self, page):
         """Wait until the figures of a page are drawn."""
+        # Not wait_for_function, which would need the eval that the pages' policy forbids.
         if page.locator("[data-figures]").count():
-            page.wait_for_function("document.body.dataset.figures === 'ready'")
-            page.wait_for_function("!document.querySelector('.plot.drawn:empty')")
+            page.locator("body[data-figures=ready]").wait_for(state="attached")
+            for name in page.locator(".plot.drawn").all():
+                name.locator(".main-svg").first.wait_for(state="attached")
 
 
 def log_in(page, base, secret):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -10,12 +11,18 @@ from dataclasses import replace
 
 import uvicorn
 
+from stripewise.model.table import Schema, make_table, write_table
+from stripewise.server import campaigns, diagnosing, models
 from stripewise.server.app import create_app
+from stripewise.server.pages.campaigns import preset
 from stripewise.server.settings import Settings
+from stripewise.server.work import WORK, folder_of
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.store.service.tokens import Token
 from tests.unit.finished_experiment import finished
+from tests.unit.reports import recorded
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -94,8 +101,58 @@ def fill(service, folder):
     )  # fmt: skip
     broken = Experiment(name=HOSTILE, command=["mpiexec", "-n", "4", "./my_app"], budget={"runs": 20})
     made["failed"] = put(store, broken, {"folder": str(folder)}, (failed,), "failed")
+    made |= knowledge(service)
     made["created"] = store.create(Experiment(name="waits", runner="sim:kay"), {"folder": str(folder)})
     return made
+
+
+def knowledge(service):
+    """Put a table, a model, a validation, a campaign and a diagnosis into a service."""
+    data, items = service.settings.data, service.items
+    user = Token("1", "ada", "operator", 0.0)
+    table = make_table(
+        Schema.model_validate(
+            {
+                "name": "strided writes",
+                "objective": {"column": "bandwidth", "direction": "maximize", "unit": "MiB/s"},
+                "context": [{"name": "nodes", "kind": "ordinal", "role": "nodes", "values": [1, 2, 4, 8]}],
+                "parameter": [
+                    {"name": "cb_nodes", "kind": "ordinal", "role": "aggregators", "scale": "log2",
+                     "values": [1, 2, 4, 8], "default": 1},
+                    {"name": "romio_cb_write", "kind": "categorical", "role": "collective_buffering",
+                     "values": ["automatic", "enable", "disable"], "default": "automatic"},
+                ],
+            }
+        ),
+        [
+            {"nodes": nodes, "cb_nodes": cb, "romio_cb_write": how, "repeat": repeat,
+             "bandwidth": 100.0 * nodes**0.5 * (1 + cb / 4) * {"automatic": 1, "enable": 2, "disable": 0.7}[how]
+             * (1 + 0.02 * repeat)}
+            for nodes in (1, 2, 4, 8) for cb in (1, 2, 4, 8) for how in ("automatic", "enable", "disable")
+            for repeat in range(3)
+        ],
+    )  # fmt: skip
+    written = data / "made"
+    write_table(table, written)
+    models.keep_table(
+        service, "writes", written.with_suffix(".csv").read_text(), written.with_suffix(".toml").read_text(), user
+    )
+    asked = {"table": "writes", "options": {}, "seed": 0}
+    WORK["training"](service.jobs.submit("training", "site", "ada", {"name": "site", "model": "tree", **asked}),
+                     data, items, lambda: False)  # fmt: skip
+    job = service.jobs.submit(
+        "validation", "v1", "ada", {"model": "tree", "folds": 4, "inverse": None, "leave_out": [], **asked}
+    )
+    WORK["validation"](job, data, items, lambda: False)
+    for queued in ("site", "v1"):
+        service.jobs.stop(queued)
+    campaign = campaigns.create(service, preset("quick").replace('"local"', '"sim:kay"'), user, start=False)
+    place = folder_of(data, "campaign", campaign["id"])
+    write_table(table, place / "table")
+    log = data / "report.json"
+    log.write_text(json.dumps(recorded("romio_strided_write")["default"]))
+    found = diagnosing.keep(service, log, "job.json", user)
+    return {"campaign": campaign["id"], "diagnosis": found["id"]}
 
 
 @contextlib.contextmanager

@@ -149,7 +149,7 @@ def test_page_is_well_formed_and_accessible(page):
     assert all(a["scope"] in ("row", "col") for a in page.of("th"))
     plots = [a for a in page.of("div") if a.get("class") == "plot"]
     assert len(plots) == 6
-    assert all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in plots)
+    assert all(a["role"] == "group" and len(a["aria-label"]) > 20 for a in plots)
     assert len(page.of("figcaption")) == 6
     assert all(a.get("aria-label") for a in page.of("button"))
 

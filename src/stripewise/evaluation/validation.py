@@ -53,6 +53,8 @@ class Validation:
         Where whole workloads were held out.
     skipped : list of str
         Folds that could not be scored, with the reason.
+    pairs : list of (float, float)
+        Of each row that was predicted: measured and predicted value, for figures. Empty for inverse k-fold.
     """
 
     model: str
@@ -66,6 +68,7 @@ class Validation:
     curve: list[dict[str, Any]] = field(default_factory=list)
     prescription: Prescribing | None = None
     skipped: list[str] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """Give the document of ``validate --json``."""
@@ -309,5 +312,5 @@ def _validation(
     return Validation(
         model, len(table), int(known.sum()), folds, how, score,
         None if oracle is None else oracle.prediction_accuracy, None if oracle is None else oracle.r2_log,
-        [], judged, skipped,
+        [], judged, skipped, list(zip(table.values[known].tolist(), predicted[known].tolist(), strict=True)),
     )  # fmt: skip

@@ -90,7 +90,7 @@ def fold(summary: object, content: object, *, open_: bool = False) -> Html:
 
 def figure(name: str, description: str, caption: object) -> Html:
     """Leave the place of a figure, which a script fills."""
-    place = tag("div", "", class_="plot", data_figure=name, role="img", aria_label=description)
+    place = tag("div", "", class_="plot", data_figure=name, role="group", aria_label=description)
     return tag("figure", join([tag("div", place, class_="scroll"), tag("figcaption", caption)]))
 
 

@@ -22,7 +22,7 @@ def render_summary(data: Table, reports: Sequence[Report]) -> str:
         title=data.name,
         subtitle=text,
         sections={
-            report.operation: (report.operation.capitalize(), _operation(data, report, set(drawn)))
+            report.operation: (report.operation.capitalize(), operation_section(data, report, set(drawn)))
             for report in reports
         },
         figures=drawn,
@@ -53,7 +53,8 @@ def summary_figures(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
     return drawn
 
 
-def _operation(data: Table, report: Report, drawn: set[str]) -> Html:
+def operation_section(data: Table, report: Report, drawn: set[str]) -> Html:
+    """Write the section of one operation; ``drawn`` names the figures to leave places for."""
     units, unit = _units(data), data.schema.objective.unit
     name = report.operation
     parts: list[object] = [

@@ -75,7 +75,21 @@ def validate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str
         found = inverse_validate(measured, kind, options, folds=request["inverse"], seed=seed, progress=progress)
     else:
         found = cross_validate(measured, kind, options, folds=request["folds"] or 5, seed=seed, progress=progress)
-    return found.as_json()
+    document = {
+        **found.as_json(),
+        "table": request["table"],
+        "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
+        "pairs": _some(found.pairs),
+    }
+    # Kept as an item, so that it can be found again without knowing the job.
+    items.put("validation", job.subject, f"{kind} on {request['table']}", job.submitter, document)
+    return document
+
+
+def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most 2,000 of the pairs, evenly taken."""
+    step = -(-len(pairs) // 2000) or 1
+    return pairs[::step]
 
 
 def campaign(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:

@@ -24,10 +24,11 @@ from stripewise.server.pages.forms import Input, flat, inputs, nested
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.problems import _status_of
 from stripewise.server.service import Here, Service, User
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
 from stripewise.spec.objective import Objective
 from stripewise.spec.site import site_names
-from stripewise.spec.stack import explain_validation, load_stack, stack_names
+from stripewise.spec.stack import load_stack, stack_names
 from stripewise.spec.workload import Workload
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import runs_folder

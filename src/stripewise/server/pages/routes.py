@@ -2,8 +2,22 @@
 
 from fastapi import APIRouter
 
-from stripewise.server.pages import account, assets, comparing, drawings, experiment, knobs, new, overview
+from stripewise.server.pages import (
+    account,
+    assets,
+    campaigns,
+    comparing,
+    diagnoses,
+    drawings,
+    experiment,
+    knobs,
+    knowledge,
+    new,
+    overview,
+)
 
 router = APIRouter(include_in_schema=False)
-for part in (overview, new, experiment, drawings, comparing, knobs, account, assets):
+for part in (
+    overview, new, experiment, drawings, comparing, knowledge, campaigns, diagnoses, knobs, account, assets,
+):  # fmt: skip
     router.include_router(part.router)

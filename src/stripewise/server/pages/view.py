@@ -58,6 +58,7 @@ def _environment() -> Environment:
         "number": number,
         "duration": markup.duration,
         "moment": markup.moment,
+        "minute": _minute,
         "interval": markup.interval,
         "size": format_size,
         "value_text": markup.value_text,
@@ -68,6 +69,12 @@ def _environment() -> Environment:
     }
     made.globals |= {"navigation": NAVIGATION, "states": STATE_WORDS, "version": __version__, "static": static_address}
     return made
+
+
+def _minute(epoch: float | None) -> str:
+    """A moment without its seconds, for columns."""
+    text = markup.moment(epoch)
+    return f"{text[:16]} UTC" if text else ""
 
 
 def _plain(value: Any) -> str:

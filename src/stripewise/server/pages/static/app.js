@@ -80,6 +80,13 @@
   // by the same template as the page.
   function replaceParts(text) {
     var fresh = new DOMParser().parseFromString(text, "text/html");
+    var before = document.querySelector("[data-state]");
+    var after = fresh.querySelector("[data-state]");
+    if (before && after && before.dataset.state !== after.dataset.state && !/running|queued/.test(after.dataset.state)) {
+      // It has ended: the page now has sections that it did not have.
+      window.location.reload();
+      return;
+    }
     document.querySelectorAll("[data-live], [data-part]").forEach(function (old) {
       var part = old.id && fresh.getElementById(old.id);
       if (!part || part.innerHTML === old.dataset.seen) {
@@ -199,7 +206,14 @@
     });
   }
 
-  // -- uploads and other requests whose answers are JSON ---------------------------------------------------------
+  // What a worker is at is looked at again every two seconds, until nothing is open any more.
+  window.setInterval(function () {
+    if (document.querySelector("[data-poll]") && !document.hidden) {
+      refresh();
+    }
+  }, 2000);
+
+  // -- uploads -----------------------------------------------------------------------------------------------
 
   function failure(body, status) {
     var error = (body && body.error) || { what: "the service answered " + status, mend: "" };
@@ -212,21 +226,34 @@
     place.classList.toggle("wrong", Boolean(wrong));
   }
 
+  // A file goes as it is, under a name in the address; a table goes as the texts of its two files.
+  function request(form) {
+    var files = Array.prototype.map.call(form.querySelectorAll("input[type=file]"), function (one) {
+      return one.files[0];
+    });
+    var headers = { "X-CSRF-Token": csrf(), Accept: "application/json" };
+    var name = form.elements.name ? form.elements.name.value : files[0].name;
+    if (form.dataset.kind === "table") {
+      return Promise.all([files[0].text(), files[1].text()]).then(function (texts) {
+        headers["Content-Type"] = "application/json";
+        return { url: form.dataset.upload, headers: headers, body: JSON.stringify({ name: name, csv: texts[0], toml: texts[1] }) };
+      });
+    }
+    headers["Content-Type"] = "application/octet-stream";
+    return Promise.resolve({ url: form.dataset.upload + "?name=" + encodeURIComponent(name), headers: headers, body: files[0] });
+  }
+
   document.querySelectorAll("form[data-upload]").forEach(function (form) {
     form.addEventListener("submit", function (event) {
       event.preventDefault();
       var button = form.querySelector("button[type=submit]");
-      var data = new FormData(form);
-      data.delete("csrf_token");
       button.disabled = true;
       form.setAttribute("aria-busy", "true");
-      show(form, form.dataset.busy || "Sending …");
-      fetch(form.dataset.upload, {
-        method: "POST",
-        body: data,
-        credentials: "same-origin",
-        headers: { "X-CSRF-Token": csrf(), Accept: "application/json" },
-      })
+      show(form, "Sending …");
+      request(form)
+        .then(function (made) {
+          return fetch(made.url, { method: "POST", body: made.body, credentials: "same-origin", headers: made.headers });
+        })
         .then(function (answer) {
           return answer.json().then(
             function (body) {
@@ -242,11 +269,10 @@
             show(form, failure(answer.body, answer.status), true);
             return;
           }
-          var target = form.dataset.then.replace("{id}", encodeURIComponent(answer.body.id || answer.body.name || ""));
-          window.location.assign(target);
+          window.location.assign(form.dataset.then.replace("{id}", encodeURIComponent(answer.body.id)));
         })
         .catch(function () {
-          show(form, "The service cannot be reached: try again", true);
+          show(form, "The service cannot be reached, or the file cannot be read: try again", true);
         })
         .finally(function () {
           button.disabled = false;
