@@ -42,7 +42,7 @@ def create(
     start: bool = True,
     agreed: bool = False,
 ) -> Record:
-    """Keep an experiment, and hand it to the workers; ``agreed``: also where it may cost more than is not asked about."""
+    """Keep an experiment, and hand it to the workers; ``agreed``: to a cost above the site's limits as well."""
     experiment, place = prepared(service, definition, folder)
     identifier = service.store.create(experiment, {"folder": str(place), "submitter": user.name})
     if start:
