@@ -84,6 +84,7 @@ def simulated(study: Study) -> None:
         (table.with_suffix(".csv"),),
         site=SITE, campaign=study.size("mpi-io-ann", training_campaign()),
     )  # fmt: skip
+    study.step("parallel coordinates", lambda: sampled(table, study.size(400, 20)), "simulated", seed=0)
     for name in study.size(MODELS, ("boosting",)):
         study.step(f"accuracy of {name}", lambda name=name: accuracy(table, name), "simulated", seed=0, test=0.2)
         model = study.work / (f"{name}.pt" if name == "ann" else f"{name}.model")
@@ -114,6 +115,34 @@ def _profiled(study: Study, table: Path) -> dict[str, Any]:
     measured, _ = tables(SITE.removeprefix("sim:"), repeats=1)
     save(measured, table)
     return {"configurations": len(measured), "runs": len(measured)}
+
+
+def sampled(path: Path, size: int) -> dict[str, Any]:
+    """Some writes of the campaign, as a picture with parallel coordinates shows them."""
+    from stripewise.model.table import read_table  # noqa: PLC0415  loads the engine
+    from stripewise.spec.sizes import format_size  # noqa: PLC0415
+
+    table = read_table(path)
+    columns = [*table.schema.context, *table.schema.parameter]
+    levels = np.concatenate([table.context_levels, table.levels], axis=1)
+    place = next(i for i, column in enumerate(columns) if column.name == "operation")
+    write = list(map(str, columns[place].values)).index("write")
+    rows = np.flatnonzero(levels[:, place] == write)
+    chosen = np.random.default_rng(0).choice(rows, size=min(size, len(rows)), replace=False)
+    kept = [i for i, column in enumerate(columns) if i != place and len(column.values) > 1]
+
+    def label(column: Any, value: Any) -> str:
+        return format_size(int(value)) if column.unit == "B" else str(value).lower()
+
+    return {
+        "axes": {
+            columns[i].name.replace("_", " "): [label(columns[i], value) for value in columns[i].values] for i in kept
+        },
+        "rows": [
+            {"levels": [int(levels[row, i]) for i in kept], "value": round(float(table.values[row]), 1)}
+            for row in sorted(chosen)
+        ],
+    }
 
 
 def accuracy(path: Path, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import sections
+from benchmarks.studies import figures, io_search, sections
 from benchmarks.studies.steps import RESULTS, ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "studies.md"
@@ -75,6 +75,30 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
+def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Pictures of what is there, by file name."""
+    found = {}
+    sampled = sections.result(studies["ann"], "parallel coordinates")
+    if sampled:
+        found["studies-kay.svg"] = figures.parallel(
+            f"Simulated campaign on Kay: {len(sampled['rows'])} of its writes", sampled["axes"], sampled["rows"]
+        )
+    lines: dict[str, list[float]] = {}
+    searches = [found for case in io_search.CASES for found in io_search.results(studies["io-search"], case)]
+    for name in ("genetic", "auto", "auto with model") if searches else ():
+        shares = [[value / one["best"] for value in one[name]["curve"]] for one in searches]
+        runs = min(map(len, shares))
+        lines[name] = [sum(share[run] for share in shares) / len(shares) for run in range(runs)]
+    if lines:
+        found["studies-search.svg"] = figures.curves(
+            f"Best configuration so far over the best of all, mean of {len(searches)} simulated searches each", lines
+        )
+    return found
+
+
 def write() -> None:
-    """Write the page."""
-    PAGE.write_text(render(load()), "utf-8")
+    """Write the page and its pictures."""
+    studies = load()
+    PAGE.write_text(render(studies), "utf-8")
+    for name, picture in pictures(studies).items():
+        (PAGE.parent / name).write_text(picture, "utf-8")

@@ -9,17 +9,19 @@ from typing import Any
 
 from benchmarks.studies.steps import Study, stripewise, write_toml
 
-SITE = "sim:frontier-like"
+SITE = "sim:cori-haswell"
 MIB, GIB = 1 << 20, 1 << 30
 NODES = 512
+STRIPES = [1, 8, 64]
+"""The first is the site's default."""
 
 
 def campaign(apis: list[str], sizes: list[int], repeats: int) -> dict[str, Any]:
-    """Aggregators, their buffer and alignment, for collective reads and writes of 512 nodes."""
+    """Collective buffering, alignment and striping, for collective reads and writes of 512 nodes."""
     return {
         "name": "sctuner-512",
         "runner": SITE,
-        "stacks": ["romio", "hdf5"],
+        "stacks": ["romio", "hdf5", "lustre"],
         "operations": ["write", "read"],
         "repeats": repeats,
         "warmup": 0,
@@ -35,8 +37,8 @@ def campaign(apis: list[str], sizes: list[int], repeats: int) -> dict[str, Any]:
         ],
         "tunable": [
             {"name": "romio_cb_write", "values": ["automatic", "disable"]},
-            {"name": "cb_nodes", "values": [32, 128, 512]},
-            {"name": "hdf5_alignment", "values": [1, 4 * MIB]},
+            {"name": "hdf5_alignment", "values": [1, MIB]},
+            {"name": "stripe_count", "values": STRIPES, "default": 1},
         ],
     }
 
@@ -50,7 +52,7 @@ def simulated(study: Study) -> None:
         "simulated campaign",
         lambda: _summarised(study, campaign(apis, sizes, repeats), table),
         "simulated",
-        site=SITE, apis=apis, sizes=sizes, repeats=repeats,
+        site=SITE, apis=apis, sizes=sizes, stripes=STRIPES, repeats=repeats,
     )  # fmt: skip
     setting = told["operations"]["write"]["configuration"]
     study.step("HDF5 speed-ups", lambda: {"rows": _speedups(study, setting, sizes)}, "simulated", setting=setting)
@@ -88,8 +90,8 @@ def _speedups(study: Study, setting: Mapping[str, Any], sizes: list[int]) -> lis
     chosen = {name: value for name, value in setting.items() if value is not None}
     tried = {
         "romio_cb_write": ["automatic", "disable"],
-        "cb_nodes": [32, 128, 512],
-        "hdf5_alignment": [1, 4 * MIB],
+        "hdf5_alignment": [1, MIB],
+        "stripe_count": STRIPES,
     }
     rows = []
     for size in sizes:

@@ -188,6 +188,7 @@ def search(steps: Steps) -> str:
             ("case", "search", "published speed-up", "ours", "exhaustive", "runs", "runs to 98% of the best", "runs to the genetic end", "simulated time"),
             rows,
         ) + "\n"  # fmt: skip
+        text += "![Progress of the searches](studies-search.svg)\n\n"
         told = io_search.summary(steps)
         all_of = told["searches"]
         fifth, near = told["genetic value in a fifth of its runs"], told["98% of the best in 2% of the runs"]
@@ -303,6 +304,8 @@ def networks(steps: Steps) -> str:
                 for operation in PUBLISHED_CASES
             ],
         )  # fmt: skip
+    if "parallel coordinates" in steps:
+        text += "\n![Parallel coordinates of a sample of the campaign](studies-kay.svg)\n"
     if models:
         text += "\n### The best prediction as setting\n\n"
         rows = []
@@ -366,8 +369,8 @@ def sctuner(steps: Steps) -> str:
         "summaries, clusters, and the settings that are good throughout.\n\n"
     )
     text += differs(
-        ("system", "Summit with Alpine, Cori; 512 nodes for applications", "site `frontier-like` with 512 nodes", "simulated"),
-        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; 1 and 16 MiB; collective buffering, aggregators, alignment", "partly assumed"),
+        ("system", "Summit with Alpine, Cori; 512 nodes for applications", "site `cori-haswell` with 512 nodes", "simulated"),
+        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; 1 and 16 MiB; collective buffering, alignment, striping", "partly assumed"),
         ("load", "production", "the site's noise, fitted to a year of production runs", "simulated"),
     )  # fmt: skip
     for name in ("simulated campaign", "real campaign"):

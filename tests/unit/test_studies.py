@@ -22,6 +22,11 @@ def test_the_page_is_that_of_the_results() -> None:
     assert page.PAGE.read_text("utf-8") == page.render(page.load()), "python -m benchmarks.studies page"
 
 
+def test_the_pictures_are_those_of_the_results() -> None:
+    for name, picture in page.pictures(page.load()).items():
+        assert (page.PAGE.parent / name).read_text("utf-8") == picture, "python -m benchmarks.studies page"
+
+
 def test_results_are_of_whole_studies() -> None:
     files = sorted(page.RESULTS.glob("*.json"))
     assert files

@@ -1,0 +1,98 @@
+"""Still pictures of the studies' results, as SVG written by hand: no browser and no further package is needed."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+WIDTH, HEIGHT = 860, 380
+LEFT, RIGHT, TOP, BOTTOM = 70, 30, 60, 50
+STYLE = """<style>
+text { font-family: system-ui, sans-serif; font-size: 12px; fill: #23282f; }
+.title { font-size: 15px; font-weight: 600; }
+.axis { stroke: #8a929b; } .grid { stroke: #dde1e6; }
+@media (prefers-color-scheme: dark) { text { fill: #dfe3e8; } .grid { stroke: #333b45; } }
+</style>"""
+COLOURS = ("#c1602c", "#1f6fb2", "#2b8a4b")
+
+
+def _frame(title: str, body: Sequence[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+    shown = f'<text class="title" x="{LEFT}" y="24">{html.escape(title)}</text>'
+    return "\n".join([head, f"<title>{html.escape(title)}</title>", STYLE, shown, *body, "</svg>"]) + "\n"
+
+
+def parallel(title: str, axes: Mapping[str, Sequence[str]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Parallel coordinates: a line a configuration, orange where slow and blue where fast.
+
+    Parameters
+    ----------
+    axes : mapping
+        Labels of each axis' values, the smallest first.
+    rows : sequence of mapping
+        ``levels`` (places on the axes) and ``value``.
+    """
+    names = list(axes)
+    step = (WIDTH - LEFT - RIGHT) / len(names)
+    place = [LEFT + i * step for i in range(len(names) + 1)]
+    values = sorted(row["value"] for row in rows)
+    low, high = math.log(values[0]), math.log(values[-1])
+
+    def height(share: float) -> float:
+        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+    body = []
+    for row in sorted(rows, key=lambda row: float(row["value"])):
+        share = (math.log(row["value"]) - low) / (high - low or 1.0)
+        heights = [
+            height(level / max(1, len(axes[name]) - 1)) for name, level in zip(names, row["levels"], strict=True)
+        ]
+        points = " ".join(f"{x:.0f},{y:.0f}" for x, y in zip(place, [*heights, height(share)], strict=True))
+        red, green, blue = (round(a + share * (b - a)) for a, b in zip((193, 96, 44), (31, 111, 178), strict=True))
+        body.append(
+            f'<polyline points="{points}" fill="none" stroke="rgb({red},{green},{blue})" stroke-opacity="0.35"/>'
+        )
+    labels = [*axes.items(), ("MiB/s", [f"{values[0]:,.0f}", f"{values[-1]:,.0f}"])]
+    for x, (name, shown) in zip(place, labels, strict=True):
+        body.append(f'<line class="axis" x1="{x:.0f}" x2="{x:.0f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
+        body.append(f'<text x="{x:.0f}" y="{HEIGHT - 18}" text-anchor="middle">{html.escape(name)}</text>')
+        for i, label in enumerate(shown):
+            y = height(i / max(1, len(shown) - 1))
+            body.append(f'<text x="{x - 5:.0f}" y="{y + 4:.0f}" text-anchor="end">{html.escape(label)}</text>')
+    return _frame(title, body)
+
+
+def curves(title: str, lines: Mapping[str, Sequence[float]]) -> str:
+    """Progress of searches: the best so far over the best of all, after each run; runs on a logarithmic axis.
+
+    Parameters
+    ----------
+    lines : mapping
+        Shares of each search, from the first run on.
+    """
+    most = max(len(shares) for shares in lines.values())
+
+    def at(run: int, share: float) -> tuple[float, float]:
+        x = LEFT + math.log(run) / math.log(max(most, 2)) * (WIDTH - LEFT - RIGHT)
+        return x, HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+    body = []
+    for percent in range(0, 101, 20):
+        _, y = at(1, percent / 100)
+        body.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}"/>')
+        body.append(f'<text x="{LEFT - 8}" y="{y + 4:.0f}" text-anchor="end">{percent}%</text>')
+    for run in (1, 2, 5, 10, 20, 50, 100, 200, 500):
+        if run <= most:
+            x, _ = at(run, 0)
+            body.append(f'<text x="{x:.0f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{run}</text>')
+    body.append(f'<text x="{WIDTH / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">runs</text>')
+    for number, (name, shares) in enumerate(lines.items()):
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(run, share) for run, share in enumerate(shares, 1)))
+        colour = COLOURS[number % len(COLOURS)]
+        body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        x = LEFT + 150 * number
+        body.append(f'<line x1="{x}" x2="{x + 22}" y1="42" y2="42" stroke="{colour}" stroke-width="3"/>')
+        body.append(f'<text x="{x + 28}" y="46">{html.escape(name)}</text>')
+    return _frame(title, body)
