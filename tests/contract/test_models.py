@@ -15,6 +15,7 @@ from stripewise.errors import UserError
 from stripewise.model import registry
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model, make_model, model_names
+from stripewise.spec import plugins
 from stripewise.testing.models import ModelContract, sample_table
 
 # Small enough to keep the suite quick, large enough to learn the sample.
@@ -84,7 +85,7 @@ def test_models_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     entry = EntryPoint("mine", "stripewise.model.tree:TreeModel", registry.ENTRY_POINTS)
     broken = EntryPoint("broken", "no.such.module:Model", registry.ENTRY_POINTS)
     other = EntryPoint("other", "stripewise.model.table:Table", registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry, broken, other])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry, broken, other])
     assert model_names()[-1:] == ["other"]
     assert make_model("mine").name == "tree"
     with pytest.raises(UserError, match="cannot be loaded"):

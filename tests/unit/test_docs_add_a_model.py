@@ -13,6 +13,7 @@ import pytest
 
 from stripewise.model import registry
 from stripewise.model.registry import load_model, make_model, model_class, model_names
+from stripewise.spec import plugins
 from stripewise.testing.models import ModelContract, sample_table
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-model.md"
@@ -37,7 +38,7 @@ def package(monkeypatch):
     module = types.ModuleType(target.partition(":")[0])
     monkeypatch.setitem(sys.modules, module.__name__, module)
     point = EntryPoint(name, target, registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
     for block in blocks("python"):
         exec(compile(block, str(GUIDE), "exec"), module.__dict__)
     return module

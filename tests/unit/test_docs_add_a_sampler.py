@@ -14,6 +14,7 @@ import pytest
 from stripewise.errors import UserError
 from stripewise.search import registry
 from stripewise.search.registry import make_sampler, sampler_names
+from stripewise.spec import plugins
 from stripewise.testing.rehearsal import play, sample_spaces
 from stripewise.testing.samplers import SamplerContract
 
@@ -56,7 +57,7 @@ def test_code_keeps_the_contract(package):
 def test_entry_point_makes_the_name_known(package, monkeypatch):
     name, target = entry()
     point = EntryPoint(name, target, registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
     assert name in sampler_names()
     sampler = make_sampler(name, {"width": "3"})
     assert sampler.options.width == 3
@@ -71,13 +72,13 @@ def test_entry_point_makes_the_name_known(package, monkeypatch):
 )
 def test_broken_entry_points_are_named(target, message, monkeypatch):
     point = EntryPoint("broken", target, registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
     assert "broken" in sampler_names()
     with pytest.raises(UserError, match=f"sampler 'broken' .{target}. {message}"):
         make_sampler("broken")
 
 
 def test_a_plug_in_cannot_take_the_name_of_a_built_in_sampler(monkeypatch):
-    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("random", "nowhere:X", group)])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [EntryPoint("random", "nowhere:X", group)])
     assert sampler_names().count("random") == 1
     assert make_sampler("random").name == "random"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel
 from rich.markup import escape
 from rich.table import Table as Grid
 
@@ -18,8 +17,8 @@ from stripewise.errors import UserError
 from stripewise.evaluation.calibration import measured
 from stripewise.model.table import read_table
 from stripewise.simulate.fit import BANDWIDTHS, Errors, Fit, fit, site_toml
+from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.site import load_site
-from stripewise.spec.stack import explain_validation
 from stripewise.spec.workload import Workload
 
 _MIB = float(1 << 20)
@@ -103,13 +102,11 @@ def _told(errors: Errors) -> str:
     return f"typically a factor of {errors.typical_factor:.2f}, {errors.within:.0%} within 1.5"
 
 
+class _File(BaseModel):
+    """A workload file, of which only the workload is read: what ``simulate run`` takes, or an experiment."""
+
+    workload: Workload
+
+
 def _read(path: Path) -> Workload:
-    try:
-        data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-        return Workload.model_validate(data.get("workload", data))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path} is no TOML: {error}", "mend the line it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, str(path)) from error
+    return parse_document(_File, read_document(path, "workload"), str(path)).workload

@@ -15,9 +15,10 @@ from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, notes, print_json
 from stripewise.errors import UserError
 from stripewise.model.table import Schema, Table, make_table
-from stripewise.profiling.importing import read_sources, table_from, with_names
+from stripewise.profiling.importing import read_sources
+from stripewise.profiling.importing_table import table_from, with_names
 from stripewise.profiling.outcome import save
-from stripewise.spec.stack import explain_validation
+from stripewise.spec.documents import explain_validation
 
 
 def register(app: typer.Typer) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +10,28 @@ from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel
 from stripewise.model.files import read_model_file
 from stripewise.spec.options import parse_options
+from stripewise.spec.plugins import Plugins
 
 ENTRY_POINTS = "stripewise.models"
 
-_BUILT_IN = {
-    "auto": "stripewise.model.auto:AutoModel",
-    "linear": "stripewise.model.linear:LinearModel",
-    "tree": "stripewise.model.tree:TreeModel",
-    "boosting": "stripewise.model.boosting:BoostingModel",
-    "forest": "stripewise.model.forest:ForestModel",
-    "ann": "stripewise.model.ann:AnnModel",
-}
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+_MODELS = Plugins(
+    "model",
+    ENTRY_POINTS,
+    PerformanceModel,
+    {
+        "auto": "stripewise.model.auto:AutoModel",
+        "linear": "stripewise.model.linear:LinearModel",
+        "tree": "stripewise.model.tree:TreeModel",
+        "boosting": "stripewise.model.boosting:BoostingModel",
+        "forest": "stripewise.model.forest:ForestModel",
+        "ann": "stripewise.model.ann:AnnModel",
+    },
+)
 
 
 def model_names() -> list[str]:
     """List all names that :func:`make_model` knows."""
-    return [*_BUILT_IN, *sorted(_entry_points().keys() - _BUILT_IN.keys())]
+    return _MODELS.names()
 
 
 def model_class(name: str) -> type[PerformanceModel]:
@@ -42,21 +42,7 @@ def model_class(name: str) -> type[PerformanceModel]:
     UserError
         Unknown name, or a plug-in that cannot be loaded.
     """
-    if name in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[name].partition(":")
-        found: Any = getattr(import_module(module), attribute)
-    elif entry := _entry_points().get(name):
-        try:
-            found = entry.load()
-        except Exception as error:  # whatever a foreign package raises while it is imported
-            raise UserError(
-                f"model '{name}' ({entry.value}) cannot be loaded: {error}", "mend or uninstall the package"
-            ) from error
-        if not (isinstance(found, type) and issubclass(found, PerformanceModel)):
-            raise UserError(f"model '{name}' ({entry.value}) is no stripewise.model.base.PerformanceModel")
-    else:
-        raise UserError(f"unknown model '{name}'", f"choose from {', '.join(model_names())}")
-    cls: type[PerformanceModel] = found
+    cls: type[PerformanceModel] = _MODELS.load(name)
     return cls
 
 

@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Levels
-from stripewise.spec.stack import explain_validation
 
 _REPEAT = "repeat"
 

@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.errors import UserError
+from stripewise.model.carriers import bytes_of
 from stripewise.model.domain import Domain
-from stripewise.model.export import bytes_of
 from stripewise.model.table import Column
 from stripewise.spec.configuration import Value
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import Scalar, explain_validation
+from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 
 _ROLES = (

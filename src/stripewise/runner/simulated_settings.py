@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from stripewise.errors import UserError
 from stripewise.simulate.access import Access
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.parameter import Apply, Kind, Parameter
 from stripewise.spec.plan import Plan, spell
 from stripewise.spec.site import Site, load_site
-from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.spec.stack import load_stack
 
 _STACKS = ("romio", "lustre", "ompio", "hdf5")
 

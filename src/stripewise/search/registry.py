@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import numpy as np
 
-from stripewise.errors import UserError
 from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.options import parse_options
+from stripewise.spec.plugins import Plugins, imported
 
 ENTRY_POINTS = "stripewise.samplers"
 
-_BUILT_IN = {
-    "auto": "stripewise.search.auto:AutoSampler",
-    "random": "stripewise.search.random_search:RandomSampler",
-    "latin_hypercube": "stripewise.search.latin_hypercube:LatinHypercubeSampler",
-    "exhaustive": "stripewise.search.exhaustive:ExhaustiveSampler",
-    "genetic": "stripewise.search.genetic:GeneticSampler",
-    "annealing": "stripewise.search.annealing:AnnealingSampler",
-    "surrogate": "stripewise.search.surrogate:SurrogateSampler",
-}
+_SAMPLERS = Plugins(
+    "sampler",
+    ENTRY_POINTS,
+    Sampler,
+    {
+        "auto": "stripewise.search.auto:AutoSampler",
+        "random": "stripewise.search.random_search:RandomSampler",
+        "latin_hypercube": "stripewise.search.latin_hypercube:LatinHypercubeSampler",
+        "exhaustive": "stripewise.search.exhaustive:ExhaustiveSampler",
+        "genetic": "stripewise.search.genetic:GeneticSampler",
+        "annealing": "stripewise.search.annealing:AnnealingSampler",
+        "surrogate": "stripewise.search.surrogate:SurrogateSampler",
+    },
+)
 _OPTUNA = "stripewise.search.optuna_adapter:OptunaSampler"
 
 PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -41,13 +44,11 @@ PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Name to sampler and the options it presets; options given by the user go on top."""
 
 
-def _entry_points() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-
-
 def sampler_names() -> list[str]:
     """List all names that :func:`make_sampler` knows; ``optuna:NAME`` stands for any of Optuna's samplers."""
-    return [*_BUILT_IN, *PRESETS, *sorted(_entry_points().keys() - _BUILT_IN.keys() - PRESETS.keys()), "optuna:NAME"]
+    own = list(_SAMPLERS.built_in)
+    foreign = [name for name in _SAMPLERS.names() if name not in own and name not in PRESETS]
+    return [*own, *PRESETS, *foreign, "optuna:NAME"]
 
 
 def sampler_class(name: str) -> type[Sampler]:
@@ -60,21 +61,7 @@ def sampler_class(name: str) -> type[Sampler]:
     """
     if name in PRESETS:
         return sampler_class(PRESETS[name][0])
-    if name in _BUILT_IN or name.startswith("optuna:"):
-        module, _, attribute = _BUILT_IN.get(name, _OPTUNA).partition(":")
-        found: Any = getattr(import_module(module), attribute)
-    elif entry := _entry_points().get(name):
-        try:
-            found = entry.load()
-        except Exception as error:  # whatever a foreign package raises while it is imported
-            raise UserError(
-                f"sampler '{name}' ({entry.value}) cannot be loaded: {error}", "mend or uninstall the package"
-            ) from error
-        if not (isinstance(found, type) and issubclass(found, Sampler)):
-            raise UserError(f"sampler '{name}' ({entry.value}) is no stripewise.search.base.Sampler")
-    else:
-        raise UserError(f"unknown sampler '{name}'", f"choose from {', '.join(sampler_names())}")
-    cls: type[Sampler] = found
+    cls: type[Sampler] = imported(_OPTUNA) if name.startswith("optuna:") else _SAMPLERS.load(name, sampler_names())
     return cls
 
 

@@ -20,8 +20,8 @@ from scipy.optimize import least_squares
 from stripewise.errors import UserError
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import simulate
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.site import Site
-from stripewise.spec.stack import explain_validation
 
 Floats = NDArray[np.float64]
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
 from stripewise.simulate.access import Access, directions
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome, simulate
 from stripewise.spec.configuration import Value
+from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.site import Site
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 
 STACKS = ("lustre", "romio", "ompio", "hdf5")
@@ -111,16 +111,7 @@ def load_request(path: str | Path) -> Request:
         With the file and the place that is wrong.
     """
     origin = str(path)
-    try:
-        parsed = _File.model_validate(tomllib.loads(Path(path).read_text("utf-8")))
-    except OSError as error:
-        raise UserError(f"cannot read the workload file {path}: {error.strerror}", "check the path") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"workload file {path} is not UTF-8 text", "is it the right file?") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, origin) from error
+    parsed = parse_document(_File, read_document(Path(path), "workload"), origin)
     settings = {name: _values(name, given, f"{origin}: settings.{name}") for name, given in parsed.settings.items()}
     count = int(np.prod([len(values) for values in settings.values()], dtype=float)) if settings else 1
     if count > _MOST:

@@ -5,119 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-import tomllib
 from collections.abc import Iterable
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from stripewise.errors import UserError
-from stripewise.spec.parameter import Apply
-from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import Scalar, explain_validation, load_stack
+from stripewise.spec.documents import Bundled, explain_validation, parse_document
+from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Operation, Tunable
+from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Size
 
-Operation = Literal["read", "write"]
-
-SIZES = ("file_size", "transfer_size", "piece_size", "stripe_size", "collective_buffer_size", "sieving_buffer_size")
-"""Roles whose values are bytes."""
-
-WORKLOAD_ROLES = (
-    *("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size", "layout", "collective"),
-    *("file_per_process", "api"),
-)
-"""Roles that say what the program does: they become words of its command line."""
-
-_COUNTS = ("nodes", "processes", "processes_per_node")
-_ROLES = (*WORKLOAD_ROLES, *SIZES, "stripe_count", "aggregators", "collective_buffering", "data_sieving")
-_MAX_BYTES = 1 << 20
+_CAMPAIGNS = Bundled("campaign", "spec/campaigns")
 # What may change between sessions of one campaign without making its runs another's.
 _NOT_IDENTITY = {"description", "source", "license", "limits", "timeout"}
-
-
-class Factor(BaseModel):
-    """A ``[[workload]]`` table: something that cannot be tuned, with the values to be measured."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    values: list[Scalar] = Field(min_length=1)
-    role: str = Field(default="", description="the field's word for it; by default the name, where that is one")
-    kind: Literal["ordinal", "categorical"] | None = None
-    unit: str | None = None
-    scale: Literal["linear", "log2"] | None = None
-    default: Scalar | None = None
-    assumed: list[Scalar] = Field(
-        default_factory=list, description="values that the study followed does not print: chosen by whoever wrote this"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(data.get("values"), list):
-            return data
-        data = dict(data)
-        role = data.get("role") or (data.get("name") if data.get("name") in _ROLES else "other")
-        data["role"] = role
-        if data.get("unit") is None and role in SIZES:
-            data["unit"] = "B"
-        if data.get("unit") == "B":
-            for key in ("values", "assumed"):
-                data[key] = [_size(value) for value in data.get(key, [])]
-            if data.get("default") is not None:
-                data["default"] = _size(data["default"])
-        return data
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not self.name.isidentifier():
-            raise ValueError(f"'{self.name}' is no name: use letters, digits and underscores")
-        if self.name in ("operation", "repeat"):
-            raise ValueError(f"'{self.name}' is kept for the table's own column; operations are named at the top")
-        if len(set(map(repr, self.values))) != len(self.values):
-            raise ValueError(f"{self.name} lists a value twice")
-        if self.ordered and [*self.values] != sorted(self.values, key=float):
-            raise ValueError(f"{self.name}: values must ascend")
-        if self.role in _COUNTS and any(isinstance(v, bool | str | float) or v < 1 for v in self.values):
-            raise ValueError(f"{self.name}: the number of {self.role} must be whole and at least 1")
-        if self.axis == "log2" and float(self.values[0]) <= 0:
-            raise ValueError(f"{self.name} has scale log2 but a value of {self.values[0]}")
-        for given, what in ((self.assumed, "assumed"), ([] if self.default is None else [self.default], "default")):
-            unknown = [value for value in given if value not in self.values]
-            if unknown and not (what == "default" and isinstance(self, Tunable)):
-                raise ValueError(f"{self.name}: {what} {unknown[0]!r} is not among its values")
-        return self
-
-    @property
-    def ordered(self) -> bool:
-        """Whether values can be compared by size."""
-        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
-        if self.kind == "ordinal" and not numbers:
-            raise ValueError(f"{self.name} is ordinal but has a value that is no number")
-        return numbers and self.kind != "categorical"
-
-    @property
-    def axis(self) -> Literal["linear", "log2"]:
-        """The scale: log2 where values are sizes or grow by factors, unless declared."""
-        if self.scale is not None or not self.ordered:
-            return self.scale or "linear"
-        values = [float(value) for value in self.values]
-        doubling = (
-            len(values) > 1 and values[0] > 0 and all(b / a >= 2 for a, b in zip(values, values[1:], strict=False))
-        )
-        return "log2" if doubling else "linear"
-
-
-class Tunable(Factor):
-    """A ``[[tunable]]`` table: something that a user can set; how is known from a stack, or said here."""
-
-    operations: list[Operation] = Field(
-        default=["read", "write"], description="for which it can be set; for others it belongs to the workload"
-    )
-    apply: Apply | None = Field(default=None, description="how it is set, where no stack says so")
-    key: str = ""
-    active_if: str | None = None
 
 
 class DesignEntry(BaseModel):
@@ -267,10 +167,6 @@ class Campaign(BaseModel):
         return {factor.name: list(factor.assumed) for factor in self.factors if factor.assumed}
 
 
-def _size(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
-
-
 def parse_campaign(text: str, origin: str) -> Campaign:
     """Read a campaign from TOML.
 
@@ -279,20 +175,12 @@ def parse_campaign(text: str, origin: str) -> Campaign:
     UserError
         With the file and the place that is wrong.
     """
-    try:
-        return Campaign.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, origin) from error
-    except UserError as error:
-        raise UserError(f"{origin}: {error.what}", error.mend) from error
+    return parse_document(Campaign, text, origin)
 
 
 def preset_names() -> list[str]:
     """List the campaigns that come with Stripewise."""
-    folder = resources.files("stripewise.spec") / "campaigns"
-    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+    return _CAMPAIGNS.names()
 
 
 def campaign_text(name: str) -> tuple[str, str]:
@@ -303,23 +191,7 @@ def campaign_text(name: str) -> tuple[str, str]:
     UserError
         If there is no such file or preset.
     """
-    if name in preset_names():
-        text = (resources.files("stripewise.spec") / "campaigns" / f"{name}.toml").read_text("utf-8")
-        return text, f"preset {name}"
-    path = Path(name)
-    if path.suffix != ".toml" and not path.exists():
-        raise UserError(
-            f"there is no campaign '{name}'",
-            f"choose from {', '.join(preset_names())}, or give the path of a .toml file",
-        )
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise UserError(f"campaign file {path} is larger than 1 MiB", "is it the right file?")
-        return path.read_text("utf-8"), str(path)
-    except OSError as error:
-        raise UserError(f"cannot read the campaign file {path}: {error.strerror}", "check the path") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"campaign file {path} is not UTF-8 text", "is it the right file?") from error
+    return _CAMPAIGNS.find(name)
 
 
 def load_campaign(name: str, changes: Iterable[tuple[str, Any]] = ()) -> Campaign:

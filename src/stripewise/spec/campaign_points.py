@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from stripewise.errors import UserError
-from stripewise.spec.campaign import WORKLOAD_ROLES, Campaign, Factor, Tunable
+from stripewise.spec.campaign import Campaign
 from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.expression import Expression
+from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Tunable
 from stripewise.spec.parameter import Apply, Kind, Parameter, Scale
 from stripewise.spec.plan import Setting, settings_of, spell
 from stripewise.spec.space import Derived, Space
-from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 
 _MOST = 2_000_000

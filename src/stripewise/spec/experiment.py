@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from stripewise.errors import UserError
 from stripewise.spec.batch import Batch
+from stripewise.spec.documents import parse_document
 from stripewise.spec.objective import Objective
-from stripewise.spec.stack import Scalar, explain_validation
+from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 
 
@@ -146,13 +145,4 @@ def parse_experiment(text: str, origin: str) -> Experiment:
     UserError
         With the file and the place that is wrong.
     """
-    try:
-        return Experiment.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, origin) from error
-    except UserError as error:
-        raise UserError(f"{origin}: {error.what}", error.mend) from error
-    except ValueError as error:
-        raise UserError(f"{origin}: {error}") from error
+    return parse_document(Experiment, text, origin)

@@ -18,7 +18,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.errors import UserError
-from stripewise.spec.stack import Scalar, explain_validation
+from stripewise.spec.documents import explain_validation
+from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Size
 
 PATH = Path("/etc/stripewise/site.toml")

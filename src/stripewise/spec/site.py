@@ -7,19 +7,15 @@ was measured or is known of that system alone. See ``docs/reference/sites.md``.
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from stripewise.errors import UserError
+from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import explain_validation
 
-_MAX_BYTES = 1 << 20
+_SITES = Bundled("site", "simulate/sites")
 _TIMES = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
 _UNITS = {"B": 1.0, "kB": 1e3} | {
@@ -293,47 +289,25 @@ def parse_site(text: str, origin: str) -> Site:
     UserError
         With the file and the place that is wrong.
     """
-    try:
-        return Site.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, origin) from error
+    return parse_document(Site, text, origin)
 
 
 def site_names() -> list[str]:
     """List the simulated sites that come with Stripewise."""
-    folder = resources.files("stripewise") / "simulate" / "sites"
-    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+    return _SITES.names()
 
 
 @cache
 def _bundled(name: str) -> Site:
-    text = (resources.files("stripewise") / "simulate" / "sites" / f"{name}.toml").read_text("utf-8")
-    return parse_site(text, f"site {name}")
+    return parse_site(*_SITES.find(name))
 
 
 def load_site(name: str) -> Site:
-    """Load a site by name, or from a file if ``name`` is a path ending in ``.toml``.
+    """Load a site by name, or from a file if ``name`` is the path of one.
 
     Raises
     ------
     UserError
         If there is none, or it cannot be read.
     """
-    if name.endswith(".toml"):
-        path = Path(name)
-        try:
-            if path.stat().st_size > _MAX_BYTES:
-                raise UserError(f"site file {path} is larger than 1 MiB", "is it the right file?")
-            return parse_site(path.read_text("utf-8"), str(path))
-        except OSError as error:
-            raise UserError(f"cannot read the site file {path}: {error.strerror}", "check the path") from error
-        except UnicodeDecodeError as error:
-            raise UserError(f"site file {path} is not UTF-8 text", "is it the right file?") from error
-    if name not in site_names():
-        raise UserError(
-            f"unknown site '{name}'",
-            f"choose from {', '.join(site_names())}, or give the path of a .toml file",
-        )
-    return _bundled(name)
+    return _bundled(name) if name in site_names() else parse_site(*_SITES.find(name))

@@ -5,23 +5,21 @@ A user's own file has the same form, so any component can be tuned without code;
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
+from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import OPERATIONS, Apply, Kind, Parameter, Safety, Scale, Scope, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived, Knowledge
 
-_MAX_BYTES = 1 << 20
+_STACKS = Bundled("stack", "spec/stacks")
 _MAX_VALUES = 1_000_000
 
 
@@ -223,16 +221,6 @@ def _expression(text: str | None) -> Expression | None:
     return None if text is None else Expression.parse(text)
 
 
-def explain_validation(error: ValidationError, origin: str) -> UserError:
-    """Turn a schema error into one line that names the place."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"]) or "top level"
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    given = first.get("input")
-    shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
-    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", "see the reference of file formats")
-
-
 def parse_stack(text: str, origin: str) -> Stack:
     """Read a stack from TOML text.
 
@@ -247,12 +235,7 @@ def parse_stack(text: str, origin: str) -> Stack:
     UserError
         With the file and the place that is wrong.
     """
-    try:
-        entry = StackFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, origin) from error
+    entry = parse_document(StackFile, text, origin)
     layer = entry.layer or entry.name
     try:
         return Stack(
@@ -276,32 +259,15 @@ def parse_stack(text: str, origin: str) -> Stack:
 
 def stack_names() -> list[str]:
     """List the stacks that come with Stripewise."""
-    folder = resources.files("stripewise.spec") / "stacks"
-    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+    return _STACKS.names()
 
 
 def load_stack(name: str) -> Stack:
-    """Load a stack by name, or from a file if ``name`` is a path ending in ``.toml``.
+    """Load a stack by name, or from a file if ``name`` is the path of one.
 
     Raises
     ------
     UserError
         If there is none, or it cannot be read.
     """
-    if name.endswith(".toml"):
-        path = Path(name)
-        try:
-            if path.stat().st_size > _MAX_BYTES:
-                raise UserError(f"stack file {path} is larger than 1 MiB", "is it the right file?")
-            return parse_stack(path.read_text("utf-8"), str(path))
-        except OSError as error:
-            raise UserError(f"cannot read the stack file {path}: {error.strerror}", "check the path") from error
-        except UnicodeDecodeError as error:
-            raise UserError(f"stack file {path} is not UTF-8 text", "is it the right file?") from error
-    if name not in stack_names():
-        raise UserError(
-            f"unknown stack '{name}'",
-            f"choose from {', '.join(stack_names())}, or give the path of a .toml file",
-        )
-    text = (resources.files("stripewise.spec") / "stacks" / f"{name}.toml").read_text("utf-8")
-    return parse_stack(text, f"stack {name}")
+    return parse_stack(*_STACKS.find(name))

@@ -16,12 +16,13 @@ from stripewise.errors import UserError
 from stripewise.runner.function import FunctionRunner
 from stripewise.search.registry import make_sampler
 from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
-from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Trial
 from stripewise.store.opening import open_store
 from stripewise.tuning.events import Listener, silent

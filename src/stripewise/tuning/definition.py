@@ -15,8 +15,9 @@ from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.stack import explain_validation, load_stack
+from stripewise.spec.stack import load_stack
 from stripewise.tuning.folders import runs_folder
 
 _OWN_SPACE = ("replay:",)

@@ -7,10 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from stripewise.errors import UserError
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import ParameterOverride
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Setting, spell
-from stripewise.spec.stack import ParameterEntry, explain_validation
+from stripewise.spec.stack import ParameterEntry
 from stripewise.spec.vocabulary import check_value
 
 

@@ -1,0 +1,114 @@
+"""Files in TOML: read, checked against a schema, and found by name among those that come with Stripewise."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from stripewise.errors import UserError
+
+MOST_BYTES = 1 << 20
+"""More than this is no file that somebody wrote by hand."""
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+def explain_validation(error: ValidationError, origin: str) -> UserError:
+    """Turn a schema error into one line that names the place."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "top level"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    given = first.get("input")
+    shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
+    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", "see the reference of file formats")
+
+
+def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
+    """Read TOML into a schema.
+
+    Parameters
+    ----------
+    schema : type
+        A pydantic model.
+    text : str
+    origin : str
+        Where the text came from, for messages.
+
+    Raises
+    ------
+    UserError
+        With the origin and the place that is wrong.
+    """
+    try:
+        return schema.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+    except UserError as error:
+        raise UserError(f"{origin}: {error.what}", error.mend) from error
+    except ValueError as error:  # TOML's own, of a date that there is not
+        raise UserError(f"{origin}: {error}", "mend the value") from error
+
+
+def read_document(path: Path, noun: str) -> str:
+    """Read the text of a file; ``noun`` says what it is, for messages.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read, is larger than :data:`MOST_BYTES`, or is not UTF-8.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{noun} file {path} is larger than 1 MiB", "is it the right file?")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read the {noun} file {path}: {error.strerror}", "check the path") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{noun} file {path} is not UTF-8 text", "is it the right file?") from error
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """Files that come with Stripewise, by name, beside a user's own by path.
+
+    Attributes
+    ----------
+    noun : str
+        What such a file is: ``stack``, ``site``, ``campaign``.
+    folder : str
+        Where they lie in the package.
+    """
+
+    noun: str
+    folder: str
+
+    def names(self) -> list[str]:
+        """List those that come with Stripewise."""
+        place = resources.files("stripewise").joinpath(self.folder)
+        return sorted(item.name.removesuffix(".toml") for item in place.iterdir() if item.name.endswith(".toml"))
+
+    def find(self, name: str) -> tuple[str, str]:
+        """Give the text of one, by its name or the path of a file, and what to call it in messages.
+
+        Raises
+        ------
+        UserError
+            If there is none, or it cannot be read.
+        """
+        if name in self.names():
+            text = resources.files("stripewise").joinpath(self.folder, f"{name}.toml").read_text("utf-8")
+            return text, f"{self.noun} {name}"
+        path = Path(name)
+        if path.suffix != ".toml" and not path.is_file():
+            raise UserError(
+                f"unknown {self.noun} '{name}'",
+                f"choose from {', '.join(self.names())}, or give the path of a .toml file",
+            )
+        return read_document(path, self.noun), str(path)

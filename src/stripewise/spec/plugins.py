@@ -1,0 +1,76 @@
+"""Classes by name: those that come with Stripewise, and those that other packages bring through entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from stripewise.errors import UserError
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """The implementations of one replaceable part.
+
+    Attributes
+    ----------
+    noun : str
+        What one is, for messages: ``model``, ``sampler``.
+    group : str
+        The group of entry points in which other packages register theirs.
+    base : type
+        What each must derive from.
+    built_in : mapping of str to str
+        Name to ``module:class``, imported only when it is asked for.
+    """
+
+    noun: str
+    group: str
+    base: type
+    built_in: Mapping[str, str]
+
+    def names(self) -> list[str]:
+        """List all names: the built-in ones, then those of other packages."""
+        return [*self.built_in, *sorted(self._foreign().keys() - self.built_in.keys())]
+
+    def load(self, name: str, choices: Sequence[str] = ()) -> Any:
+        """Import the class behind a name.
+
+        Parameters
+        ----------
+        name : str
+        choices : sequence of str, optional
+            What to offer for an unknown name; by default :meth:`names`.
+
+        Raises
+        ------
+        UserError
+            Unknown name, or a class of another package that cannot be loaded.
+        """
+        if name in self.built_in:
+            return imported(self.built_in[name])
+        entry = self._foreign().get(name)
+        if entry is None:
+            raise UserError(f"unknown {self.noun} '{name}'", f"choose from {', '.join(choices or self.names())}")
+        try:
+            found = entry.load()
+        except Exception as error:  # whatever a foreign package raises while it is imported
+            raise UserError(
+                f"{self.noun} '{name}' ({entry.value}) cannot be loaded: {error}", "mend or uninstall the package"
+            ) from error
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            wanted = f"{self.base.__module__}.{self.base.__qualname__}"
+            raise UserError(f"{self.noun} '{name}' ({entry.value}) is no {wanted}")
+        return found
+
+    def _foreign(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.group)}
+
+
+def imported(place: str) -> Any:
+    """Import what ``module:name`` says."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
