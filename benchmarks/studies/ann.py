@@ -213,13 +213,14 @@ class Oracle:
             best.append(max(self._best(pair["operation"], before), default[-1]))
         d, t, b = (np.array(values) for values in (default, tuned, best))
         worth = b > 1.05 * d
+        possible = float(b.mean() - d.mean())
         return {
             "default_mean": float(d.mean()),
             "tuned_mean": float(t.mean()),
             "oracle_mean": float(b.mean()),
             "improvable": int(worth.sum()),
             "improvable_improved_percent": 100.0 * float(np.mean(t[worth] > d[worth])) if worth.any() else None,
-            "share_of_oracle_gain": float((t.mean() - d.mean()) / (b.mean() - d.mean())),
+            "share_of_oracle_gain": float(t.mean() - d.mean()) / possible if possible > 0 else None,
             "of_oracle_percent": 100.0 * float(np.mean(t / b)),
         }
 

@@ -30,6 +30,15 @@ def aim(words: str, reached: bool) -> str:
     return f"- {'Reached' if reached else 'Not reached'}: {words}.\n"
 
 
+def percent(value: float | None) -> str:
+    """A percentage, or that there is none."""
+    return "none" if value is None else f"{value:.1f}%"
+
+
+def _hundred(value: float | None) -> float | None:
+    return None if value is None else 100.0 * value
+
+
 def result(steps: Steps, name: str) -> Any:
     """Result of a step, or None."""
     return steps[name]["result"] if name in steps else None
@@ -316,7 +325,7 @@ def networks(steps: Steps) -> str:
                 true = told["true"]
                 rows.append(
                     (f"{operation}, `{name}`", f"{told['improved_percent']:.1f}%", f"{told['overall_gain_percent']:+.1f}%",
-                     f"{true['improvable_improved_percent']:.1f}% of {true['improvable']}", f"{100 * true['share_of_oracle_gain']:.1f}%",
+                     f"{percent(true['improvable_improved_percent'])} of {true['improvable']}", percent(_hundred(true['share_of_oracle_gain'])),
                      f"{true['of_oracle_percent']:.1f}%")
                 )  # fmt: skip
         text += table(
@@ -332,8 +341,9 @@ def networks(steps: Steps) -> str:
                 true = result(steps, f"cases of {name}")["operations"][operation]["true"]
                 text += aim(
                     f"`{name}`, {operation}: {improved}% of the improvable cases improved and 90% of the oracle's gain "
-                    f"({true['improvable_improved_percent']:.1f}%, {100 * true['share_of_oracle_gain']:.1f}%)",
-                    true["improvable_improved_percent"] >= improved and true["share_of_oracle_gain"] >= 0.9,
+                    f"({percent(true['improvable_improved_percent'])}, {percent(_hundred(true['share_of_oracle_gain']))})",
+                    (true["improvable_improved_percent"] or 0.0) >= improved
+                    and (true["share_of_oracle_gain"] or 0.0) >= 0.9,
                 )
         text += "\n### Common settings\n\n"
         rows = []
