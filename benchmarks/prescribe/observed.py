@@ -15,19 +15,14 @@ import json
 import statistics
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from simulated_site import Site, trained
 
 from stripewise.measure.observed import observe
-from stripewise.model.registry import make_model
-from stripewise.model.table import read_table
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
 from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase
 from stripewise.spec.workload import Workload
 
 CAMPAIGN = """
@@ -63,26 +58,16 @@ values = [false, true]
 _GIB = 1 << 30
 
 
-class Site:
+class Pattern:
     """One workload on the simulated site."""
 
     def __init__(self, name: str, workload: Workload, folder: Path, seed: int) -> None:
-        objective = f"{workload.operation}_bandwidth"
-        self._experiment = Experiment(
-            name="observed", runner=f"sim:{name}", stacks=["lustre", "romio"], objective={"name": objective},
+        self._objective = f"{workload.operation}_bandwidth"
+        experiment = Experiment(
+            name="observed", runner=f"sim:{name}", stacks=["lustre", "romio"], objective={"name": self._objective},
             workload=workload, seed=seed,
         )  # fmt: skip
-        self._objective = objective
-        self._runner = make_runner(self._experiment, folder)
-        self._runner.prepare()
-        self._number = 0
-
-    def run(self, plan: Plan) -> Any:
-        """One run."""
-        self._number += 1
-        self._runner.start(Launch("observed", self._number, Configuration({}), plan, Phase.SEARCH, timeout=1e6))
-        (outcome,) = self._runner.poll(0.0)
-        return outcome
+        self.site = Site(experiment, folder)
 
     def values(self, plans: list[Plan], repeats: int) -> list[float]:
         """Median bandwidth with each plan; the runs take turns, since the site drifts."""
@@ -90,7 +75,7 @@ class Site:
         for repeat in range(repeats):
             for place in range(len(plans)):
                 turn = (place + repeat) % len(plans)
-                found[turn].append(float(self.run(plans[turn]).metrics[self._objective]))
+                found[turn].append(float(self.site.run(plans[turn]).metrics[self._objective]))
         return [statistics.median(values) for values in found]
 
 
@@ -102,14 +87,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    from stripewise.cli.main import main as command  # noqa: PLC0415
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "campaign.toml").write_text(CAMPAIGN.format(site=options.site), "utf-8")
-        if command(["profile", str(folder / "campaign.toml"), "--out", str(folder / "site")]):
-            raise SystemExit(1)
-        prescriber = Prescriber(make_model(options.model).fit(read_table(folder / "site"), options.seed))
+        prescriber = Prescriber(trained(CAMPAIGN.format(site=options.site), options.model, folder, options.seed))
         rows = []
         for operation, nodes, each, size, call, together in itertools.product(
             ("write", "read"), (2, 8), (2, 4), (8, 16), (32 << 20, 64 << 20), (False, True)
@@ -118,16 +98,16 @@ def main() -> None:
                 operation=operation, nodes=nodes, processes_per_node=each, file_size=size * _GIB, transfer_size=call,
                 collective=together, layout="segmented", api="mpiio",
             )  # fmt: skip
-            site = Site(options.site, workload, folder, options.seed + 1000 * (len(rows) + 1))
+            pattern = Pattern(options.site, workload, folder, options.seed + 1000 * (len(rows) + 1))
             report = folder / "report.json"
-            report.write_text(json.dumps(site.run(Plan()).report), "utf-8")
+            report.write_text(json.dumps(pattern.site.run(Plan()).report), "utf-8")
             seen = observe(report)
             asked = Request(Workload()).with_observed(
                 seen.workload, prescriber.model.domain, seen.processes, seen.layout, seen.hints
             )
             found = prescriber.prescribe(asked)
             declared = prescriber.prescribe(Request(workload, asked.current))
-            values = site.values([Plan(), declared.plan, found.plan], options.repeats)
+            values = pattern.values([Plan(), declared.plan, found.plan], options.repeats)
             rows.append(
                 {
                     "workload": workload.model_dump(exclude_none=True),

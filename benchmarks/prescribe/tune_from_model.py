@@ -16,15 +16,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from stripewise.model.registry import make_model
-from stripewise.model.table import read_table
+from simulated_site import Site, trained
+
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
 from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.space import Space
-from stripewise.spec.trial import Phase, Role
+from stripewise.spec.trial import Role
 from stripewise.spec.workload import Workload
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
@@ -110,9 +109,7 @@ class Truth:
     """Values without noise."""
 
     def __init__(self, site: str, space: Space, folder: Path) -> None:
-        quiet = experiment(f"{site}@noise.enabled=false", 0, 1, None)
-        self._runner, self._space, self._number = make_runner(quiet, folder), space, 0
-        self._runner.prepare()
+        self._site, self._space = Site(experiment(f"{site}@noise.enabled=false", 0, 1, None), folder), space
         self._known: dict[Configuration, float] = {}
 
     def of(self, configuration: Configuration) -> float:
@@ -120,10 +117,7 @@ class Truth:
         # The default's own trial sets nothing.
         configuration = self._space.canonical({**self._space.default, **configuration})
         if configuration not in self._known:
-            self._number += 1
-            plan = Plan(settings_of(self._space, configuration), "truth")
-            self._runner.start(Launch("truth", self._number, configuration, plan, Phase.SEARCH, timeout=1e9))
-            (outcome,) = self._runner.poll(0.0)
+            outcome = self._site.run(Plan(settings_of(self._space, configuration), "truth"), configuration)
             self._known[configuration] = float(outcome.metrics["write_bandwidth"])
         return self._known[configuration]
 
@@ -149,15 +143,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budget", type=int, default=30)
     options = parser.parse_args()
-    from stripewise.cli.main import main as command  # noqa: PLC0415
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "campaign.toml").write_text(CAMPAIGN.format(site=options.site), "utf-8")
-        if command(["profile", str(folder / "campaign.toml"), "--out", str(folder / "site")]):
-            raise SystemExit(1)
         model = folder / "site.model"
-        make_model(options.model).fit(read_table(folder / "site"), 0).save(model)
+        trained(CAMPAIGN.format(site=options.site), options.model, folder).save(model)
         space = bind_space(experiment(options.site, 0, 1, None), UNSEEN, "romio").space
         truth = Truth(options.site, space, folder)
         every = [truth.of(space.configuration(row)) for row in space.enumerate()]

@@ -13,30 +13,7 @@ import pytest
 
 from stripewise.model.table import read_table
 from stripewise.profiling.book import collect
-
-PROGRAM = """
-name = "shell"
-program = "command"
-command = ["sh", "-c", "sleep 0.05; echo {cb_nodes}; test {cb_nodes} != 3"]
-objective = "regex:([0-9]+)"
-direction = "maximize"
-operations = ["write"]
-repeats = 3
-warmup = 1
-
-[files]
-folder = "FOLDER"
-
-[[tunable]]
-name = "cb_nodes"
-values = [1, 2, 4]
-"""
-
-
-def arguments(tmp_path: Path, values: str = "[1, 2, 4]") -> list[str]:
-    file = tmp_path / "shell.toml"
-    file.write_text(PROGRAM.replace("FOLDER", str(tmp_path)).replace("[1, 2, 4]", values), "utf-8")
-    return ["profile", str(file), "--journal", str(tmp_path / "journal"), "--out", str(tmp_path / "out")]
+from tests.fixtures.shell_campaign import arguments
 
 
 @pytest.mark.slow

@@ -20,12 +20,12 @@ from stripewise.spec.campaign import (
     DesignEntry,
     FilesEntry,
     LimitsEntry,
-    Tunable,
     load_campaign,
     parse_campaign,
     preset_names,
 )
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.factor import Tunable
 from stripewise.spec.parameter import Apply
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"

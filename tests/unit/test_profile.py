@@ -24,6 +24,7 @@ from stripewise.spec.campaign import Campaign, parse_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Run, State
+from tests.fixtures.shell_campaign import arguments
 
 OBJECTIVE = Objective("bandwidth", "maximize", "MiB/s")
 
@@ -162,30 +163,6 @@ def test_another_program_is_never_pooled(measured: Path, tmp_path: Path) -> None
 
 
 # -- real processes ------------------------------------------------------------------------------------------------
-
-PROGRAM = """
-name = "shell"
-program = "command"
-command = ["sh", "-c", "sleep 0.05; echo {cb_nodes}; test {cb_nodes} != 3"]
-objective = "regex:([0-9]+)"
-direction = "maximize"
-operations = ["write"]
-repeats = 3
-warmup = 1
-
-[files]
-folder = "FOLDER"
-
-[[tunable]]
-name = "cb_nodes"
-values = [1, 2, 4]
-"""
-
-
-def arguments(tmp_path: Path, values: str = "[1, 2, 4]") -> list[str]:
-    file = tmp_path / "shell.toml"
-    file.write_text(PROGRAM.replace("FOLDER", str(tmp_path)).replace("[1, 2, 4]", values), "utf-8")
-    return ["profile", str(file), "--journal", str(tmp_path / "journal"), "--out", str(tmp_path / "out")]
 
 
 def test_failed_runs_are_counted_and_can_be_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Rows of a table from what other tools left: IOR's output, Darshan logs, the runtime's reports."""
+"""Rows of a table from what other tools left: IOR's output, Darshan logs, the runtime's reports and journals."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import read_logs
-from stripewise.measure.ior import IorOutput, IorRow, parse_ior
+from stripewise.measure.ior import parse_ior
+from stripewise.measure.journal import HEADER as JOURNAL
+from stripewise.measure.journal import is_journal, parse_journal
 from stripewise.measure.observed import Observed, observe, of_activity
 from stripewise.measure.report import parse_report
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import load_stack
+from stripewise.profiling.importing_ior import ior_row
+from stripewise.profiling.importing_journal import journal_rows
+from stripewise.profiling.importing_table import Row, known_hints
 
 _MIB = 2**20
 _MOST_TEXT = 256 << 20
-_FEW, _HALF = 0.34, 0.5
-_SIZES = ("file_size", "transfer_size", "piece_size", "stripe_size", "collective_buffer_size", "sieving_buffer_size")
-TUNABLE_ROLES = (
-    *("stripe_count", "stripe_size", "aggregators", "collective_buffering", "collective_buffer_size"),
-    *("data_sieving", "sieving_buffer_size"),
-)
-"""Roles whose columns are parameters unless others are named."""
-
-Row = dict[str, Any]
 
 
 @dataclass
@@ -123,6 +114,8 @@ def _recognised(path: Path) -> bool:
             head = stream.read(4096)
     except OSError:
         return False
+    if head.startswith(JOURNAL.encode()):
+        return True
     return b"IOR-" in head or head.startswith(b"access,") or b'"stripewise-report"' in head or b'"tests"' in head
 
 
@@ -137,74 +130,17 @@ def _text(path: Path, kinds: Counter[str]) -> list[Row]:
         rows = _report(path, text)
         kinds["report"] += 1
         return rows
+    if is_journal(text):
+        found = parse_journal(text)
+        if not found.phases:
+            raise UserError(f"{path} holds no whole record", "was it written by mode online?")
+        kinds["journal"] += 1
+        return journal_rows(found.phases)
     if path.suffix == ".csv" and not re.match(r"\ufeff?\s*access\s*,", text):
         raise UserError(f"{path} is no CSV of IOR", "say what its columns mean with --schema FILE.toml")
     output = parse_ior(text, str(path))
     kinds[f"IOR {output.form}"] += 1
-    return [_ior(output, row) for row in output.rows]
-
-
-# -- IOR -----------------------------------------------------------------------------------------------------------
-
-
-def _ior(output: IorOutput, row: IorRow) -> Row:
-    options = {re.sub(r"[^a-z]", "", name.lower()): value for name, value in output.options.items()}
-
-    def number(*names: str) -> int | None:
-        for name in names:
-            match = re.match(r"\s*(\d+)", str(options.get(name, "")))
-            if match:
-                return int(match[1])
-        return None
-
-    tasks = number("tasks", "numtasks", "clients")
-    per_node = number("clientspernode", "taskspernode")
-    nodes = number("nodes", "numnodes") or (tasks // per_node if tasks and per_node and tasks % per_node == 0 else None)
-    segments = number("segments", "segmentcount") or 1
-    transfer = row.transfer or _bytes(options.get("transfersize") or options.get("xfersize"))
-    block = row.block or _bytes(options.get("blocksize"))
-    kind = str(options.get("type", options.get("collective", ""))).lower()
-    access = str(options.get("access", "")).lower()
-    apart = str(options.get("fileperproc", options.get("fileperprocess", ""))).lower()
-    order = str(options.get("orderinginafile", "")).lower()
-    # What the options do not say, the command line does.
-    flags = set(output.command.split())
-    random = (
-        order.startswith("random")
-        or str(options.get("randomoffset", "0")).lower() in ("1", "true")
-        or bool(flags & {"-z", "-Z"})
-    )
-    said = {"collective": True, "independent": False, "1": True, "0": False, "true": True, "false": False}.get(
-        kind.split("-")[0].strip()
-    )
-    own = (access.startswith("file-per-process") or apart in ("1", "true")) if access or apart else None
-    layout = None
-    if block and transfer:
-        layout = "random" if random else "strided" if segments > 1 and block == transfer else "segmented"
-    return {
-        "operation": row.access,
-        "nodes": nodes,
-        "processes": tasks,
-        "api": {"mpiio": "mpiio", "posix": "posix", "hdf5": "hdf5"}.get(
-            re.sub(r"[^a-z0-9]", "", str(options.get("api", "")).lower().split("(")[0])
-        ),
-        "file_size": block * segments * tasks if block and tasks else None,
-        "transfer_size": transfer,
-        "layout": layout,
-        "collective": said if said is not None or not flags else "-c" in flags,
-        "file_per_process": own if own is not None or not flags else "-F" in flags,
-        "bandwidth": row.bandwidth,
-    }
-
-
-def _bytes(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match = re.match(r"\s*([0-9.]+\s*[A-Za-z]*)", text)
-    try:
-        return parse_size(re.sub(r"(?i)bytes?$", "", match[1].strip()).strip()) if match else None
-    except UserError:
-        return None
+    return [ior_row(output, row) for row in output.rows]
 
 
 # -- observed programs ---------------------------------------------------------------------------------------------
@@ -251,7 +187,7 @@ def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
     words = seen.workload.model_dump(exclude_none=True)
     for name in ("operation", "processes_per_node", "driver", "files"):
         words.pop(name, None)
-    hints = {key: _number(value) for key, value in seen.hints.items() if key in _known_hints()}
+    hints = {key: _number(value) for key, value in seen.hints.items() if key in known_hints()}
     return {
         **words,
         "processes": seen.processes,
@@ -262,156 +198,5 @@ def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
     }
 
 
-@cache
-def _known_hints() -> Mapping[str, str]:
-    """Role of each hint that a stack has; others say nothing that could be set."""
-    return {p.setting: p.role for name in ("romio", "ompio") for p in load_stack(name).parameters}
-
-
 def _number(text: str) -> int | str:
     return int(text) if re.fullmatch(r"-?\d+", text) else text
-
-
-# -- the table -----------------------------------------------------------------------------------------------------
-
-
-def with_names(rows: Sequence[Row], pattern: str | None, given: Mapping[str, str]) -> list[Row]:
-    """Add columns that the files do not hold: from their names, and the same for all.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-    pattern : str or None
-        Regular expression with named groups, searched in each file's path.
-    given : mapping
-        Column to value.
-
-    Raises
-    ------
-    UserError
-        If the pattern is broken, has no named group, or does not match a file.
-    """
-    try:
-        compiled = re.compile(pattern) if pattern else None
-    except re.error as error:
-        raise UserError(f"--from-name '{pattern}' is no regular expression: {error}") from error
-    if compiled is not None and not compiled.groupindex:
-        raise UserError(f"--from-name '{pattern}' names no column", "write (?P<stripe_count>[0-9]+) for instance")
-    found = []
-    for row in rows:
-        more: Row = {name: _plain(value) for name, value in given.items()}
-        if compiled is not None:
-            match = compiled.search(row["_file"])
-            if match is None:
-                raise UserError(
-                    f"--from-name does not match {row['_file']}", "leave the file out, or widen the pattern"
-                )
-            more |= {name: _plain(value) for name, value in match.groupdict().items()}
-        found.append({**row, **more})
-    return found
-
-
-def _plain(text: str | None) -> int | float | str | bool | None:
-    if text is None:
-        return None
-    lowered = text.strip().lower()
-    if lowered in ("true", "false"):
-        return lowered == "true"
-    if re.fullmatch(r"-?\d+", lowered):
-        return int(lowered)
-    if re.fullmatch(r"-?\d*\.\d+(e-?\d+)?", lowered):
-        return float(lowered)
-    if re.fullmatch(r"[\d.]+\s*[kmgtp](i?b)?", lowered):
-        return parse_size(text)
-    return text.strip()
-
-
-def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[str]) -> tuple[Table, list[str]]:
-    """Make a table of rows that were measured by whoever.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-    name, about : str
-    parameters : sequence of str
-        Columns that can be tuned, besides those whose role says so.
-
-    Returns
-    -------
-    tuple of (Table, list of str)
-        With what was left out, one sentence each.
-
-    Raises
-    ------
-    UserError
-        If no column can be tuned, or one named is not there.
-    """
-    notes: list[str] = []
-    rows, names = _complete([{k: v for k, v in row.items() if k != "_file"} for row in rows], parameters, notes)
-    unknown = [column for column in parameters if column not in names]
-    if unknown:
-        raise UserError(f"--parameter {unknown[0]}: there is no such column", f"there are {', '.join(names)}")
-    roles = {column: _role(column) for column in names}
-    tuned = [
-        column for column in names if column in parameters or roles[column] in TUNABLE_ROLES or column in _known_hints()
-    ]
-    varied = [column for column in names if len({repr(row[column]) for row in rows}) > 1]
-    chosen = [column for column in tuned if column in varied or column in parameters] or tuned
-    if not chosen:
-        raise UserError(
-            f"nothing in these {len(rows)} rows can be tuned (columns {', '.join(names)})",
-            "name one with --parameter, or add one with --from-name or --set",
-        )
-    context = [column for column in names if column not in tuned]
-    counts: Counter[tuple[str, ...]] = Counter()
-    final = []
-    for row in rows:
-        key = tuple(repr(row[column]) for column in (*context, *chosen))
-        final.append({**row, "repeat": counts[key]})
-        counts[key] += 1
-    schema = Schema(
-        name=name,
-        description=about,
-        objective=ObjectiveColumn(column="bandwidth", direction="maximize", unit="MiB/s"),
-        parameter=[_column(column, roles[column], rows) for column in chosen],
-        context=[_column(column, roles[column], rows) for column in context],
-    )
-    return make_table(schema, final, name), notes
-
-
-def _complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple[list[Row], list[str]]:
-    """Leave out columns that many rows lack, and rows that lack one of the others."""
-    names = list(dict.fromkeys(name for row in rows for name in row if name != "bandwidth"))
-    for name in list(names):
-        missing = sum(row.get(name) is None for row in rows)
-        if missing == len(rows):
-            names.remove(name)
-        elif missing > (_HALF if _role(name) in TUNABLE_ROLES else _FEW) * len(rows) and name not in wanted:
-            names.remove(name)
-            notes.append(f"column {name} is left out: {missing:,} of {len(rows):,} rows do not have it")
-    kept = [row for row in rows if all(row.get(name) is not None for name in names)]
-    if len(kept) < len(rows):
-        lacking = Counter(next(name for name in names if row.get(name) is None) for row in rows if row not in kept)
-        notes.append(f"{len(rows) - len(kept):,} rows are left out, for they lack {', '.join(sorted(lacking))}")
-    if not kept:
-        raise UserError("no row has all columns", "import files of one kind at a time")
-    return kept, names
-
-
-def _role(name: str) -> str:
-    known = {p.name: p.role for stack in ("lustre", "romio", "ompio") for p in load_stack(stack).parameters}
-    words = ("operation", "nodes", "processes", "processes_per_node", "layout", "collective", "file_per_process", "api")
-    return name if name in (*words, *_SIZES, *TUNABLE_ROLES) else known.get(name, _known_hints().get(name, "other"))
-
-
-def _column(name: str, role: str, rows: Sequence[Row]) -> Column:
-    values = {repr(row[name]): row[name] for row in rows}.values()
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    if numbers:
-        ordered = sorted(values, key=float)
-        wide = len(ordered) > 1 and float(ordered[0]) > 0 and float(ordered[-1]) / float(ordered[0]) >= 8
-        unit = "B" if role in _SIZES else ""
-        return Column(
-            name=name, kind="ordinal", role=role, unit=unit, scale="log2" if wide else "linear", values=ordered
-        )
-    return Column(name=name, kind="categorical", role=role, values=sorted(values, key=str))

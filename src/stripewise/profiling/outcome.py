@@ -11,8 +11,9 @@ from stripewise.errors import UserError
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.profiling.plan import value_of
 from stripewise.profiling.schedule import Planned
-from stripewise.spec.campaign import Campaign, Factor, Tunable
+from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.factor import Factor, Tunable
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Apply
 from stripewise.spec.sizes import format_size

@@ -20,10 +20,11 @@ from stripewise.runner.compiler import ask_compiler, find_compiler
 from stripewise.runner.environment import file_system
 from stripewise.runner.hooks import check_caches, delete
 from stripewise.runner.registry import make_runner
-from stripewise.spec.campaign import WORKLOAD_ROLES, Campaign
+from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.experiment import Experiment, Hooks, ObjectiveEntry
+from stripewise.spec.factor import WORKLOAD_ROLES
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Apply

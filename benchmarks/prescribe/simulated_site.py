@@ -1,0 +1,42 @@
+"""A simulated site for benchmarks: a campaign on it, a model of that, and single runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stripewise.cli.main import main as command
+from stripewise.model.base import PerformanceModel
+from stripewise.model.registry import make_model
+from stripewise.model.table import read_table
+from stripewise.runner.base import Runner
+from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.plan import Plan
+from stripewise.spec.trial import Phase
+
+
+def trained(campaign: str, model: str, folder: Path, seed: int = 0) -> PerformanceModel:
+    """Run a campaign (TOML) with ``stripewise profile`` and train a model on its table."""
+    (folder / "campaign.toml").write_text(campaign, "utf-8")
+    if command(["profile", str(folder / "campaign.toml"), "--out", str(folder / "site")]):
+        raise SystemExit(1)
+    return make_model(model).fit(read_table(folder / "site"), seed)
+
+
+class Site:
+    """The runner of an experiment, one run after the other."""
+
+    def __init__(self, experiment: Experiment, folder: Path) -> None:
+        self._runner: Runner = make_runner(experiment, folder)
+        self._runner.prepare()
+        self._number = 0
+
+    def run(self, plan: Plan, configuration: Configuration | None = None) -> Outcome:
+        """Run once."""
+        self._number += 1
+        setting = Configuration({}) if configuration is None else configuration
+        self._runner.start(Launch("site", self._number, setting, plan, Phase.SEARCH, timeout=1e9))
+        (outcome,) = self._runner.poll(0.0)
+        return outcome

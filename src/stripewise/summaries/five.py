@@ -1,0 +1,99 @@
+"""Each configuration of each workload, described by five numbers of its repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stripewise.model.landscape import Landscape
+from stripewise.model.table import Table
+from stripewise.spec.configuration import Value
+
+NUMBERS = ("minimum", "q1", "median", "q3", "maximum")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One configuration in one context.
+
+    Attributes
+    ----------
+    context : mapping
+        The workload, without the operation.
+    configuration : mapping
+        Of the parameters that mean something here; the others are None.
+    numbers : tuple of float
+        Minimum, lower quartile, median, upper quartile, maximum, in the objective's unit.
+    runs : int
+    cluster : int
+        From 1, the best first.
+    picked, scored : float
+        Medians of odd and of even repeats: what is picked by the one is scored by the other, so that luck is not
+        crowned. Both are the median where there are not both.
+    """
+
+    context: Mapping[str, Value]
+    configuration: Mapping[str, Value | None]
+    numbers: tuple[float, float, float, float, float]
+    runs: int
+    cluster: int = 0
+    picked: float = 0.0
+    scored: float = 0.0
+
+    @property
+    def median(self) -> float:
+        """The median."""
+        return self.numbers[2]
+
+    @property
+    def spread(self) -> float:
+        """Interquartile range over median."""
+        return (self.numbers[3] - self.numbers[1]) / abs(self.numbers[2])
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        return {
+            "context": dict(self.context),
+            "configuration": dict(self.configuration),
+            **dict(zip(NUMBERS, self.numbers, strict=True)),
+            "runs": self.runs,
+            "cluster": self.cluster,
+        }
+
+
+def five_numbers(table: Table, apart: str | None = None) -> list[Summary]:
+    """Summarise each configuration of each context; rows that act alike (inactive parameters) count as one.
+
+    Parameters
+    ----------
+    table : Table
+    apart : str, optional
+        A context column to leave out of the summaries' contexts.
+    """
+    found: list[Summary] = []
+    for context in table.contexts():
+        land = Landscape.of(table, context)
+        space, groups = land.space, land.groups
+        active = space.active(space.points)
+        order = np.argsort(groups, kind="stable")
+        present, starts = np.unique(groups[order], return_index=True)
+        shown = {name: value for name, value in context.items() if name != apart}
+        for point, rows in zip(present, np.split(order, starts[1:]), strict=True):
+            values, repeats = land.table.values[rows], land.table.repeats[rows]
+            odd = repeats % 2 == 1
+            both = bool(odd.any() and (~odd).any())
+            chosen = space.configuration(space.points[point])
+            found.append(
+                Summary(
+                    shown,
+                    {name: chosen[name] if on else None for name, on in zip(space.names, active[point], strict=True)},
+                    tuple(float(v) for v in np.quantile(values, [0, 0.25, 0.5, 0.75, 1])),  # type: ignore[arg-type]
+                    len(values),
+                    picked=float(np.median(values[odd] if both else values)),
+                    scored=float(np.median(values[~odd] if both else values)),
+                )
+            )
+    return found

@@ -1,0 +1,89 @@
+"""All there is to say of the operations of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.table import Table
+from stripewise.summaries.clusters import Clusters, cluster
+from stripewise.summaries.defaults import Default, defaults
+from stripewise.summaries.dependable import Consistency, Effect, consistent, effects
+from stripewise.summaries.five import Summary, five_numbers
+
+
+@dataclass(frozen=True)
+class Report:
+    """All there is to say of one operation of a table.
+
+    Attributes
+    ----------
+    operation : str
+        ``read``, ``write``, or ``all`` where the table does not tell them apart.
+    summaries : tuple of Summary
+        The best median first.
+    clusters : Clusters or None
+        None for fewer than four configurations.
+    consistent : tuple of Consistency
+        The most dependable first.
+    effects : tuple of Effect
+        Parameter by parameter, the best value first.
+    defaults : tuple of Default
+        All workloads together first, then by class; those are left out of whose
+        workloads no setting met more than half.
+    """
+
+    operation: str
+    summaries: tuple[Summary, ...]
+    clusters: Clusters | None
+    consistent: tuple[Consistency, ...]
+    effects: tuple[Effect, ...]
+    defaults: tuple[Default, ...]
+
+
+def summarise(table: Table) -> list[Report]:
+    """Summarise a table, operation by operation.
+
+    Raises
+    ------
+    UserError
+        If a value is not above zero, which a bandwidth or a time cannot be.
+    """
+    if np.any(table.values <= 0):
+        row = int(np.argmax(table.values <= 0)) + 1
+        raise UserError(
+            f"table {table.name}: row {row}: the objective is {table.values[row - 1]:g}, not above zero",
+            "leave failed runs out",
+        )
+    column = next((c for c in table.schema.context if c.role == "operation" or c.name == "operation"), None)
+    if column is None:
+        return [_report(table, "all", None)]
+    reports = []
+    for value in column.values:
+        rows = table.take(table.of({column.name: value}))
+        if len(rows):
+            reports.append(_report(rows, str(value), column.name))
+    return reports
+
+
+def _report(table: Table, operation: str, apart: str | None) -> Report:
+    maximize = table.objective.maximize
+    found = five_numbers(table, apart)
+    clusters, labels = cluster([entry.numbers for entry in found], maximize)
+    found = [_with(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
+    sign = -1 if maximize else 1
+    ordered = sorted(found, key=lambda entry: sign * entry.median)
+    return Report(
+        operation,
+        tuple(ordered),
+        clusters,
+        tuple(consistent(found, maximize)),
+        tuple(effects(found, maximize)),
+        tuple(defaults(table, found, apart)),
+    )
+
+
+def _with(entry: Summary, *, cluster: int) -> Summary:
+    return Summary(entry.context, entry.configuration, entry.numbers, entry.runs, cluster, entry.picked, entry.scored)
