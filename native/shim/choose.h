@@ -51,6 +51,9 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
 /* Words that the program itself has said of a path (through stripewise.h). */
 void sw_declare(const char *path, const struct sw_workload *words);
 
+/* Keeps what was decided for a file, for stripewise_explain. */
+void sw_explain(const char *path, const struct sw_decided_set *set, const char *why);
+
 /* Remembers how the file was used, at its close on rank 0 of its communicator. */
 struct sw_use {
     bool write, strided;

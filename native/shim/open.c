@@ -213,6 +213,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
         sw_files_put(record);
     }
     if (orders.decided) {
+        sw_explain(request->path, &orders.set, orders.why);
         struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL);
         if (handle)
             handle->tracking = tracking;

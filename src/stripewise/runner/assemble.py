@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.runner.command import CommandLine, substitute
-from stripewise.runner.inject import Injection, Program, inject
+from stripewise.runner.inject import Guidance, Injection, Program, inject
 from stripewise.runner.scratch import Scratch
 from stripewise.spec.experiment import Experiment, ParameterOverride
 from stripewise.spec.launch import Launch
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import spell
+from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack
 
 
@@ -134,5 +135,5 @@ def assemble(launch: Launch, line: CommandLine, program: Program, library: Path 
         The runtime.
     place : Scratch
     """
-    injection = inject(launch.plan, program, library, place.path)
+    injection = inject(launch.plan, program, library, place.path, Guidance.under(load_policy(program.environment)))
     return Assembled(tuple(line.words(injection.environment, launch.unset)), injection)

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.command import substitute
-from stripewise.runner.inject import Injection, inject
+from stripewise.runner.inject import Guidance, Injection, inject
 from stripewise.runner.preflight import look
 from stripewise.runner.runtime import runtime_for
 from stripewise.runner.scratch import write_atomically
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan
+from stripewise.spec.policy import load_policy
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ def prepare(
     *,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    guidance: Guidance | None = None,
 ) -> Foreground:
     """Bring a plan into a command; the files it needs are written to ``folder`` and must stay while the program runs.
 
@@ -53,11 +55,13 @@ def prepare(
     folder : Path
     environment, cwd : optional
         By default those of this process.
+    guidance : Guidance, optional
+        What the runtime is to do; by default what the site allows.
 
     Raises
     ------
     UserError
-        If the command cannot be run.
+        If the command cannot be run, or needs the runtime and cannot have it.
     StripewiseError
         If the runtime cannot be built, or the folder not be written.
     """
@@ -68,7 +72,13 @@ def prepare(
     library = None
     if not target.program.obstacle and target.mpi is not None:
         library = runtime_for(target.mpi, target.launcher, environment)
-    injection = inject(plan, target.program, library, folder)
+    guidance = guidance or Guidance.under(load_policy(environment))
+    if library is None and guidance.mode:
+        why = target.why_not_preloaded or "it is no MPI program"
+        raise UserError(
+            f"mode {guidance.mode} needs the runtime, which cannot be preloaded: {why}", "run without --mode"
+        )
+    injection = inject(plan, target.program, library, folder, guidance)
     warnings = list(target.warnings)
     if target.why_not_preloaded:
         warnings.append(

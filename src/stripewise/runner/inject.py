@@ -6,11 +6,12 @@ Nothing is written or started here: what is to be set, and which files are to ho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.policy import Policy
 
 HINTS_FILE = "romio-hints"
 HINTS_LIMIT = 4096
@@ -49,6 +50,36 @@ class Program:
     obstacle: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     without_mpi: str = ""
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """What the runtime is to do besides carrying out the plan.
+
+    Attributes
+    ----------
+    mode : str
+        ``observe``, ``apply``, ``predict`` or ``online``; empty: apply where there are settings, else observe.
+    model : Path or None
+        An artifact, for the modes predict and online.
+    journal : Path or None
+        Where the mode online keeps what it learned.
+    allow : tuple of str
+        See :class:`~stripewise.spec.plan.Plan`.
+    """
+
+    mode: str = ""
+    model: Path | None = None
+    journal: Path | None = None
+    allow: tuple[str, ...] = ()
+
+    @classmethod
+    def under(cls, policy: Policy, mode: str = "", model: Path | None = None, journal: Path | None = None) -> Guidance:
+        """What a site allows."""
+        allow = [
+            word for word, may in (("composite", policy.striping.composite), ("pool", policy.striping.pooled)) if may
+        ]
+        return cls(mode, model, journal, tuple(allow))
 
 
 @dataclass(frozen=True)
@@ -106,7 +137,9 @@ class Injection:
         return tuple(entry for entry in self.carried if entry.carrier == "none")
 
 
-def inject(plan: Plan, program: Program, library: Path | None, folder: Path) -> Injection:
+def inject(
+    plan: Plan, program: Program, library: Path | None, folder: Path, guidance: Guidance | None = None
+) -> Injection:
     """Work out how a plan travels.
 
     Parameters
@@ -117,16 +150,23 @@ def inject(plan: Plan, program: Program, library: Path | None, folder: Path) -> 
         The runtime; None where it cannot or shall not be preloaded.
     folder : Path
         The run's; files named in the result are to be written there.
+    guidance : Guidance, optional
     """
+    guidance = guidance or Guidance()
     environment: dict[str, str] = {}
     files: dict[str, str] = {}
     preload = library is not None and not program.obstacle
     if preload:
         environment["LD_PRELOAD"] = prepend(str(library), program.environment.get("LD_PRELOAD", ""))
         environment["STRIPEWISE_REPORT"] = str(folder / "report.json")
-        environment["STRIPEWISE_MODE"] = "apply" if plan.settings else "observe"
-        if plan.settings:
-            files["plan"] = plan.text()
+        environment["STRIPEWISE_MODE"] = guidance.mode or ("apply" if plan.settings else "observe")
+        if guidance.model is not None:
+            environment["STRIPEWISE_MODEL"] = str(guidance.model)
+        if guidance.journal is not None:
+            environment["STRIPEWISE_JOURNAL"] = str(guidance.journal)
+        decides = guidance.mode in ("predict", "online")
+        if plan.settings or plan.workload or (decides and guidance.allow):
+            files["plan"] = replace(plan, allow=tuple(dict.fromkeys((*plan.allow, *guidance.allow)))).text()
             environment["STRIPEWISE_PLAN"] = str(folder / "plan")
     without = None if preload else _Foreign(plan, program, folder)
     carried = tuple(

@@ -19,6 +19,9 @@ MAX_BYTES = 1 << 20
 MAX_SETTINGS = 4096
 MAX_KEY = 255
 MAX_VALUE = 1023
+ALLOWANCES = ("composite", "pool")
+"""Kinds of a folder's layout that files may be laid out against."""
+
 _VERBS = {
     Apply.HINT: "hint",
     Apply.STRIPING: "layout",
@@ -69,12 +72,19 @@ class Plan:
         Whether the plan wins over the application's own hints.
     files : str
         Glob on the absolute path or the base name.
+    workload : tuple of (str, str)
+        What is known of these files' I/O, by words of the workload or columns of a model; the modes predict and online
+        decide by it.
+    allow : tuple of str
+        ``composite``, ``pool``: folders with such layouts whose files may be laid out all the same.
     """
 
     settings: tuple[Setting, ...] = ()
     identifier: str = ""
     override: bool = False
     files: str = "*"
+    workload: tuple[tuple[str, str], ...] = ()
+    allow: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Write the plan.
@@ -91,10 +101,14 @@ class Plan:
         if self.identifier:
             lines.append(f"id {self.identifier}")
         lines.append(f"override {'yes' if self.override else 'no'}")
+        lines += [f"allow {kind}" for kind in self.allow]
         lines.append(f"file {self.files}")
         for setting in self.settings:
             _check(setting, "plan")
             lines.append(setting.line())
+        for word, value in self.workload:
+            _check_words(word, value, "plan")
+            lines.append(f"workload {word} {value}")
         return "\n".join(lines) + "\n"
 
     @classmethod
@@ -117,6 +131,8 @@ class Plan:
                 f"{origin} is no plan: its first line is not '{HEADER}'", "export one with stripewise export"
             )
         settings: list[Setting] = []
+        workload: list[tuple[str, str]] = []
+        allow: list[str] = []
         fields = {"id": "", "override": "no", "file": "*"}
         for number, line in enumerate(lines[1:], start=2):
             if not line.strip(_BLANK) or line.startswith("#"):
@@ -129,18 +145,30 @@ class Plan:
                     raise UserError(f"{where}: override is '{rest}'", "write yes or no")
                 fields[verb] = rest
                 continue
-            if verb not in _CARRIERS:
-                raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join([*fields, *_CARRIERS])}")
+            if verb == "allow":
+                if rest not in ALLOWANCES:
+                    raise UserError(f"{where}: allow is '{rest[:40]}'", f"write {' or '.join(ALLOWANCES)}")
+                allow.append(rest)
+                continue
+            if verb not in _CARRIERS and verb != "workload":
+                known = [*fields, *_CARRIERS, "workload", "allow"]
+                raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join(known)}")
             parts = re.split(r"[ \t]+", rest, maxsplit=2 if verb == "layout" else 1) if rest else []
             if len(parts) != (3 if verb == "layout" else 2):
                 raise UserError(f"{where}: a '{verb}' needs a key and a value")
+            if verb == "workload":
+                _check_words(parts[0], parts[1], where)
+                workload.append((parts[0], parts[1]))
+                continue
             layer = parts.pop(0) if verb == "layout" else ""
             setting = Setting(_CARRIERS[verb], parts[0], parts[1], layer)
             _check(setting, where)
             settings.append(setting)
             if len(settings) > MAX_SETTINGS:
                 raise UserError(f"{origin} has more than {MAX_SETTINGS} settings", "is it the right file?")
-        return cls(tuple(settings), fields["id"], fields["override"] == "yes", fields["file"])
+        return cls(
+            tuple(settings), fields["id"], fields["override"] == "yes", fields["file"], tuple(workload), tuple(allow)
+        )
 
     def of(self, *carriers: Apply) -> tuple[Setting, ...]:
         """The settings of some carriers."""
@@ -148,13 +176,17 @@ class Plan:
 
 
 def _check(setting: Setting, where: str) -> None:
-    for what, text, limit in (("key", setting.key, MAX_KEY), ("value", setting.value, MAX_VALUE)):
+    _check_words(setting.key, setting.value, where)
+
+
+def _check_words(key: str, value: str, where: str) -> None:
+    for what, text, limit in (("key", key, MAX_KEY), ("value", value, MAX_VALUE)):
         if not text or len(text.encode()) > limit or any(ord(c) < 32 or ord(c) == 127 for c in text):
             raise UserError(
                 f"{where}: {what} {text[:40]!r} is empty, longer than {limit} bytes or has control characters"
             )
-    if any(c.isspace() for c in setting.key):
-        raise UserError(f"{where}: key {setting.key[:40]!r} has white space")
+    if any(c.isspace() for c in key):
+        raise UserError(f"{where}: key {key[:40]!r} has white space")
 
 
 def spell(value: Value) -> str:

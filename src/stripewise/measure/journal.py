@@ -1,0 +1,172 @@
+"""The runtime's journal: what phases of I/O cost with which settings, kept from job to job.
+
+The lines are described in ``native/include/stripewise_format.h``. Each has its own checksum: a line that a crash cut off
+is passed over.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stripewise.errors import UserError
+
+HEADER = "stripewise-journal 1"
+MAX_BYTES = 256 << 20
+_ESCAPE = re.compile(r"%([0-9a-f]{2})")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase, from the open of a file to its close.
+
+    Attributes
+    ----------
+    site : str
+        Path of the file with every run of digits as ``#``.
+    operation : str
+        ``write`` or ``read``: what it did more of.
+    collective, strided : bool
+        Of its calls.
+    ranks, nodes : int
+    moved : float
+        Bytes, summed over ranks.
+    seconds : float
+        Inside MPI-IO calls on the file, the maximum over ranks.
+    time : float
+        Seconds since 1970, at the close.
+    settings : mapping
+        What was applied, by key (of a layout ``FILESYSTEM KEY``); empty for the default.
+    workload : mapping
+        Words of the workload, as text.
+    program : str
+    layout : mapping
+        Of the file, where the file system told.
+    """
+
+    site: str
+    operation: str
+    collective: bool
+    strided: bool
+    ranks: int
+    nodes: int
+    moved: float
+    seconds: float
+    time: float = 0.0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    workload: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
+    layout: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bandwidth(self) -> float:
+        """MiB/s."""
+        return self.moved / 2**20 / self.seconds
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a file held.
+
+    Attributes
+    ----------
+    phases : tuple of Phase
+        In the order of the file.
+    damaged : int
+        Lines that are no whole record.
+    """
+
+    phases: tuple[Phase, ...]
+    damaged: int
+
+
+def read_journal(path: Path) -> Journal:
+    """Read a journal.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read, or is none.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "is it the right file?")
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise UserError(f"cannot read the journal {path}: {error.strerror}", "check the path") from error
+    if not is_journal(text):
+        raise UserError(f"{path} is no journal: its first line is not '{HEADER}'")
+    return parse_journal(text)
+
+
+def is_journal(text: str) -> bool:
+    """Whether a text begins as a journal does."""
+    return text.startswith(HEADER + "\n")
+
+
+def parse_journal(text: str) -> Journal:
+    """Read the records of a text; lines that are none are counted."""
+    phases, damaged = [], 0
+    for line in text.split("\n"):
+        if not line or line == HEADER:
+            continue
+        phase = _phase(line)
+        if phase is None:
+            damaged += 1
+        else:
+            phases.append(phase)
+    return Journal(tuple(phases), damaged)
+
+
+def _phase(line: str) -> Phase | None:
+    body = line[8:]
+    if f"{zlib.crc32(body.encode('utf-8', 'surrogateescape')):08x}" != line[:8] or not body.startswith("\t"):
+        return None
+    fields = dict(part.partition("=")[::2] for part in body[1:].split("\t"))
+    try:
+        pattern = fields["pattern"]
+        moved, seconds = float(fields["bytes"]), float(fields["seconds"])
+        if not (moved > 0 and seconds > 0 and math.isfinite(moved) and math.isfinite(seconds)):
+            return None
+        if fields["operation"] not in ("write", "read"):
+            return None
+        return Phase(
+            site=_plain(fields["site"]),
+            operation=fields["operation"],
+            collective=pattern.lower() == "c",
+            strided=pattern.isupper(),
+            ranks=int(fields["ranks"]),
+            nodes=int(fields["nodes"]),
+            moved=moved,
+            seconds=seconds,
+            time=float(fields.get("time", "0")),
+            settings=_settings(_plain(fields.get("settings", ""))),
+            workload=_pairs(_plain(fields.get("workload", ""))),
+            program=_plain(fields.get("program", "")),
+            layout=_pairs(_plain(fields.get("layout", ""))),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _plain(text: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return dict(word.partition("=")[::2] for word in text.split(" ") if "=" in word)
+
+
+def _settings(text: str) -> dict[str, str]:
+    found = {}
+    for part in filter(None, text.split(";")):
+        layer, _, rest = part.partition(" ")
+        words = rest.split(" ", 2 if layer == "layout" else 1)
+        if len(words) != (3 if layer == "layout" else 2):
+            raise ValueError(part)
+        found[" ".join(words[:-1])] = words[-1]
+    return found
