@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.profiling.array import Array, find_limits
 from stripewise.runner import job_record
 from stripewise.runner.job_script import Work, job_script
 from stripewise.runner.scheduler import Phase, Request, Standing, _with_directives
@@ -211,3 +212,52 @@ def test_keys_of_the_site_file_are_documented() -> None:
     assert rows == wanted
     example = part[part.index("```toml") + 7 :]
     assert Policy.model_validate(tomllib.loads(example[: example.index("```")]))
+
+
+# -- job arrays ----------------------------------------------------------------------------------------------------
+
+
+def answers(config: str, assoc: str | None) -> Any:
+    """Stand for Slurm's commands."""
+
+    def call(words: Any) -> subprocess.CompletedProcess[str]:
+        if words[0] == "scontrol":
+            return subprocess.CompletedProcess(words, 0, config, "")
+        return subprocess.CompletedProcess(words, 0 if assoc is not None else 1, assoc or "", "no accounting")
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "config, assoc, wanted, shards, said",
+    [
+        ("MaxArraySize            = 1001\n", None, 40, 40, ""),
+        ("MaxArraySize            = 11\n", None, 40, 10, "MaxArraySize"),
+        ("MaxArraySize            = 1001\n", "\n8\n20\n", 40, 8, "MaxSubmitJobs"),
+        ("MaxArraySize            = 5\n", "8\n", 40, 4, "MaxArraySize"),
+        ("nothing of arrays\n", "\n", 40, 40, ""),
+    ],
+)
+def test_arrays_keep_within_what_the_cluster_takes(
+    config: str, assoc: str | None, wanted: int, shards: int, said: str
+) -> None:
+    number, why = find_limits(answers(config, assoc), "ada").allowed(wanted)
+    assert number == shards
+    assert said in why
+    assert bool(why) == bool(said)
+
+
+def test_a_cluster_without_arrays_says_so() -> None:
+    with pytest.raises(UserError, match="no job arrays"):
+        find_limits(answers("MaxArraySize = 0\n", None), "ada")
+
+
+def test_the_script_of_an_array(tmp_path: Path) -> None:
+    array = Array("c", ("stripewise", "profile", "a b.toml"), 8, 2, 4, 2, tmp_path, ("--time=10", "--nodes=5"))
+    lines = array.script().splitlines()
+    assert lines[0] == "#!/bin/bash"
+    assert lines.index("#SBATCH --nodes=4") < lines.index("#SBATCH --nodes=5"), "what is asked for wins"
+    assert "#SBATCH --array=1-8%2" in lines
+    assert lines[-1] == "exec stripewise profile 'a b.toml' --shard \"$SLURM_ARRAY_TASK_ID/8\""
+    with pytest.raises(UserError, match="needs 4 nodes"):
+        Array("c", ("x",), 8, 2, 4, 2, tmp_path, ("-N 2",)).script()

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli.options import JsonOption, YesOption
 from stripewise.cli.output import console, duration, notes, number, print_json
+from stripewise.cli.profile_array import submit_array
 from stripewise.cli.tune import _owner, _terminated_as_interrupted
 from stripewise.errors import UserError
 from stripewise.profiling.book import Book, collect
@@ -71,6 +72,17 @@ def profile(
         list[Path] | None,
         typer.Option(help="Start nothing: write the table from this journal; repeatable.", metavar="FOLDER"),
     ] = None,
+    array: Annotated[
+        int | None, typer.Option(help="Submit n shards as a Slurm job array; the last to end writes the table.", min=1)
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option(help="Shards of the array at a time; more than one disturb each other.", min=1)
+    ] = 1,
+    directive: Annotated[
+        list[str] | None,
+        typer.Option(help="An option for sbatch, as --time=2:00:00, for --array; repeatable.", metavar="OPTION"),
+    ] = None,
+    yes: YesOption = False,
     retry: Annotated[bool, typer.Option("--retry", help="Make runs that failed once more.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the design and its cost; start nothing.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the campaign's file, to be copied and changed.")] = False,
@@ -98,13 +110,31 @@ def profile(
         return
     points = Points(asked)
     where = journal or state_folder() / "campaigns" / f"{asked.name}-{asked.digest}"
+    if array is not None:
+        if shard is not None:
+            raise UserError("--array makes all shards, and --shard one", "give one of them")
+        words = _words(campaign, {"--folder": given["files.folder"], "--repeats": repeats, "--seed": seed})
+        submit_array(
+            points,
+            _whole_cost(points),
+            [*words, *(["--retry"] if retry else [])],
+            where=where,
+            out=out,
+            shards=array,
+            at_once=at_once,
+            directives=directive or [],
+            yes=yes,
+            dry_run=dry_run,
+            json_output=json_output,
+        )
+        return
     if dry_run:
         _dry_run(points, part, where, json_output)
         return
     # Simulated and replayed runs cost nothing to repeat: they are kept in memory, unless their shards are to be merged.
     kept = where if asked.runner == "local" or shard is not None or journal is not None else None
     environment = dict(os.environ)
-    bench = Bench(asked, points, where / "runs", environment)
+    bench = Bench(_of_shard(asked, part), points, where / "runs", environment)
     book = Book(asked, part, kept, _owner())
     display = _Display(kept is not None)
     session = Session(points, bench, book, part, where / "runs", display, retry=retry)
@@ -140,6 +170,26 @@ def profile(
         left_out=points.left_out,
     )
     _deliver(document, json_output)
+
+
+def _words(campaign: str, options: Mapping[str, object]) -> list[str]:
+    """Write the campaign and the options that change it, for a job that starts in the same folder."""
+    named = str(Path(campaign).absolute()) if campaign.endswith(".toml") else campaign
+    return [named, *(word for name, value in options.items() if value is not None for word in (name, str(value)))]
+
+
+def _whole_cost(points: Points) -> Cost:
+    cost = cost_of(points.campaign, Plan(points).known({}).runs)
+    check_limits(points.campaign, cost)
+    return cost
+
+
+def _of_shard(campaign: Campaign, part: Shard) -> Campaign:
+    """Give each shard a file of its own: several may be at work in the same folder."""
+    if part[1] == 1:
+        return campaign
+    name = f"{campaign.files.name}.{part[0]}"
+    return campaign.model_copy(update={"files": campaign.files.model_copy(update={"name": name})})
 
 
 def _ended(results: Mapping[int, Run], run: Planned) -> bool:

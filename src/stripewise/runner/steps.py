@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -21,6 +22,8 @@ from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 
 _ALLOCATION = "allocation"
+_DOWN = re.compile(r"down|fail|error|unknown|power|reboot|\S+\*$")
+"""States in which a node does nothing; an asterisk marks one that does not answer."""
 
 
 class StepsRunner(LocalRunner):
@@ -62,12 +65,16 @@ class StepsRunner(LocalRunner):
         self._size = 1
         self._slots: list[tuple[str, ...]] = []
         self._taken: dict[int, int] = {}
-        self._names: dict[int, str] = {}
+        self._launches: dict[int, Launch] = {}
+        self._dead: set[int] = set()
+        self._again: list[Launch] = []
+        self._losses: dict[int, list[str]] = {}
 
     @property
     def capacity(self) -> int:
         """Runs side by side: as many as there are sets of nodes, unless fewer are asked for."""
-        return max(1, min(len(self._slots) or 1, self._batch.jobs or 1 << 30, self._most or 1 << 30))
+        live = len(self._slots) - len(self._dead)
+        return max(1, min(live or 1, self._batch.jobs or 1 << 30, self._most or 1 << 30))
 
     def prepare(self) -> Preflight:
         """Look at the command and the allocation; see :class:`Runner`."""
@@ -111,8 +118,11 @@ class StepsRunner(LocalRunner):
         """Begin a run on a free set of nodes; see :class:`Runner`."""
         if not self._slots:
             self.prepare()
-        self._taken[launch.number] = self._slot(launch)
-        self._names[launch.number] = _name(self._folder, launch)
+        slot = self._slot(launch)
+        if slot is None:
+            raise StripewiseError(f"no nodes are free for run {launch.number}", "poll first")
+        self._taken[launch.number] = slot
+        self._launches[launch.number] = launch
         try:
             super().start(launch)
             assert self._allocation is not None
@@ -122,11 +132,19 @@ class StepsRunner(LocalRunner):
             raise
 
     def poll(self, timeout: float) -> list[Outcome]:
-        """Wait for ended runs; see :class:`Runner`."""
-        return [self._told(outcome) for outcome in super().poll(timeout)]
+        """Wait for ended runs, and start those again whose nodes were lost; see :class:`Runner`."""
+        waiting, self._again = self._again, []
+        for launch in waiting:
+            if self._slot(launch) is None:
+                self._again.append(launch)
+            else:
+                self.start(launch)
+        told = (self._told(outcome) for outcome in super().poll(timeout))
+        return [outcome for outcome in told if outcome is not None]
 
     def cancel(self, number: int) -> None:
         """End a run and its step; see :class:`Runner`."""
+        self._again = [launch for launch in self._again if launch.number != number]
         run = self._under_way.get(number)
         super().cancel(number)
         if run is not None:
@@ -154,15 +172,20 @@ class StepsRunner(LocalRunner):
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
-    def _slot(self, launch: Launch) -> int:
-        """Choose the nodes of a run: those of its pair, or the first that are free."""
+    def _slot(self, launch: Launch) -> int | None:
+        """Choose the nodes of a run: those of its pair, or the first that are free; None where it must wait.
+
+        Raises
+        ------
+        StripewiseError
+            If no node of the allocation is left.
+        """
+        live = [at for at in range(len(self._slots)) if at not in self._dead]
+        if not live:
+            raise StripewiseError("no node of the allocation is up any more", "resume in another allocation")
         busy = set(self._taken.values())
-        if launch.pair is not None:
-            wanted = launch.pair % len(self._slots)
-            if wanted in busy:
-                raise StripewiseError(f"the nodes of pair {launch.pair} are in use", "poll first")
-            return wanted
-        return next(at for at in range(len(self._slots)) if at not in busy)
+        candidates = live if launch.pair is None else [live[launch.pair % len(live)]]
+        return next((at for at in candidates if at not in busy), None)
 
     def _placed(self, launch: Launch, place: Scratch, target: Target) -> Target:
         nodes = self._slots[self._taken[launch.number]]
@@ -183,18 +206,36 @@ class StepsRunner(LocalRunner):
         before = (*first.before[:at], *options, *first.before[at:])
         return replace(target, line=replace(line, segments=(replace(first, before=before), *rest)))
 
-    def _told(self, outcome: Outcome) -> Outcome:
-        slot = self._taken.pop(outcome.number, 0)
-        if outcome.state is not State.FINISHED and outcome.number in self._names:
+    def _told(self, outcome: Outcome) -> Outcome | None:
+        slot, launch = self._taken.pop(outcome.number), self._launches.pop(outcome.number)
+        if outcome.state is not State.FINISHED:
             # A launcher that was ended by force may leave its step, and the next run would wait for the nodes.
-            self._end_named(self._names[outcome.number])
+            self._end_step(launch)
+        losses = self._losses.setdefault(outcome.number, [])
+        down = self._down(slot) if outcome.state is State.FAILED else ()
+        if down:
+            self._dead.add(slot)
+            if len(losses) < self._batch.retries:
+                losses.append(f"node {', '.join(down)} went down: the run was started again on others")
+                self._again.append(launch)
+                return None
         facts = {
             **outcome.facts,
             "nodes": self._size,
             "node_list": ",".join(self._slots[slot]),
             "node_hours": self._size * outcome.elapsed / 3600,
         }
-        return replace(outcome, facts=facts)
+        if losses:
+            facts |= {"resubmissions": len(losses), "notes": [*losses, *outcome.facts.get("notes", [])]}
+        reason = f"node {', '.join(down)} went down: {outcome.reason}" if down else outcome.reason
+        return replace(outcome, facts=facts, reason=reason)
+
+    def _down(self, slot: int) -> tuple[str, ...]:
+        """Give those nodes of a set that Slurm says are down."""
+        nodes = self._slots[slot]
+        done = self._scheduler.call(["sinfo", "--noheader", "--Node", f"--nodes={','.join(nodes)}", "--format=%N|%T"])
+        states = dict(line.split("|", 1) for line in done.stdout.split() if "|" in line)
+        return tuple(node for node in nodes if _DOWN.match(states.get(node, "")))
 
     def _end_step(self, launch: Launch) -> None:
         self._end_named(_name(self._folder, launch))

@@ -1,0 +1,114 @@
+"""``stripewise profile --array``: a campaign's shards as a job array."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from stripewise.cli.output import console, notes, print_json
+from stripewise.errors import UserError
+from stripewise.profiling.array import Array, find_limits, submit
+from stripewise.profiling.checks import Cost
+from stripewise.runner.slurm import SlurmScheduler
+from stripewise.spec.batch import Batch
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.policy import load_policy
+from stripewise.tuning.consent import check_cost
+
+
+def submit_array(
+    points: Points,
+    cost: Cost,
+    words: list[str],
+    *,
+    where: Path,
+    out: Path,
+    shards: int,
+    at_once: int,
+    directives: list[str],
+    yes: bool,
+    dry_run: bool,
+    json_output: bool,
+) -> None:
+    """Write the array's script, and submit it once its cost is agreed to.
+
+    Parameters
+    ----------
+    points : Points
+    cost : Cost
+        Of all shards.
+    words : list of str
+        The campaign and the options that change it.
+    where, out : Path
+        The journal that all shards share; and the table that the last of them writes.
+    shards, at_once : int
+    directives : list of str
+    yes, dry_run, json_output : bool
+    """
+    campaign, policy = points.campaign, load_policy()
+    if campaign.runner != "local" or not campaign.files.folder:
+        raise UserError(
+            "a job array measures a real file system with runner = 'local' in each job",
+            "name its folder with --folder, and a launcher as 'srun -N {nodes} -n {processes}' in the campaign",
+        )
+    if campaign.design.kind == "sequential":
+        raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
+    slurm = SlurmScheduler(Batch(), where / "psij", os.environ)
+    number, why = find_limits(slurm.call, getpass.getuser()).allowed(min(shards, cost.runs))
+    if why:
+        notes.print(escape(f"note: {why}"))
+    most = policy.limits.jobs or at_once
+    array = Array(
+        name=campaign.name,
+        command=(
+            *(sys.executable, "-m", "stripewise", "profile", *words),
+            *("--journal", str(where.absolute()), "--out", str(out.absolute())),
+        ),
+        folder=campaign.files.folder,
+        shards=number,
+        at_once=min(at_once, most),
+        nodes=max(point.workload.nodes or 1 for point in points.all),
+        processes_per_node=max(point.workload.processes_per_node or 1 for point in points.all),
+        logs=where.absolute() / "logs",
+        directives=tuple(directives),
+    )
+    text = array.script()
+    # All nodes of a job are charged for, also while a run uses some of them only.
+    worst = {"node_hours": array.nodes * cost.runs * campaign.timeout / 3600, "bytes": float(cost.moved)}
+    document = {
+        "campaign": campaign.name,
+        "shards": number,
+        "at_once": array.at_once,
+        "nodes": array.nodes,
+        "runs": cost.runs,
+        "worst_node_hours": worst["node_hours"],
+        "bytes": cost.moved,
+        "script": str(where / "array.sbatch"),
+        "job": None,
+    }
+    notes.print(f"array     {number} shards, {array.at_once} at a time, {array.nodes} nodes each")
+    if dry_run:
+        if json_output:
+            print_json({**document, "text": text})
+        else:
+            sys.stdout.write(text)
+        return
+    check_cost(worst, policy, None, lambda question: yes or _ask(question, json_output))
+    array.logs.mkdir(parents=True, exist_ok=True)
+    path = where / "array.sbatch"
+    path.write_text(text, "utf-8")
+    document["job"] = submit(path, slurm.call)
+    if json_output:
+        print_json(document)
+        return
+    console.print(escape(f"submitted as job {document['job']}: {path}"))
+    console.print(escape(f"the last shard to end writes {out}; what is left after a failure: sbatch {path}"))
+
+
+def _ask(question: str, json_output: bool) -> bool:
+    return not json_output and sys.stdin.isatty() and typer.confirm(f"{question}: go on?", err=True)
