@@ -1,0 +1,433 @@
+"""Who may do what: every route is tried with no token, a wrong one, a viewer's, and by the ways in that are known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
+from stripewise.server.policy import allowed, check_experiment
+from stripewise.server.problems import Refused
+from stripewise.server.settings import Settings
+from stripewise.spec.experiment import Experiment
+from tests.unit.service import SIMULATED, Running, running
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("service")) as found:
+        yield found
+
+
+def routes(served: Running) -> list[tuple[str, str]]:
+    """Every method and path of the application: resources and pages, from the application itself."""
+    found = []
+    for route in served.app.routes:
+        for method in sorted(getattr(route, "methods", None) or ()):
+            path = route.path.replace("{id}", "abcd1234").replace("{number}", "0").replace("{name}", "x")
+            found.append((method, path))
+    documented = {
+        (method.upper(), path.replace("{id}", "abcd1234").replace("{number}", "0"))
+        for path, item in served.app.openapi()["paths"].items()
+        for method in item
+    }
+    found = sorted({*found, *documented})
+    assert len(found) > 40
+    return [(method, path) for method, path in found if path not in PUBLIC and not path.startswith("/static")]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer sw_0123456789ab_" + "x" * 43},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Basic YWRhOmFkYQ=="},
+        {"Authorization": "Bearer ' OR 1=1 --"},
+        {"Authorization": "Bearer " + "A" * 5000},
+        {"Cookie": "stripewise_session=' OR 1=1 --"},
+        {"Cookie": "stripewise_session=" + "x" * 43},
+    ],
+    ids=["none", "wrong", "empty", "basic", "sql", "long", "cookie-sql", "cookie-wrong"],
+)
+def test_no_route_lets_anybody_in_without_a_valid_token(served: Running, headers: dict[str, str]) -> None:
+    client = served.client(**headers)
+    for method, path in routes(served):
+        answer = client.request(method, path, json={})
+        if path.startswith("/api") or method not in ("GET", "HEAD"):
+            assert answer.status_code == 401, (method, path, answer.status_code)
+            if method != "HEAD":
+                assert answer.json()["error"]["code"] == "no_token"
+        else:
+            # A page sends its reader to the login, and says nothing else.
+            assert answer.status_code == 303 and answer.headers["location"].startswith("/login"), (method, path)
+            assert not answer.content
+
+
+def test_a_viewer_changes_nothing(served: Running) -> None:
+    before = served.service.store.count()
+    for method, path in routes(served):
+        if method in ("GET", "HEAD", "OPTIONS") or path in VIEWERS_MAY_POST:
+            continue
+        answer = served.viewer.request(method, path, json={"definition": SIMULATED, "name": "x", "toml": ""})
+        assert answer.status_code == 403, (method, path, answer.status_code)
+    for path in ("/api/tokens", "/api/audit"):
+        assert served.viewer.get(path).status_code == 403
+    assert served.service.store.count() == before
+    assert served.viewer.get("/api/experiments").status_code == 200
+
+
+def test_a_revoked_or_expired_token_is_none(served: Running) -> None:
+    tokens = served.service.tokens
+    token, secret = tokens.create("eve", "operator")
+    client = served.client(Authorization=f"Bearer {secret}")
+    assert client.get("/api/me").json()["name"] == "eve"
+    cookie, _ = tokens.begin_session(token)
+    tokens.revoke(token.id)
+    assert client.get("/api/me").status_code == 401
+    assert served.client(Cookie=f"stripewise_session={cookie}").get("/api/me").status_code == 401
+    _, brief = tokens.create("eve2", "operator", seconds=-1.0)
+    assert served.client(Authorization=f"Bearer {brief}").get("/api/me").status_code == 401
+
+
+def test_a_token_in_the_address_is_no_token(served: Running) -> None:
+    for name in ("token", "access_token", "Authorization", "api_key"):
+        assert served.nobody.get("/api/experiments", params={name: served.secret}).status_code == 401
+
+
+def test_secrets_are_kept_as_digests_and_never_logged(served: Running, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    _, secret = served.service.tokens.create("mallory", "viewer")
+    client = served.client(Authorization=f"Bearer {secret}")
+    client.get("/api/experiments", params={"name": secret})
+    client.get(f"/api/experiments/{secret}")
+    client.get(f"/{secret}")
+    client.delete(f"/api/models/{secret}")
+    client.post("/login", data={"token": secret})
+    made = served.operator.post("/api/tokens", json={"name": "new", "role": "viewer"}).json()["secret"]
+    for kept in (secret, made):
+        tail = kept.rpartition("_")[2]
+        # What the test's own HTTP client logs is not the service's.
+        said = [record.getMessage() for record in caplog.records if not record.name.startswith("httpx")]
+        assert said and not any(tail in line for line in said)
+        for file in served.folder.glob("s.db*"):
+            assert tail.encode() not in file.read_bytes()
+    assert made not in served.operator.get("/api/tokens").text
+
+
+# -- sessions and forgery ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def browser(served: Running) -> Any:
+    client = served.client()
+    answer = client.post("/login", data={"token": served.secret, "next": "/"})
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
+    client.csrf = served.service.tokens.session(answer.cookies["stripewise_session"]).csrf  # type: ignore[union-attr]
+    return client
+
+
+def test_a_session_changes_nothing_without_its_csrf_token(served: Running, browser: Any) -> None:
+    asked = {"definition": SIMULATED, "start": False}
+    before = served.service.store.count()
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"X-CSRF-Token": "wrong"},
+        {"X-CSRF-Token": browser.csrf, "Origin": "https://evil.example"},
+        {"X-CSRF-Token": browser.csrf, "Sec-Fetch-Site": "cross-site"},
+        {"X-CSRF-Token": browser.csrf, "Origin": "null"},
+        {"X-CSRF-Token": b"\xc3\xa4"},
+    ]
+    for headers in wrong:
+        assert browser.post("/api/experiments", json=asked, headers=headers).status_code == 403, headers
+    assert browser.post("/logout", data={"csrf_token": "wrong"}).status_code == 403
+    assert browser.post("/logout", data={}).status_code == 403
+    assert served.service.store.count() == before
+    right = {"X-CSRF-Token": browser.csrf, "Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
+    assert browser.post("/api/experiments", json=asked, headers=right).status_code == 201
+    assert browser.post("/logout", data={"csrf_token": browser.csrf}).status_code == 303
+    assert browser.get("/api/me").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nX: y", "javascript:1"]
+)
+def test_the_login_leads_nowhere_else(served: Running, target: str) -> None:
+    for token in (served.secret, "wrong"):
+        answer = served.client().post("/login", data={"token": token, "next": target})
+        assert answer.status_code == 303
+        location = answer.headers["location"]
+        assert location in {"/", "/login?wrong=1&next=/"}, location
+        assert "x" not in answer.headers
+
+
+def test_a_foreign_name_is_refused(served: Running) -> None:
+    assert served.operator.get("/api/health", headers={"Host": "evil.example"}).status_code == 400
+    assert served.operator.get("/api/health", headers={"Host": "localhost:8437"}).status_code == 200
+
+
+def test_guessing_is_slowed_down(tmp_path: Path) -> None:
+    with running(tmp_path, failures_a_minute=5) as found:
+        statuses = [found.nobody.get("/api/experiments").status_code for _ in range(7)]
+        assert statuses == [401] * 5 + [429] * 2
+        assert found.client().post("/login", data={"token": "x"}).status_code == 429
+        assert found.operator.get("/api/me").status_code == 200
+
+
+def test_a_token_asks_at_a_limited_rate(tmp_path: Path) -> None:
+    with running(tmp_path, requests_a_second=0.001, burst=3) as found:
+        answers = [found.operator.get("/api/me") for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 2
+        assert answers[-1].headers["retry-after"] == "1"
+        assert found.viewer.get("/api/me").status_code == 200
+
+
+# -- what answers carry --------------------------------------------------------------------------------------------
+
+
+def test_every_answer_has_the_security_headers(served: Running) -> None:
+    for client in (served.operator, served.nobody):
+        for path in ("/api/experiments", "/api/health", "/nowhere", "/login", "/openapi.json", "/api/events/x"):
+            headers = client.get(path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["x-frame-options"] == "DENY"
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+            scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))
+            assert "unsafe" not in scripts and "http" not in scripts
+            assert headers["cache-control"] == "no-store"
+            assert "server" not in headers
+
+
+SCRIPTS = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{7*7}}", "javascript:alert(1)"]
+
+
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_scripts_come_back_as_text(served: Running, text: str) -> None:
+    identifier = served.create(name=text)
+    for client in (served.operator, served.viewer):
+        for path in (f"/api/experiments/{identifier}", "/api/experiments"):
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "application/json"
+        page = client.get("/")
+        assert "<script>alert(1)" not in page.text and "<img src=x onerror" not in page.text
+        assert client.get(f"/{text}").headers["content-type"].startswith(("application/json", "text/html"))
+        assert "<script>alert(1)" not in client.get("/login", params={"next": text, "wrong": text}).text
+
+
+# -- what requests name --------------------------------------------------------------------------------------------
+
+INJECTIONS = [
+    "' OR '1'='1",
+    "1; DROP TABLE experiments; --",
+    "$(touch /tmp/pwned)",
+    "`id`",
+    "| cat /etc/passwd",
+    "%00",
+    "../../etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "....//....//etc/passwd",
+    "\u202e",
+]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_metacharacters_and_paths_in_identifiers_find_nothing(served: Running, text: str) -> None:
+    templates = [
+        "/api/experiments/{}",
+        "/api/experiments/{}/trials",
+        "/api/experiments/{}/runs/0/log",
+        "/api/experiments/{}/events",
+        "/api/models/{}",
+        "/api/models/{}/file",
+        "/api/campaigns/{}",
+        "/api/campaigns/{}/table.csv",
+        "/api/diagnoses/{}",
+        "/api/jobs/{}",
+        "/static/{}",
+        "/{}",
+    ]
+    for template in templates:
+        answer = served.operator.get(template.format(text))
+        assert answer.status_code in (303, 307, 400, 404, 405, 422), (template, answer.status_code)
+        assert "root:" not in answer.text
+    for query in ({"name": text}, {"state": text}, {"sort": text}):
+        answer = served.operator.get("/api/experiments", params=query)
+        assert answer.status_code in (200, 422)
+        if answer.status_code == 200:
+            assert answer.json()["items"] == []
+    assert served.service.store.count() >= 0
+    assert not Path("/tmp/pwned").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stacks": ["/etc/passwd.toml"]},
+        {"stacks": ["../../etc/x.toml"]},
+        {"model": "/etc/passwd"},
+        {"scratch": "/root/elsewhere"},
+        {"runner": "replay:/etc/passwd"},
+        {"runner": "sim:/etc/passwd.toml"},
+        {"hooks": {"delete": ["/etc/passwd"]}},
+        {"hooks": {"delete": ["../../../../../etc/passwd"]}},
+    ],
+    ids="-".join,
+)
+def test_paths_outside_the_services_folders_are_refused(served: Running, change: dict[str, Any]) -> None:
+    answer = served.operator.post("/api/experiments", json={"definition": {**SIMULATED, **change}})
+    assert answer.status_code in (403, 422), answer.text
+    for folder in ("/etc", "/", "relative", "/proc/self/root/etc", str(served.folder / "data" / ".." / "..")):
+        answer = served.operator.post("/api/experiments", json={"definition": SIMULATED, "folder": folder})
+        assert answer.status_code in (403, 422), folder
+
+
+def test_a_link_does_not_lead_out(served: Running) -> None:
+    link = served.folder / "data" / "link"
+    link.symlink_to("/etc")
+    answer = served.operator.post("/api/experiments", json={"definition": SIMULATED, "folder": str(link)})
+    assert answer.status_code == 403
+    campaign = 'name="x"\nstacks=["/etc/x.toml"]\n[[tunable]]\nname="a"\nvalues=[1]\n'
+    assert served.operator.post("/api/campaigns", json={"toml": campaign}).status_code == 403
+
+
+def test_a_runs_output_is_read_from_its_own_folder_only(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stripewise.server.output import read_log
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(served.folder / "home"))
+    record = served.service.store.record(served.create())
+    own = served.folder / "home" / "runs" / record.id / "0"
+    own.mkdir(parents=True)
+    (own / "stdout").symlink_to("/etc/passwd")
+    os.mkfifo(own / "stderr")
+    for folder in (own, Path("/etc"), own / ".." / ".." / ".." / ".."):
+        for stream in ("stdout", "stderr"):
+            with pytest.raises(Refused):
+                read_log(record, {"number": 0, "folder": str(folder)}, stream, None, 100)
+    (own / "stdout").unlink()
+    (own / "stdout").write_bytes(b"wrote \xff 32 MiB\n")
+    piece = read_log(record, {"number": 0, "folder": str(own)}, "stdout", 6, 100)
+    assert piece == {"stream": "stdout", "offset": 6, "size": 15, "text": "\ufffd 32 MiB\n"}
+
+
+def test_the_allow_list_is_strict(tmp_path: Path) -> None:
+    patterns = ["mpiexec -n * ./app ...", "./solver"]
+    assert allowed(["mpiexec", "-n", "4", "./app"], patterns)
+    assert allowed(["mpiexec", "-n", "4", "./app", "input", "-v"], patterns)
+    assert allowed(["./solver"], patterns)
+    wrong: list[list[str]] = [
+        [],
+        ["./solver", "-c"],
+        ["mpiexec", "-n", "4", "sh", "-c", "id"],
+        ["mpiexec", "-n", "4"],
+        ["mpiexec", "-n", "4", ":", "./app"],
+        ["sh", "-c", "mpiexec -n 4 ./app"],
+        ["/bin/mpiexec", "-n", "4", "./app"],
+        ["mpiexec -n 4 ./app"],
+    ]
+    assert not any(allowed(command, patterns) for command in wrong)
+    settings = Settings(data=tmp_path, allow=tuple(patterns))
+    good = Experiment(command=["./solver"])
+    check_experiment(good, tmp_path, settings)
+    ways: list[dict[str, Any]] = [
+        {"command": ["sh", "-c", "id"]},
+        {"setup": ["id"]},
+        {"env": {"LD_PRELOAD": "/tmp/x.so"}},
+        {"hooks": {"before": ["id"]}},
+        {"hooks": {"after": ["id"]}},
+        {"parameters": {"x": {"kind": "categorical", "values": ["a"], "apply": "env", "key": "LD_PRELOAD"}}},
+        {"stacks": [str(tmp_path / "own.toml")]},
+    ]
+    for way in ways:
+        changed = Experiment.model_validate({"command": ["./solver"], **way})
+        with pytest.raises(Refused, match="allow"):
+            check_experiment(changed, tmp_path, settings)
+
+
+# -- bodies --------------------------------------------------------------------------------------------------------
+
+
+async def talk(app: Any, chunks: list[tuple[float, bytes]], headers: dict[str, str], path: str) -> tuple[int, int]:
+    """Send a body piece by piece, each after some seconds; gives the status, and how many pieces were asked for."""
+    pieces, read, status = iter(chunks), 0, 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        pause, data = next(pieces)
+        await asyncio.sleep(pause)
+        read += 1
+        return {"type": "http.request", "body": data, "more_body": read < len(chunks)}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    given = [(name.lower().encode(), value.encode()) for name, value in {"Host": "testserver", **headers}.items()]
+    scope = {
+        **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"},
+        **{"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": given},
+        **{"client": ("127.0.0.1", 1), "server": ("testserver", 80)},
+    }
+    await app(scope, receive, send)
+    return status, read
+
+
+def test_a_body_is_not_read_before_the_token_is_known(served: Running) -> None:
+    status, read = asyncio.run(talk(served.app, [(0.0, b"{}")] * 3, {}, "/api/experiments"))
+    assert (status, read) == (401, 0)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_large_bodies_are_cut_off(served: Running, declared: bool) -> None:
+    headers = {"Authorization": f"Bearer {served.secret}", "Content-Type": "application/json"}
+    if declared:
+        headers["Content-Length"] = str(10**9)
+    status, read = asyncio.run(talk(served.app, [(0.0, b" " * 400_000)] * 50, headers, "/api/experiments"))
+    assert status == 413
+    assert read == (0 if declared else 3)
+
+
+def test_slow_bodies_are_cut_off(tmp_path: Path) -> None:
+    with running(tmp_path, body_seconds=0.3) as found:
+        headers = {"Authorization": f"Bearer {found.secret}", "Content-Type": "application/json"}
+        status, read = asyncio.run(talk(found.app, [(0.1, b" ")] * 100, headers, "/api/experiments"))
+        assert status == 408
+        assert read <= 4
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        status, _ = asyncio.run(talk(found.app, [(60.0, b"token=x")], form, "/login"))
+        assert status == 408
+
+
+def test_deep_and_broken_bodies_are_told_so(served: Running) -> None:
+    for body in (b"[" * 100_000, b"{", b"\xff\xfe", b'{"definition": ' * 1000, b'{"definition": 1e999}', b"null"):
+        answer = served.operator.post("/api/experiments", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (400, 422), answer.text
+        assert set(answer.json()["error"]) == {"code", "what", "mend"}
+    for kind in ("text/plain", "application/xml", "multipart/form-data; boundary=x"):
+        answer = served.operator.post("/api/experiments", content=b"<x/>", headers={"Content-Type": kind})
+        assert answer.status_code in (400, 415, 422)
+
+
+def test_the_audit_log_names_who_did_what_and_who_was_refused(served: Running) -> None:
+    served.viewer.delete("/api/experiments/abcd1234")
+    identifier = served.create(name="audited")
+    served.operator.delete(f"/api/experiments/{identifier}")
+    items = served.operator.get("/api/audit").json()["items"]
+    said = [(item["actor"], item["role"], item["action"], item["status"]) for item in items[:3]]
+    assert said == [
+        ("ada", "operator", f"DELETE /api/experiments/{identifier}", 200),
+        ("ada", "operator", "POST /api/experiments", 201),
+        ("bob", "viewer", "DELETE /api/experiments/abcd1234", 403),
+    ]
