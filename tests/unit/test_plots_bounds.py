@@ -43,6 +43,15 @@ def test_a_long_sweep_is_cut() -> None:
     assert "first 60 of 80" in figure.layout.title.text
 
 
+def test_bars_far_longer_than_most_are_cut_and_say_their_seconds() -> None:
+    usual = [replace(RUN, name=str(i)) for i in range(7)]
+    figure = plots.bounds([*usual, replace(RUN, name="slow", data=200.0, bounds={"ost": 200.0})])
+    assert figure.layout.yaxis.range[1] == pytest.approx(1.6 * 5.5)
+    assert [(note.x, note.text) for note in figure.layout.annotations] == [(7, "200.5 s")]
+    assert figure.layout.yaxis.title.text == "simulated seconds"
+    assert plots.bounds(usual).layout.yaxis.range is None
+
+
 def test_the_report_of_a_simulated_experiment_shows_them() -> None:
     record, trials = finished(simulated=True)
     facts = {

@@ -230,7 +230,22 @@ def test_the_command_calibrates_and_writes_a_site(tmp_path: Path, app: typer.Typ
     written = (tmp_path / "mine.toml").read_text()
     assert "Simulated site" in written
     assert load_site(str(tmp_path / "mine.toml")).ost.write_bandwidth == pytest.approx(700e6, rel=0.1)
-    told = CliRunner().invoke(app, words)
+    told = CliRunner().invoke(app, words[:-4])  # with the reads' bandwidths as well
     assert "held-out rows, 2 folds" in told.stdout
     assert "simulated site" in told.stdout
     assert np.isfinite(document["held_out"]["typical_factor"])
+    assert sum(document["bounds"].values()) == pytest.approx(1.0)
+    assert "use it: stripewise tune" in told.stdout
+
+
+def test_a_site_that_predicts_poorly_is_not_recommended(tmp_path: Path, app: typer.Typer) -> None:
+    """The table's reads stay unexplained where only a bandwidth of writes is fitted."""
+    write_table(campaign(0), tmp_path / "campaign")
+    (tmp_path / "start.toml").write_text(site_toml(start()))
+    (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
+    words = ["fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
+    words += ["--workload", str(tmp_path / "rest.toml"), "--free", "ost.write_bandwidth"]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0, told.output
+    assert "it predicts poorly" in told.stdout and "use it" not in told.stdout
+    assert "what holds the configurations back" in told.stdout and "--free" in told.stdout

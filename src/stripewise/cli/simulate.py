@@ -15,7 +15,7 @@ from stripewise.cli import simulate_fit
 from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, number, print_json
 from stripewise.simulate.engine import BOUNDS, Outcome
-from stripewise.simulate.request import Request, load_request
+from stripewise.simulate.request import Request, load_request, readable
 from stripewise.spec.site import load_site
 
 _SHOWN = 24
@@ -57,6 +57,8 @@ def run_simulation(
         _show(direction, request, outcome)
         if explain:
             _explain(request, outcome)
+            if direction == "read":
+                _tell_cached(*request.cached(place))
             dead = [name for name, idle in request.without_effect(place, direction).items() if idle]
             if dead:
                 console.print(f"  no effect on this {direction}: {escape(', '.join(dead))}")
@@ -95,7 +97,16 @@ def _row(outcome: Outcome, index: int) -> dict[str, Any]:
 
 
 def _words(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in settings.items()) or "defaults of the site"
+    shown = (f"{name}={readable(name, value)}" for name, value in settings.items())
+    return " ".join(shown) or "defaults of the site"
+
+
+def _tell_cached(client: float, server: float) -> None:
+    if client + server > 0:
+        console.print(
+            f"  of this read {client:.0%} is in the clients' memory and {server:.0%} in the servers'; "
+            "client_cached and server_cached of the access table change that"
+        )
 
 
 def _best(outcome: Outcome) -> Any:

@@ -16,12 +16,14 @@ from stripewise.cli.output import console, number, print_json
 from stripewise.errors import UserError
 from stripewise.evaluation.calibration import measured
 from stripewise.model.table import read_table
-from stripewise.simulate.fit import BANDWIDTHS, Errors, Fit, fit, site_toml
+from stripewise.simulate.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, site_toml
 from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.site import load_site
 from stripewise.spec.workload import Workload
 
 _MIB = float(1 << 20)
+_POOR = 0.5
+"""Share of unseen configurations within a factor of 1.5, below which a site is not recommended."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +36,7 @@ def fit_site(
     site: Annotated[str, typer.Option(help="Site to start from, by name or .toml file.", metavar="NAME")],
     workload: Annotated[
         Path | None,
-        typer.Option(help="A file whose [workload] says what the table does not.", metavar="FILE.toml"),
+        typer.Option(help="A file whose workload table says what this one does not.", metavar="FILE.toml"),
     ] = None,
     free: Annotated[
         list[str] | None,
@@ -70,6 +72,7 @@ def fit_site(
                 "after": asdict(made.after),
                 "held_out": asdict(made.held_out),
                 "folds": made.folds,
+                "bounds": made.bounds,
             }
         )
         return
@@ -94,7 +97,14 @@ def _show(made: Fit, name: str, out: Path | None) -> None:
         r2 = "-" if errors.r2_log is None else f"{errors.r2_log:.2f}"
         grid.add_row(title, str(errors.configurations), f"{errors.typical_factor:.2f}", f"{errors.within:.0%}", r2)
     console.print(grid)
-    if out is not None:
+    shares = ", ".join(f"{escape(bound)} {share:.0%}" for bound, share in made.bounds.items())
+    console.print(f"what holds the configurations back on this site: {shares}")
+    if made.held_out.within < _POOR:
+        first = next(iter(made.bounds))
+        keys = " ".join(f"--free {key}" for key in (*made.values, *KEYS[first]))
+        console.print("it predicts poorly: plan nothing with it. Does --workload say what ran?")
+        console.print(f"if it does, fit what moves {escape(first)} as well: {escape(keys)}")
+    elif out is not None:
         console.print(f"use it: stripewise tune --runner sim:{escape(str(out))} EXPERIMENT.toml")
 
 

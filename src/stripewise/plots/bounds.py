@@ -24,6 +24,8 @@ _LOOK: dict[str, tuple[str, str, str]] = {
 }
 """Bound to its name, colour and pattern."""
 _MOST_BARS = 60
+_ROOM = 1.6
+"""Height of the figure over a bar that is longer than three quarters of them."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def bounds(runs: Sequence[BoundedRun]) -> go.Figure:
     Parameters
     ----------
     runs : sequence of BoundedRun
-        In the order in which they are to stand; at most 60 are drawn.
+        In the order in which they are to stand; at most 60 are drawn. Bars far longer than most are cut, with their
+        seconds written on them.
     """
     shown = runs[:_MOST_BARS]
     more = f", the first {len(shown)} of {len(runs)}" if len(shown) < len(runs) else ""
@@ -94,11 +97,31 @@ def bounds(runs: Sequence[BoundedRun]) -> go.Figure:
             customdata=texts,
             hovertemplate="%{customdata}<extra></extra>",
         )
+    _cut_long_bars(figure, shown)
     # Every bar has an order of its own, with the bound that acts on top: so each layer is given its foot.
     figure.update_layout(barmode="overlay", bargap=0.15)
     figure.update_xaxes(type="category", title_text="configuration, by trial")
     figure.update_yaxes(title_text="simulated seconds", rangemode="tozero")
     return figure
+
+
+def _cut_long_bars(figure: go.Figure, runs: Sequence[BoundedRun]) -> None:
+    """Where a few bars are far longer than most, show most of them well, and write the others' seconds on top."""
+    totals = sorted(run.data + run.metadata for run in runs)
+    if not totals:
+        return
+    usual = totals[(3 * (len(totals) - 1)) // 4]
+    top = _ROOM * usual
+    if totals[-1] <= 2 * top:
+        return
+    figure.update_yaxes(range=[0.0, top])
+    for place, run in enumerate(runs):  # by place: a name as "3" would be taken for one
+        total = run.data + run.metadata
+        if total > top:
+            figure.add_annotation(
+                x=place, y=top, text=number(total, "s"), showarrow=False, textangle=-90, xanchor="center",
+                yanchor="top", bgcolor="white", font={"size": 11},
+            )  # fmt: skip
 
 
 def _feet(cut: Mapping[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ the fit has not seen.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,18 @@ BANDWIDTHS = (
     "ost.read_bandwidth",
 )
 """What is fitted unless the user says otherwise: what describes the speed of the hardware, and nothing else."""
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "client": ("client.process_bandwidth", "client.call_seconds"),
+    "rpc": ("network.latency",),
+    "oss": ("oss.bandwidth",),
+    "ost": ("ost.request_seconds",),
+    "locks": ("locks.seconds",),
+    "rounds": ("mpi.aggregator_bandwidth", "network.sync_seconds"),
+    "cache": ("client.memory_bandwidth",),
+    "metadata": ("mds.open_seconds", "mds.rate"),
+}
+"""What else moves a bound: keys to free where the bandwidths say nothing."""
 
 _RIDGE = 0.02
 _STEPS = np.log(4.0)
@@ -103,6 +115,8 @@ class Fit:
     before, after, held_out : Errors
         Of the site as it was, of the fit on the rows it was made from, and of fits on the rows they had not seen.
     folds : int
+    bounds : dict of str to float
+        Share of the configurations in which each bound acts on the calibrated site, the most frequent first.
     """
 
     site: Site
@@ -112,6 +126,7 @@ class Fit:
     after: Errors
     held_out: Errors
     folds: int
+    bounds: dict[str, float]
 
 
 def fit(
@@ -165,6 +180,7 @@ def fit(
         Errors.of(_predict(data, best), data.values),
         Errors.of(held, data.values),
         folds,
+        _bounds(data, best),
     )
 
 
@@ -220,6 +236,13 @@ def _predict(data: Measured, site: Site) -> Floats:
         outcome = simulate(site, batch)
         predicted[rows] = np.log(outcome.bytes / outcome.seconds)
     return predicted
+
+
+def _bounds(data: Measured, site: Site) -> dict[str, float]:
+    acting = np.concatenate([simulate(site, batch).binding for _, batch in data.batches])
+    names, counts = np.unique(acting, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return {str(names[index]): float(counts[index] / len(acting)) for index in order}
 
 
 def _get(site: Site, key: str) -> float:

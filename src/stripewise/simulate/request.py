@@ -19,8 +19,9 @@ from stripewise.simulate.engine import Outcome, simulate
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.plan import spell
 from stripewise.spec.site import Site
-from stripewise.spec.sizes import parse_size
+from stripewise.spec.sizes import format_size, parse_size
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 
@@ -76,6 +77,12 @@ class Request:
             for direction in directions(self.workload)
         }
 
+    def cached(self, site: Site) -> tuple[float, float]:
+        """Say which parts of a read the clients' and the servers' memory hold."""
+        client, server = self.access.client_cached, self.access.server_cached
+        held = site.client.cached if client is None else client
+        return held, min(1.0 - held, site.oss.cached if server is None else server)
+
     def without_effect(self, site: Site, direction: str) -> dict[str, bool]:
         """Say which settings could be left out in all combinations without any change of the times."""
         whole = self.run(site)[direction]
@@ -117,6 +124,13 @@ def load_request(path: str | Path) -> Request:
     if count > _MOST:
         raise UserError(f"{origin}: {count:,} combinations of settings", f"list fewer values: at most {_MOST:,}")
     return Request(parsed.workload, parsed.access, settings)
+
+
+def readable(name: str, value: Value) -> str:
+    """Write a setting's value as in a file: sizes with their unit."""
+    parameter = _known().get(name)
+    size = parameter is not None and parameter.unit == "B" and isinstance(value, int) and value > 0
+    return format_size(int(value)) if size else spell(value)
 
 
 @cache
