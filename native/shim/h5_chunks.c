@@ -140,7 +140,8 @@ static void scale(struct sw_h5_tuning *tuning, const struct shape *shape) {
     double error = 0.5, allowed = accuracy ? strtod(accuracy, NULL) : 0;
     for (uint64_t i = 0; i < digits; i++) /* values are rounded to so many decimals */
         error /= 10;
-    if (decimal && !(error <= allowed)) {
+    /* A little less is promised, for the rounding of the numbers themselves. */
+    if (decimal && !(error * 1.001 <= allowed)) {
         sw_h5_outcome(request, SW_H5_SCALEOFFSET, SW_REFUSED,
                       accuracy ? "it would lose more than the accuracy that is stated"
                                : "it loses digits, and the plan states no accuracy");

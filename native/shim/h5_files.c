@@ -60,15 +60,13 @@ static void leave_creation(struct sw_h5_request *request, const char *why) {
 /* With the plan's settings, and as the application asked for it if that fails. */
 static sw_hid make_tuned(const struct opening *opening, struct sw_h5_request *request, enum sw_h5_op op,
                          int64_t start) {
-    sw_hid access = sw_h5_tuned_access(request, opening->access), creation = opening->creation;
-    bool anew = opening->create && !(opening->flags & SW_H5_EXCLUSIVE);
-    if (anew)
-        creation = sw_h5_tuned_creation(request, creation);
-    else
-        leave_creation(request,
-                       opening->create ? "the application creates the file exclusively" : "the file exists");
     struct sw_h5_silence silence;
     sw_h5_silence_begin(&silence);
+    sw_hid access = sw_h5_tuned_access(request, opening->access), creation = opening->creation;
+    if (opening->create)
+        creation = sw_h5_tuned_creation(request, creation);
+    else
+        leave_creation(request, "the file exists");
     sw_hid file = make(opening, creation, access);
     int failed = failure(request, file < 0);
     if (failed == FAILED_NOWHERE) {
@@ -85,7 +83,6 @@ static sw_hid make_tuned(const struct opening *opening, struct sw_h5_request *re
         sw_h5.H5Pclose(creation);
     if (failed != FAILED_EVERYWHERE)
         return file;
-    /* Exclusively, the first try may have made the file that the second one would then find. */
     sw_h5_withdrawn(request, "the open failed with the plan's settings; the application's own were used");
     file = make(opening, opening->creation, opening->access);
     if (file >= 0)
@@ -101,6 +98,7 @@ static sw_hid made(const struct opening *opening, enum sw_h5_op op) {
     int64_t start = sw_tick();
     sw_h5_request_open(&request, path, opening->access);
     sw_hid file;
+    /* Exclusively, a first try that fails may have made the file, and a second one would fail for that. */
     if (request.any && !(opening->flags & SW_H5_EXCLUSIVE)) {
         file = make_tuned(opening, &request, op, start);
     } else {

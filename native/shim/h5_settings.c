@@ -250,15 +250,20 @@ static void tune(struct sw_h5_request *request, enum sw_h5_key key, sw_hid list)
     }
 }
 
+/* Is it asked for, and has nothing been said of it yet? */
+static bool open_to(const struct sw_h5_request *request, int key) {
+    return request->results[key].requested && !request->results[key].note;
+}
+
 static sw_hid tuned(struct sw_h5_request *request, sw_hid list, const sw_hid *class, int first, int last) {
     bool any = false;
     for (int key = first; key < last; key++)
-        any |= request->results[key].requested != NULL;
+        any |= open_to(request, key);
     if (!any)
         return list;
     sw_hid copy = list == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*class) : sw_h5.H5Pcopy(list);
     for (int key = first; key < last; key++)
-        if (request->results[key].requested) {
+        if (open_to(request, key)) {
             if (copy < 0)
                 sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED, "HDF5 made no new property list");
             else
@@ -269,11 +274,9 @@ static sw_hid tuned(struct sw_h5_request *request, sw_hid list, const sw_hid *cl
 
 sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access) {
     for (int key = SW_H5_COLL_METADATA_WRITE; !request->parallel && key <= SW_H5_ALL_COLL_METADATA_OPS; key++)
-        if (request->results[key].requested) {
+        if (request->results[key].requested)
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
                           "the file is not used in parallel");
-            request->results[key].requested = NULL;
-        }
     return tuned(request, access, sw_h5.file_access, SW_H5_ALIGNMENT, SW_H5_FILE_SPACE_STRATEGY);
 }
 

@@ -142,7 +142,7 @@ def test_chunks_and_filters_only_where_all_writes_are_collective(bench: Hdf5Benc
     assert differences(tmp_path / "plain.h5", tmp_path / "data.h5") == ""
 
 
-@pytest.mark.parametrize(("accuracy", "outcome"), [(None, "refused"), ("0.0001", "refused"), ("0.0005", "applied")])
+@pytest.mark.parametrize(("accuracy", "outcome"), [(None, "refused"), ("0.0005", "refused"), ("0.00051", "applied")])
 def test_digits_are_lost_only_within_the_accuracy(
     bench: Hdf5Bench, tmp_path: Path, accuracy: str | None, outcome: str
 ) -> None:
