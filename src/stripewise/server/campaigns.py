@@ -9,11 +9,11 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.profiling.book import collect
 from stripewise.server.models import shown
+from stripewise.server.places import folder_of
 from stripewise.server.policy import check_campaign, confined
 from stripewise.server.problems import Refused
 from stripewise.server.service import Service
 from stripewise.server.uploads import new_identifier
-from stripewise.server.work import folder_of
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.tokens import Token

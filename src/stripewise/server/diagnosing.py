@@ -9,10 +9,10 @@ from typing import Any
 
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.opening import open_all
+from stripewise.server.places import folder_of
 from stripewise.server.problems import Refused
 from stripewise.server.service import Service
 from stripewise.server.uploads import new_identifier
-from stripewise.server.work import folder_of
 from stripewise.store.service.tokens import Token
 
 _SUFFIXES = (".darshan", ".json", ".txt", ".out", ".log")

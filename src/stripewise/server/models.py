@@ -11,10 +11,10 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model, make_model
 from stripewise.model.table import read_table
+from stripewise.server.places import folder_of, table_path
 from stripewise.server.problems import Refused
 from stripewise.server.service import Service
 from stripewise.server.uploads import checked_name, new_identifier
-from stripewise.server.work import folder_of, table_path
 from stripewise.store.service.jobs import Job
 from stripewise.store.service.keeping import Item
 from stripewise.store.service.tokens import Token

@@ -17,8 +17,8 @@ from stripewise.prescribe.request import Request
 from stripewise.report.export import export
 from stripewise.server.diagnosing import log_path
 from stripewise.server.models import model_path
+from stripewise.server.places import table_path
 from stripewise.server.service import Service
-from stripewise.server.work import table_path
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 

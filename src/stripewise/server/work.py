@@ -9,15 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stripewise.errors import UserError
-from stripewise.evaluation.validation import cross_validate, inverse_validate, leave_out
 from stripewise.model.registry import make_model
 from stripewise.model.table import read_table
-from stripewise.profiling.book import Book
-from stripewise.profiling.outcome import save, summary, table_of
-from stripewise.profiling.plan import Plan
-from stripewise.profiling.session import Paused, Session
-from stripewise.runner.benchmark import Bench
+from stripewise.server.places import folder_of, table_path
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import Job
@@ -25,20 +19,6 @@ from stripewise.store.service.keeping import Items
 from stripewise.tuning.session import Stopped
 
 Stopping = Callable[[], bool]
-
-
-def folder_of(data: Path, kind: str, identifier: str) -> Path:
-    """Give the folder of an item, which has a name that no request can choose freely.
-
-    Raises
-    ------
-    UserError
-        If the identifier cannot name a folder.
-    """
-    plain = identifier.isascii() and identifier.replace("-", "").replace("_", "").isalnum()
-    if not plain or len(identifier) > 64:
-        raise UserError(f"'{identifier[:64]}' is no name of a {kind}", "use letters, digits, - and _")
-    return data / kind / identifier
 
 
 def train(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
@@ -58,6 +38,9 @@ def train(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, A
 
 def validate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Say how well a kind of model does on a table."""
+    # Slow to load, and large: only a worker that validates has need of it.
+    from stripewise.evaluation.validation import cross_validate, inverse_validate, leave_out  # noqa: PLC0415
+
     request = job.request
     measured = read_table(table_path(data, request["table"]))
     options, seed, kind = request["options"], request["seed"], request["model"]
@@ -94,6 +77,13 @@ def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def campaign(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Make the runs of a campaign that are left, and write its table."""
+    # As in validate.
+    from stripewise.profiling.book import Book  # noqa: PLC0415
+    from stripewise.profiling.outcome import save, summary, table_of  # noqa: PLC0415
+    from stripewise.profiling.plan import Plan  # noqa: PLC0415
+    from stripewise.profiling.session import Paused, Session  # noqa: PLC0415
+    from stripewise.runner.benchmark import Bench  # noqa: PLC0415
+
     place = folder_of(data, "campaign", job.subject)
     asked = parse_campaign((place / "campaign.toml").read_text("utf-8"), "campaign.toml")
     points = Points(asked)
@@ -128,21 +118,6 @@ def campaign(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str
             shard=(1, 1),
             left_out=points.left_out,
         )
-
-
-def table_path(data: Path, name: str) -> Path:
-    """Give the path of a table: ``campaign:ID`` for a campaign's, otherwise an uploaded one's name.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
-    kind, colon, identifier = name.partition(":")
-    path = folder_of(data, "campaign", identifier) if colon and kind == "campaign" else folder_of(data, "table", name)
-    if not (path / "table.toml").is_file():
-        raise UserError(f"there is no table '{name[:64]}'", "upload one, or run a campaign to its end")
-    return path / "table"
 
 
 WORK: dict[str, Callable[[Job, Path, Items, Stopping], dict[str, Any]]] = {

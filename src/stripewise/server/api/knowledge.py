@@ -14,11 +14,11 @@ from stripewise.server.api.experiments import Limit, Offset
 from stripewise.server.api.state import job_document
 from stripewise.server.components import components
 from stripewise.server.documents import JobDocument
+from stripewise.server.places import folder_of
 from stripewise.server.problems import Refused, responses
 from stripewise.server.repeats import Key, once
 from stripewise.server.service import Here, Service, User
 from stripewise.server.uploads import BODY, received
-from stripewise.server.work import folder_of
 
 router = APIRouter(prefix="/api")
 

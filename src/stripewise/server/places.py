@@ -1,0 +1,36 @@
+"""Where the service keeps files, under names that no request can choose freely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stripewise.errors import UserError
+
+
+def folder_of(data: Path, kind: str, identifier: str) -> Path:
+    """Give the folder of an item, which has a name that no request can choose freely.
+
+    Raises
+    ------
+    UserError
+        If the identifier cannot name a folder.
+    """
+    plain = identifier.isascii() and identifier.replace("-", "").replace("_", "").isalnum()
+    if not plain or len(identifier) > 64:
+        raise UserError(f"'{identifier[:64]}' is no name of a {kind}", "use letters, digits, - and _")
+    return data / kind / identifier
+
+
+def table_path(data: Path, name: str) -> Path:
+    """Give the path of a table: ``campaign:ID`` for a campaign's, otherwise an uploaded one's name.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    kind, colon, identifier = name.partition(":")
+    path = folder_of(data, "campaign", identifier) if colon and kind == "campaign" else folder_of(data, "table", name)
+    if not (path / "table.toml").is_file():
+        raise UserError(f"there is no table '{name[:64]}'", "upload one, or run a campaign to its end")
+    return path / "table"
