@@ -68,8 +68,9 @@ dist: $(VENV)/.dev ## the wheel and the sdist, in dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
 
-soak: $(VENV)/.dev ## fuzz each parser of the runtime for ten minutes (clang)
+soak: $(VENV)/.dev ## fuzz each parser of the runtime for ten minutes (clang), and the service with 10,000 requests
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
+	STRIPEWISE_SERVICE_CASES=10000 $(PYTEST) tests/integration/test_service_schema.py
 
 cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
 	@$(PYTHON) -m tests.system.testbed up
