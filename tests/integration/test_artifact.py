@@ -14,20 +14,10 @@ from hypothesis import strategies as st
 
 from stripewise.errors import UserError
 from stripewise.model import program as programs
-from stripewise.model.artifact import (
-    CARRIERS,
-    CONTEXT,
-    MAX_BYTES,
-    NONE,
-    TUNABLE,
-    Artifact,
-    Input,
-    Layer,
-    Member,
-    Setting,
-    TreeBlock,
-    parse_artifact,
-)
+from stripewise.model.artifact import CARRIERS, CONTEXT, TUNABLE, Artifact, Input, Setting
+from stripewise.model.artifact_format import MAX_BYTES
+from stripewise.model.artifact_members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact_reader import parse_artifact
 from stripewise.model.program import OUTPUT, Op, Program, apply, constant, read
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.conftest import ROOT

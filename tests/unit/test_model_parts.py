@@ -17,6 +17,7 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Domain
 from stripewise.model.equation import Equation
 from stripewise.model.features import Encoder, make_encoder
+from stripewise.model.kinship import kinship
 from stripewise.model.memory import Memory
 from stripewise.model.metrics import oracle_scores, scores, true_values
 from stripewise.model.registry import make_model
@@ -24,6 +25,7 @@ from stripewise.model.smooth import Smooth
 from stripewise.model.speed import SpeedClassifier
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.model.trees import Trees
+from stripewise.prescribe.grid import Expected
 from stripewise.testing.models import sample_table
 
 
@@ -330,3 +332,37 @@ def test_slow_average_fast() -> None:
         SpeedClassifier.fit(table, bounds=(2.0, 1.0))
     times = SpeedClassifier.fit(sample_table(maximize=False), depth=8)
     assert times.classify(frame) == ["slow", "fast"]
+
+
+# -- errors that go together ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
+def test_kinship_is_the_share_of_the_error_that_a_workload_has_in_common(share: float) -> None:
+    rng = np.random.default_rng(0)
+    workloads = np.repeat(np.arange(2000), 6)
+    errors = np.sqrt(share) * rng.normal(size=2000)[workloads] + np.sqrt(1 - share) * rng.normal(size=12_000)
+    assert kinship(errors, workloads) == pytest.approx(share, abs=0.03)
+    # Noise of the measurements is nobody's error.
+    noisy = errors + 0.7 * rng.normal(size=12_000)
+    assert kinship(noisy, workloads, 0.49) == pytest.approx(share, abs=0.05)
+
+
+def test_kinship_needs_workloads_of_several_configurations() -> None:
+    assert kinship(np.ones(5), np.arange(5)) == 0.0
+    assert kinship(np.ones(6), np.zeros(6, dtype=np.int64)) == 0.95
+
+
+def test_the_shared_error_cancels_out_of_a_gain() -> None:
+    one = Expected(np.array([1.0]), np.array([0.5]), np.array([0.3]))
+    other = Expected(np.array([0.0]), np.array([0.4]), np.array([0.2]))
+    assert one.doubt(other)[0] == pytest.approx(np.sqrt(0.25 + 0.16 - 2 * 0.06))
+    assert one.doubt(Expected(other.mean, other.deviation, np.zeros(1)))[0] == pytest.approx(np.hypot(0.5, 0.4))
+
+
+def test_boosting_knows_how_alike_it_errs() -> None:
+    table = sample_table(repeats=1)
+    model = make_model("boosting", {"rounds": 40}).fit(table)
+    found = model.predict_table(table)
+    assert np.allclose(found.shared, found.deviation * np.sqrt(model.kinship))
+    assert 0.0 <= model.kinship <= 0.95

@@ -59,3 +59,20 @@ def test_large_trees_are_left_to_others() -> None:
 def test_no_rows() -> None:
     trees = random_trees(np.random.default_rng(1), 3, 5, 2)
     assert len(QuickScorer(trees).predict(np.zeros((0, 2), dtype=np.float32))) == 0
+
+
+def test_the_first_trees_alone() -> None:
+    rng = np.random.default_rng(2)
+    trees = random_trees(rng, 6, 20, 3)
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    each = trees.value[trees.walk(x)].astype(np.float64)
+    for count in (1, 4, 6):
+        assert np.allclose(trees.first(count).predict(x), each[:, :count].sum(axis=1) + trees.bias)
+
+
+def test_features_of_few_thresholds_share_a_table() -> None:
+    trees = random_trees(np.random.default_rng(3), 8, 16, 4)
+    scorer = QuickScorer(trees)
+    # Eight thresholds at most each: nine spans, and 9 x 9 but not 9 x 9 x 9 are few enough.
+    assert len(scorer._groups) == 2
+    assert sorted(feature for group in scorer._groups for feature, _, _ in group.parts) == [0, 1, 2, 3]

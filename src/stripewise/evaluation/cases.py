@@ -8,7 +8,7 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel
-from stripewise.model.export import bytes_of
+from stripewise.model.carriers import bytes_of
 from stripewise.model.table import Column
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request

@@ -24,6 +24,7 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Floats
 from stripewise.model.equation import feature_kinds
 from stripewise.model.features import Matrix, at_least_one
+from stripewise.model.kinship import kinship
 from stripewise.model.linear import operation_switch
 from stripewise.model.members import (
     Learn,
@@ -76,6 +77,8 @@ class AutoModel(PerformanceModel):
     """From the mean of ln(value) half the way to its median; zero where noise is too skewed for that."""
     doubt: dict[str, tuple[float, float]]
     """Factor and floor of the uncertainty, see :func:`calibrate`, for ``known`` and ``new`` workloads."""
+    kin: dict[str, float]
+    """See :func:`kinship`, for both; what was measured itself shares nothing."""
     student: Trees
 
     def _learners(self, cells: Cells, contexts: int) -> dict[str, Learn]:
@@ -104,18 +107,22 @@ class AutoModel(PerformanceModel):
         trust = cells.count / (1.0 + cells.count)
         names = list(learners)
         self.doubt = {"known": (1.0, 0.0), "new": (1.0, 0.0)}
+        self.kin = {"known": 0.0, "new": 0.0}
         noise = self._noise(data, cells, blind)
         equal = np.full(len(names), 1.0 / len(names))
         self.known_weights = equal if blind is None else weights(blind, cells.mean, trust)
         if blind is not None:
             self.doubt["known"] = self._doubt(blind, self.known_weights, cells, noise)
+            self.kin["known"] = _kin(blind, self.known_weights, cells, noise)
         blend = cells.mean if blind is None else blind @ self.known_weights
         self.new_weights, self.doubt["new"] = self.known_weights, self.doubt["known"]
+        self.kin["new"] = self.kin["known"]
         if blind is not None and workloads >= _LEAST_WORKLOADS:
             folds = cells.workload_folds(rng, min(k, workloads))
             apart = self._held_out(learners, cells, folds, rng)
             self.new_weights = weights(apart, cells.mean, trust, cells.workload)
             self.doubt["new"] = self._doubt(apart, self.new_weights, cells, noise)
+            self.kin["new"] = _kin(apart, self.new_weights, cells, noise)
         self._drop_idle(learners)
         lesson = Lesson(cells, rng)
         self.members = {name: learn(lesson).settled() for name, learn in learners.items()}
@@ -231,6 +238,13 @@ class AutoModel(PerformanceModel):
             mean[seen], deviation[seen] = self.memory.estimate[cell[seen]], self.memory.deviation[cell[seen]]
         return mean + self.offset.predict(x), deviation
 
+    def _shared(self, points: Floats, deviation: Floats) -> Floats:
+        known = self.memory.knows_workload(points)
+        share = np.where(known, self.kin["known"], self.kin["new"])
+        if len(self.memory.estimate):
+            share[self.memory.find(points) >= 0] = 0.0
+        return deviation * np.sqrt(share)
+
     def screen_points(self, points: Floats) -> Floats:
         """Approximate ln(value) quickly, shape ``(n,)``, to choose which of many points deserve a full prediction."""
         folded = self.domain.folded(points)
@@ -264,6 +278,7 @@ class AutoModel(PerformanceModel):
             "known_weights": self.known_weights.tolist(),
             "new_weights": self.new_weights.tolist(),
             "doubt": {name: list(pair) for name, pair in self.doubt.items()},
+            "kin": self.kin,
             "variance_bias": self.variance.bias,
             "student_bias": self.student.bias,
         }
@@ -276,6 +291,7 @@ class AutoModel(PerformanceModel):
         if not len(self.members) == len(self.known_weights) == len(self.new_weights):
             raise ValueError("each member needs a weight")
         self.doubt = {name: (float(a), float(b)) for name, (a, b) in document["doubt"].items()}
+        self.kin = {name: float(share) for name, share in document["kin"].items()}
         self.variance = Trees.restored(arrays, float(document["variance_bias"]), "variance.")
         self.offset = Trees.restored(arrays, 0.0, "offset.")
         self.student = Trees.restored(arrays, float(document["student_bias"]), "student.")
@@ -294,6 +310,10 @@ def _leaf_medians(tree: Trees, x: Matrix, residual: Floats) -> Floats:
 def _cost(residual: Floats) -> float:
     """Relative error times squared error of the logarithm."""
     return float(np.mean(np.abs(1.0 - np.exp(np.clip(-residual, -50, 50)))) * np.mean(residual**2))
+
+
+def _kin(blind: Floats, weight: Floats, cells: Cells, noise: Floats) -> float:
+    return kinship(cells.mean - blind @ weight, cells.workload, noise / cells.count)
 
 
 def _spread(each: Floats, weight: Floats, mean: Floats) -> Floats:

@@ -39,11 +39,14 @@ class Prediction:
         single run is not in it; that is :attr:`PerformanceModel.noise`.
     maximize : bool
         Whether larger values are better.
+    shared : ndarray, shape (n,)
+        The part of ``deviation`` by which all configurations of a workload are wrong alike: it cancels out of a gain.
     """
 
     value: Floats
     deviation: Floats
     maximize: bool
+    shared: Floats
 
     @property
     def mean(self) -> Floats:
@@ -53,6 +56,13 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.value)
+
+
+def apart(deviation: Floats, shared: Floats, other: Floats, other_shared: Floats) -> Floats:
+    """Standard deviation of the difference of two predictions of ln(value) for the same workload, elementwise."""
+    square = deviation**2 + other**2 - 2.0 * shared * other_shared
+    result: Floats = np.sqrt(np.maximum(square, 0.0))
+    return result
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,9 @@ class PerformanceModel(ABC):
         Points to features; after :meth:`fit`.
     noise : float
         Standard deviation of ln(value) of single runs about their typical value; 0 where nothing was repeated.
+    kinship : float
+        Share of the variance of a prediction's error that all configurations of one workload have in common, 0 to 1;
+        0 where a model has no evidence of it.
     """
 
     name: ClassVar[str]
@@ -102,6 +115,7 @@ class PerformanceModel(ABC):
     def __init__(self, options: ModelOptions | None = None) -> None:
         self.options = self.Options() if options is None else options
         self.noise = 0.0
+        self.kinship = 0.0
         self._domain: Domain | None = None
         self._encoder: Encoder | None = None
 
@@ -190,13 +204,18 @@ class PerformanceModel(ABC):
 
     def predict_points(self, points: Floats) -> Prediction:
         """Predict points, see :class:`Domain`; shape ``(n, c)``."""
-        value, deviation = np.empty(len(points)), np.empty(len(points))
+        value, deviation, shared = np.empty(len(points)), np.empty(len(points)), np.empty(len(points))
         for start in range(0, len(points), _CHUNK):
             part = slice(start, start + _CHUNK)
             folded = self.domain.folded(points[part])
             mean, sd = self._predict(folded, self.encoder.encode(folded))
-            value[part], deviation[part] = np.exp(mean), sd
-        return Prediction(value, deviation, self.domain.objective.maximize)
+            value[part], deviation[part], shared[part] = np.exp(mean), sd, self._shared(folded, sd)
+        return Prediction(value, deviation, self.domain.objective.maximize, shared)
+
+    def _shared(self, points: Floats, deviation: Floats) -> Floats:
+        """The shared part of the deviations of folded points, see :class:`Prediction`."""
+        shared: Floats = deviation * np.sqrt(self.kinship)
+        return shared
 
     @abstractmethod
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
@@ -257,6 +276,7 @@ class PerformanceModel(ABC):
             "domain": self.domain.as_json(),
             "encoder": self.encoder.as_json(),
             "noise": self.noise,
+            "kinship": self.kinship,
             "state": document,
         }
         return Stored(head, arrays)
@@ -276,5 +296,6 @@ class PerformanceModel(ABC):
         model._domain = Domain.from_json(stored.head["domain"])
         model._encoder = Encoder.from_json(stored.head["encoder"])
         model.noise = float(stored.head["noise"])
+        model.kinship = float(stored.head.get("kinship", 0.0))
         model._restore(stored.head["state"], stored.arrays)
         return model

@@ -14,6 +14,7 @@ from functools import cache
 from stripewise.model.table import Column, Schema
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Apply, Parameter, When
+from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived
 from stripewise.spec.stack import load_stack
 
@@ -158,3 +159,10 @@ def derived_settings(used: Sequence[Knob]) -> tuple[Derived, ...]:
     """Settings that follow from some knobs, as ``cb_config_list`` from ``cb_nodes``."""
     names = {knob.parameter.name for knob in used if knob.parameter is not None}
     return tuple(entry for name in _STACKS for entry in load_stack(name).derived if entry.value.names & names)
+
+
+def bytes_of(column: Column) -> float:
+    """What turns the unit of a column into bytes; 1 for what is no size."""
+    if not column.role.endswith("_size") or column.unit in ("", "B"):
+        return 1.0
+    return float(parse_size(f"1 {column.unit}"))

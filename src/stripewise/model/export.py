@@ -6,47 +6,20 @@ features, every parameter with its values and carrier, and the stacks' rules bet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.artifact import (
-    CONTEXT,
-    MAX_DEPTH,
-    NONE,
-    TUNABLE,
-    WORD,
-    Artifact,
-    DerivedSetting,
-    Input,
-    Layer,
-    Member,
-    Setting,
-    Texts,
-    TreeBlock,
-)
-from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import Knob, Way, derived_settings, knobs, known_parameters
-from stripewise.model.program import OUTPUT, Op, Program, apply, compile_expression, constant, read
-from stripewise.model.table import Column
+from stripewise.model.artifact import WORD, Artifact, Input
+from stripewise.model.artifact_format import MAX_DEPTH
+from stripewise.model.artifact_members import NONE, Layer, Member, TreeBlock
+from stripewise.model.base import PerformanceModel, apart
+from stripewise.model.export_inputs import Inputs
+from stripewise.model.program import OUTPUT, Op, Program, apply, constant, read
 from stripewise.model.trees import Trees
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import spell
-from stripewise.spec.sizes import parse_size
-from stripewise.spec.workload import Workload
 
-_CARRIERS = {
-    Apply.HINT: "hint",
-    Apply.STRIPING: "layout",
-    Apply.HDF5: "hdf5",
-    Apply.ENV: "env",
-    Apply.MCA: "mca",
-    Apply.ARGUMENT: "argument",
-}
-_NUMBERS = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
 _SAMPLE = 512
 
 
@@ -70,22 +43,16 @@ def to_artifact(model: PerformanceModel, *, identifier: str = "", file_system: s
     return _Export(model, identifier, file_system).artifact()
 
 
-def bytes_of(column: Column) -> float:
-    """What turns the unit of a column into bytes; 1 for what is no size."""
-    if not column.role.endswith("_size") or column.unit in ("", "B"):
-        return 1.0
-    return float(parse_size(f"1 {column.unit}"))
-
-
 def margin_of(model: PerformanceModel, seed: int = 0) -> float:
-    """Logarithm of the gain that a model can tell from none: the median of its deviation over its own grid."""
+    """Logarithm of the gain that a model can tell from none: the median, over its own grid, of that of two alike."""
     domain = model.domain
     rng = np.random.default_rng(seed)
     frame = {}
     for column, seen in zip(domain.columns, domain.seen, strict=True):
         values = [column.values[place] for place in seen]
         frame[column.name] = [values[int(i)] for i in rng.integers(len(values), size=_SAMPLE)]
-    return float(np.median(model.predict(frame).deviation))
+    found = model.predict(frame)
+    return float(np.median(apart(found.deviation, found.shared, found.deviation, found.shared)))
 
 
 class _Export:
@@ -93,16 +60,13 @@ class _Export:
         self._model = model
         self._domain = model.domain
         self._identifier = identifier
-        self._texts = Texts()
-        self._knobs = {knob.place: knob for knob in knobs(self._domain.schema, file_system)}
-        self._words: dict[str, int] = {}
-        self._columns = len(self._domain.columns)
+        self._inputs = Inputs(model.domain, file_system)
 
     def artifact(self) -> Artifact:
         """Put the parts together; rules come first, since they add the words that they need."""
-        inputs = [self._input(place) for place in self._order()]
-        constraints = self._constraints()
-        derived = tuple(self._derived())
+        inputs = self._inputs.every()
+        constraints = self._inputs.constraints()
+        derived = tuple(self._inputs.derived())
         members, result = self._members()
         objective = self._domain.objective
         return Artifact(
@@ -113,190 +77,13 @@ class _Export:
             maximize=objective.maximize,
             simulated="simulated" in self._domain.schema.description.lower(),
             margin=margin_of(self._model),
-            inputs=(*inputs, *(Input(name, WORD) for name in self._words)),
+            inputs=(*inputs, *(Input(name, WORD) for name in self._inputs.words)),
             constraints=constraints,
             derived=derived,
             members=members,
             result=result,
-            texts=self._texts,
+            texts=self._inputs.texts,
         )
-
-    # -- inputs --------------------------------------------------------------------------------------------
-
-    def _order(self) -> list[int]:
-        """Columns in the order of the table, but each after those that its rules need."""
-        if not hasattr(self, "_places"):
-            remaining = list(range(self._columns))
-            done: list[int] = []
-            while remaining:
-                ready = [p for p in remaining if not self._needs(p) & set(remaining) - {p}]
-                if not ready:
-                    raise UserError("conditions of the table's parameters need one another", "break the cycle")
-                done.append(ready[0])
-                remaining.remove(ready[0])
-            self._places = {place: number for number, place in enumerate(done)}
-        return sorted(self._places, key=lambda place: self._places[place])
-
-    def _needs(self, place: int) -> set[int]:
-        names = {name for rule in self._rules(place) for name in rule.names}
-        return {other for other in range(self._columns) if self._called(other) & names}
-
-    def _rules(self, place: int) -> list[Expression]:
-        return [rule for rule in (self._active(place), self._same(place)) if rule is not None]
-
-    def _called(self, place: int) -> set[str]:
-        """The names by which rules know a column: its own and its stack parameter's."""
-        knob = self._knobs.get(place)
-        names = {self._domain.names[place]}
-        if knob is not None and knob.parameter is not None:
-            names.add(knob.parameter.name)
-        return names
-
-    def _active(self, place: int) -> Expression | None:
-        knob = self._knobs.get(place)
-        if knob is not None and knob.parameter is not None and knob.parameter.active_if is not None:
-            return knob.parameter.active_if
-        return next((condition for index, _, condition in self._domain.folds if index == place), None)
-
-    def _same(self, place: int) -> Expression | None:
-        knob = self._knobs.get(place)
-        return None if knob is None or knob.parameter is None else knob.parameter.same_as_default
-
-    def _number(self, column: Column, value: Any) -> float:
-        return float(self._texts.code(value)) if isinstance(value, str) else float(value)
-
-    def _input(self, place: int) -> Input:
-        column, knob = self._domain.columns[place], self._knobs.get(place)
-        seen = self._domain.seen[place]
-        kept = [column.values[level] for level in (seen if column.kind == "categorical" else range(len(column.values)))]
-        default = column.default if column.default in kept else None
-        if default is None and knob is not None and knob.parameter is not None and knob.parameter.default in kept:
-            default = knob.parameter.default
-        common = {
-            "name": column.name,
-            "kind": CONTEXT if knob is None else TUNABLE,
-            "role": column.role,
-            "unit": column.unit,
-            "categorical": column.kind == "categorical",
-            "values": tuple(Setting(self._number(column, value), self._spell(column, value)) for value in kept),
-            "default": 0 if default is None else kept.index(default),
-            "factor": bytes_of(column),
-        }
-        if knob is None:
-            return Input(**common)  # type: ignore[arg-type]
-        return Input(
-            **common,  # type: ignore[arg-type]
-            **self._carrier(knob),
-            free=self._free(knob),
-            active=self._compiled(self._active(place)),
-            same=self._compiled(self._same(place)),
-        )
-
-    @staticmethod
-    def _spell(column: Column, value: Any) -> str:
-        """As its carrier spells it: sizes in bytes."""
-        factor = bytes_of(column)
-        if factor != 1.0 and not isinstance(value, str):
-            return str(int(value * factor))
-        return spell(int(value) if isinstance(value, float) and value == int(value) else value)
-
-    @staticmethod
-    def _carrier(knob: Knob) -> dict[str, Any]:
-        parameter = knob.parameter
-        if parameter is None:
-            return {"carrier": "advice", "layer": knob.way.value, "key": knob.name}
-        return {
-            "carrier": _CARRIERS[parameter.apply],
-            "layer": parameter.layer if parameter.apply is Apply.STRIPING else "",
-            "key": parameter.setting,
-            "cost": parameter.cost,
-        }
-
-    def _free(self, knob: Knob) -> Program | None:
-        """Settings are free where the operation lets them act; what only people can change never is."""
-        if knob.way is not Way.SETTING:
-            return constant(0.0)
-        if knob.can_change("read") and knob.can_change("write"):
-            return None
-        operations = [op for op in ("read", "write") if knob.can_change(op)]
-        parts = [apply(Op.EQUAL, self._word("operation"), constant(self._texts.code(op))) for op in operations]
-        if not knob.at_creation:
-            parts.append(apply(Op.EQUAL, self._word("operation"), constant(self._texts.code("both"))))
-        result = parts[0] if parts else constant(0.0)
-        for part in parts[1:]:
-            result = apply(Op.OR, result, part)
-        return result
-
-    # -- rules ---------------------------------------------------------------------------------------------
-
-    def _word(self, name: str) -> Program:
-        """A word of the workload: from the column with its role where there is one, else from the runtime."""
-        for place, column in enumerate(self._domain.columns):
-            if column.role == name and (name in _NUMBERS or name == "operation") and place < self._domain.contexts:
-                value = read(self._places[place])
-                factor = bytes_of(column)
-                return value if factor == 1.0 else apply(Op.MULTIPLY, value, constant(factor))
-        if name not in Workload().words():
-            raise UserError(f"a rule of the model needs {name}, which no column and no word of the workload is")
-        number = self._words.setdefault(name, len(self._words))
-        return read(self._columns + number)
-
-    def _names(self, rules: Iterable[Expression]) -> dict[str, Program]:
-        own = {name: place for place in range(self._columns) for name in self._called(place)}
-        found = {}
-        for name in {name for rule in rules for name in rule.names}:
-            found[name] = read(self._places[own[name]]) if name in own else self._default_or_word(name)
-        return found
-
-    def _default_or_word(self, name: str) -> Program:
-        """A parameter that the model does not know acts at its default; anything else is a word."""
-        if name in known_parameters():
-            parameter = known_parameters()[name][1]
-            if parameter.default_from is not None:
-                names = self._names([parameter.default_from])
-                return compile_expression(parameter.default_from, names, self._code)
-            return constant(self._number(self._domain.columns[0], parameter.default))
-        return self._word(name)
-
-    def _code(self, text: str) -> float:
-        return float(self._texts.code(text))
-
-    def _compiled(self, rule: Expression | None) -> Program | None:
-        return None if rule is None else compile_expression(rule, self._names([rule]), self._code)
-
-    def _constraints(self) -> tuple[Program, ...]:
-        rules: dict[str, Program] = {}
-        for place, knob in self._knobs.items():
-            for rule in knob.constraints:
-                rules[rule.text] = compile_expression(rule, self._names([rule]), self._code)
-            if knob.parameter is not None and knob.parameter.maximum_from is not None:
-                largest = knob.parameter.maximum_from
-                limit = compile_expression(largest, self._names([largest]), self._code)
-                rules[f"{knob.name} <= {largest.text}"] = apply(Op.LESS_EQUAL, read(self._places[place]), limit)
-        return tuple(rules.values())
-
-    def _derived(self) -> Iterable[DerivedSetting]:
-        used = [knob for knob in self._knobs.values() if knob.way is Way.SETTING]
-        by_parameter = {k.parameter.name: self._places[k.place] for k in used if k.parameter is not None}
-        for entry in derived_settings(used):
-            names = self._names([entry.value, *([entry.active_if] if entry.active_if else [])])
-            active = None if entry.active_if is None else compile_expression(entry.active_if, names, self._code)
-            needs = tuple(by_parameter[name] for name in sorted(entry.value.names & by_parameter.keys()))
-            value = compile_expression(entry.value, names, self._code)
-            layer = entry.layer if entry.apply is Apply.STRIPING else ""
-            yield DerivedSetting(_CARRIERS[entry.apply], layer, entry.name, entry.template, value, active, needs)
-
-    # -- the model -----------------------------------------------------------------------------------------
-
-    def _value(self, place: int) -> Program:
-        """A column as the encoder sees it: folded where it means nothing."""
-        for index, number, condition in self._domain.folds:
-            if index == place:
-                column = self._domain.columns[place]
-                value = column.values[int(number)] if column.kind == "categorical" else number
-                active = compile_expression(condition, self._names([condition]), self._code)
-                return apply(Op.SELECT, active, read(self._places[place]), constant(self._number(column, value)))
-        return read(self._places[place])
 
     def _features(self) -> tuple[Program, ...]:
         tiny = constant(float(np.finfo(np.float64).tiny))
@@ -307,15 +94,15 @@ class _Export:
             if feature.kind == "value":
                 if column.kind == "categorical":
                     raise UserError(f"the model reads the category {column.name} as a number, which cannot be exported")
-                program = self._value(first)
+                program = self._inputs.value(first)
             elif feature.kind == "is":
-                code = self._number(column, column.values[feature.of])
-                program = apply(Op.EQUAL, self._value(first), constant(code))
+                code = self._inputs.number(column, column.values[feature.of])
+                program = apply(Op.EQUAL, self._inputs.value(first), constant(code))
             else:
                 program = constant(feature.constant)
                 for op, places in ((Op.ADD, feature.plus), (Op.SUBTRACT, feature.minus)):
                     for place in places:
-                        logarithm = apply(Op.LOG2, apply(Op.MAXIMUM, self._value(place), tiny))
+                        logarithm = apply(Op.LOG2, apply(Op.MAXIMUM, self._inputs.value(place), tiny))
                         program = apply(op, program, logarithm)
             found.append(apply(Op.SINGLE, program))
         return tuple(found)
@@ -351,7 +138,11 @@ class _Export:
         """Which operation a network answers for."""
         for number, column in enumerate(self._domain.columns[: self._domain.contexts]):
             if column.role == "operation" and column.kind == "categorical" and place >= 0:
-                return apply(Op.EQUAL, read(self._places[number]), constant(self._number(column, column.values[place])))
+                return apply(
+                    Op.EQUAL,
+                    read(self._inputs.places[number]),
+                    constant(self._inputs.number(column, column.values[place])),
+                )
         return None
 
 

@@ -1,12 +1,13 @@
 """Trees in LightGBM's text format, so that its fast predictor evaluates forests too.
 
 The format is that of ``Booster.save_model``: per tree the inner nodes, numbered from 0 with the root first, children
-as inner numbers or, for leaves, as the complement of the leaf's number.
+as inner numbers or, for leaves, as the complement of the leaf's number. Parents come before their children in
+:class:`Trees`, so its own order will do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +17,6 @@ if TYPE_CHECKING:
 
 _DECISION = 2
 """Numerical split, missing values treated as any number."""
-
-
-def _walk(trees: Trees, root: int) -> tuple[list[int], list[int]]:
-    """Inner nodes and leaves of a tree, parents first."""
-    inner, leaves, waiting = [], [], [root]
-    while waiting:
-        node = waiting.pop()
-        if trees.feature[node] < 0:
-            leaves.append(node)
-        else:
-            inner.append(node)
-            waiting += [int(trees.right[node]), int(trees.left[node])]
-    return inner, leaves
-
-
-def leaf_order(trees: Trees, root: int) -> NDArray[np.int64]:
-    """Nodes of a tree's leaves in the order in which :func:`as_lightgbm` numbers them."""
-    return np.asarray(_walk(trees, root)[1], dtype=np.int64)
 
 
 def as_lightgbm(trees: Trees) -> str:
@@ -51,36 +34,43 @@ def as_lightgbm(trees: Trees) -> str:
         "feature_infos=" + " ".join(["[-1e300:1e300]"] * features),
         "",
     ]
-    for number, root in enumerate(trees.roots):
-        lines += [f"Tree={number}", *_tree(trees, int(root)), "", ""]
+    ends = np.append(trees.roots[1:], trees.nodes)
+    for number, (first, end) in enumerate(zip(trees.roots.tolist(), ends.tolist(), strict=True)):
+        lines += [f"Tree={number}", *_tree(trees, first, end), "", ""]
     return "\n".join([*lines, "end of trees", ""])
 
 
-def _tree(trees: Trees, root: int) -> list[str]:
-    inner, leaves = _walk(trees, root)
-    values = " ".join(repr(float(trees.value[leaf])) for leaf in leaves)
-    if not inner:
+def _tree(trees: Trees, first: int, end: int) -> list[str]:
+    """Lines of the tree of these nodes; inner nodes, and leaves, are numbered in the order of the arrays."""
+    feature = trees.feature[first:end]
+    inner = feature >= 0
+    count, leaves = int(inner.sum()), int((~inner).sum())
+    values = " ".join(map(repr, trees.value[first:end][~inner].astype(np.float64).tolist()))
+    if count == 0:
         return ["num_leaves=1", "num_cat=0", f"leaf_value={values}", "is_linear=0", "shrinkage=1"]
-    number = {node: place for place, node in enumerate(inner)} | {node: ~place for place, node in enumerate(leaves)}
+    number = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
 
-    def row(name: str, items: list[str]) -> str:
-        return f"{name}=" + " ".join(items)
+    def row(name: str, items: NDArray[Any]) -> str:
+        return f"{name}=" + " ".join(map(repr, items.tolist()))
+
+    def same(name: str, value: int, times: int) -> str:
+        return f"{name}=" + " ".join([str(value)] * times)
 
     return [
-        f"num_leaves={len(leaves)}",
+        f"num_leaves={leaves}",
         "num_cat=0",
-        row("split_feature", [str(int(trees.feature[node])) for node in inner]),
-        row("split_gain", ["0"] * len(inner)),
-        row("threshold", [repr(float(trees.threshold[node])) for node in inner]),
-        row("decision_type", [str(_DECISION)] * len(inner)),
-        row("left_child", [str(number[int(trees.left[node])]) for node in inner]),
-        row("right_child", [str(number[int(trees.right[node])]) for node in inner]),
+        row("split_feature", feature[inner]),
+        same("split_gain", 0, count),
+        row("threshold", trees.threshold[first:end][inner].astype(np.float64)),
+        same("decision_type", _DECISION, count),
+        row("left_child", number[trees.left[first:end][inner] - first]),
+        row("right_child", number[trees.right[first:end][inner] - first]),
         f"leaf_value={values}",
-        row("leaf_weight", ["1"] * len(leaves)),
-        row("leaf_count", ["1"] * len(leaves)),
-        row("internal_value", ["0"] * len(inner)),
-        row("internal_weight", ["1"] * len(inner)),
-        row("internal_count", ["1"] * len(inner)),
+        same("leaf_weight", 1, leaves),
+        same("leaf_count", 1, leaves),
+        same("internal_value", 0, count),
+        same("internal_weight", 1, count),
+        same("internal_count", 1, count),
         "is_linear=0",
         "shrinkage=1",
     ]

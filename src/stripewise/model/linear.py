@@ -15,6 +15,7 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats
 from stripewise.model.equation import Equation, feature_kinds
 from stripewise.model.features import Encoder, Matrix
+from stripewise.model.kinship import kinship
 
 
 class LinearModel(PerformanceModel):
@@ -31,6 +32,7 @@ class LinearModel(PerformanceModel):
         self.equation = Equation.fit(kinds, x, data.target, np.ones(len(x)), switch, inverse)
         residual = data.target - self.equation.predict(x)
         self.spread = float(np.sqrt(max(0.0, float(np.mean(residual**2)) - data.noise**2)))
+        self.kinship = kinship(residual, data.workloads, data.noise**2)
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
         return self.equation.predict(x), np.full(len(points), self.spread)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,48 @@ from stripewise.model.trees import Trees
 _PART = 32_768
 _ROWS = 512
 """At a time: their masks of some hundred trees stay in the cache."""
+_JOINT = 512
+"""Features of few thresholds share a table of up to so many rows: a look-up for all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Features with a table of what their values strike out of each tree.
+
+    ``parts`` has the number, the thresholds and the stride of each; ``table`` a row for each combination of the spans
+    between thresholds and a column for each tree.
+    """
+
+    parts: tuple[tuple[int, NDArray[np.float32], int], ...]
+    table: NDArray[np.unsignedinteger[Any]]
+
+    def place(self, x: Matrix) -> NDArray[np.int64]:
+        """Row of the table for each row of ``x``."""
+        total = np.zeros(len(x), dtype=np.int64)
+        for feature, thresholds, stride in self.parts:
+            total += stride * np.searchsorted(thresholds, np.ascontiguousarray(x[:, feature]))
+        return total
+
+    def with_other(self, other: _Group) -> _Group:
+        """Both together."""
+        rows = len(other.table)
+        parts = tuple((feature, thresholds, stride * rows) for feature, thresholds, stride in self.parts)
+        joint = self.table[:, None, :] & other.table[None, :, :]
+        return _Group(parts + other.parts, joint.reshape(-1, self.table.shape[1]))
+
+
+def _joined(groups: list[_Group]) -> list[_Group]:
+    """Join the smallest with one another as long as they stay small."""
+    waiting = sorted(groups, key=lambda group: len(group.table))
+    done: list[_Group] = []
+    while waiting:
+        first = waiting.pop(0)
+        if waiting and len(first.table) * len(waiting[0].table) <= _JOINT:
+            waiting[0] = first.with_other(waiting[0])
+            waiting.sort(key=lambda group: len(group.table))
+        else:
+            done.append(first)
+    return done
 
 
 class QuickScorer:
@@ -51,15 +95,16 @@ class QuickScorer:
             for node, first, end in inner:
                 struck = ((1 << end) - 1) ^ ((1 << first) - 1)
                 nodes.setdefault(int(trees.feature[node]), []).append((float(trees.threshold[node]), tree, struck))
-        self._tables: list[tuple[int, NDArray[np.float32], NDArray[np.unsignedinteger]]] = []
         every = (1 << (64 if self._wide else 32)) - 1
-        for feature, own in sorted(nodes.items()):
+        self._groups: list[_Group] = []
+        for feature, own in nodes.items():
             thresholds = np.unique(np.asarray([threshold for threshold, _, _ in own], dtype=np.float32))
+            place = np.searchsorted(thresholds, np.asarray([threshold for threshold, _, _ in own], dtype=np.float32))
             table = np.full((len(thresholds) + 1, len(walked)), every, dtype=kind)
-            for threshold, tree, struck in own:
-                place = int(np.searchsorted(thresholds, np.float32(threshold)))
-                table[place + 1 :, tree] &= kind(every ^ struck)
-            self._tables.append((feature, thresholds, table))
+            spared = np.asarray([every ^ struck for _, _, struck in own], dtype=kind)
+            np.bitwise_and.at(table, (place + 1, np.asarray([tree for _, tree, _ in own])), spared)
+            self._groups.append(_Group(((feature, thresholds, 1),), np.bitwise_and.accumulate(table, axis=0)))
+        self._groups = _joined(self._groups)
         self._start = np.full((1, len(walked)), every, dtype=kind)
         self._offsets = np.arange(len(walked), dtype=np.int64) * most
 
@@ -87,15 +132,15 @@ class QuickScorer:
         return result
 
     def _some(self, x: Matrix) -> Floats:
-        bins = [np.searchsorted(thresholds, np.ascontiguousarray(x[:, f])) for f, thresholds, _ in self._tables]
+        bins = [group.place(x) for group in self._groups]
         result = np.empty(len(x))
         flat = self._values.reshape(-1)
         for start in range(0, len(x), _ROWS):
             part = slice(start, min(len(x), start + _ROWS))
             left = np.repeat(self._start, part.stop - part.start, axis=0)
             taken = np.empty_like(left)
-            for own, (_, _, table) in zip(bins, self._tables, strict=True):
-                np.take(table, own[part], axis=0, out=taken, mode="clip")  # all are inside: "raise" would copy
+            for own, group in zip(bins, self._groups, strict=True):
+                np.take(group.table, own[part], axis=0, out=taken, mode="clip")  # all are inside: "raise" would copy
                 np.bitwise_and(left, taken, out=left)
             np.bitwise_and(left, ~left + left.dtype.type(1), out=left)
             result[part] = np.take(flat, self._place(left) + self._offsets).sum(axis=1)

@@ -24,7 +24,7 @@ _LENGTHS = (0.7, 1.5, 3.0, 6.0)
 _TRENDS = (0.0, 1.0)
 _NUGGETS = (1e-3, 1e-2, 1e-1, 1.0)
 _JITTER = 1e-8
-_CHUNK = 4096
+_CHUNK = 512
 _LEAST_WEIGHT = 0.05
 
 
@@ -127,11 +127,22 @@ class Smooth:
 
 
 def _kernel(a: Floats, b: Floats, length: float, trend: float) -> Floats:
+    # In place throughout: fresh memory for each step would cost as much as the arithmetic.
     product = a @ b.T
-    square = np.sum(a**2, axis=1)[:, None] + np.sum(b**2, axis=1)[None, :] - 2 * product
-    distance = np.sqrt(3.0 * np.maximum(square, 0.0)) / length
-    kernel: Floats = (1.0 + distance) * np.exp(-distance)
-    return kernel + trend * (1.0 + product) if trend else kernel
+    distance = product * -2.0
+    distance += np.sum(a**2, axis=1)[:, None]
+    distance += np.sum(b**2, axis=1)
+    np.maximum(distance, 0.0, out=distance)
+    np.sqrt(distance, out=distance)
+    distance *= np.sqrt(3.0) / length
+    kernel: Floats = np.exp(-distance)
+    distance += 1.0
+    kernel *= distance
+    if trend:
+        product += 1.0
+        product *= trend
+        kernel += product
+    return kernel
 
 
 def _choose(z: Floats, residual: Floats, count: Floats) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,11 @@ from stripewise.errors import UserError
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix, at_least_one
 
+if TYPE_CHECKING:
+    from stripewise.model.quickscorer import QuickScorer
+
 _MANY_ROWS = 8000
+_SCORED = 2000
 _KEYS = ("roots", "feature", "threshold", "left", "right", "value", "gain", "count")
 
 
@@ -34,7 +38,7 @@ class Trees:
     ----------
     roots : ndarray of int32, shape (t,)
     feature : ndarray of int32, shape (m,)
-        Of each node; -1 at leaves.
+        Of each node; -1 at leaves. The nodes of a tree follow its root, up to the next one.
     threshold : ndarray of float32, shape (m,)
     left, right : ndarray of int32, shape (m,)
         Absolute numbers of the children; -1 at leaves.
@@ -160,13 +164,16 @@ class Trees:
         sizes = {len(getattr(trees, key)) for key in _KEYS[1:]}
         inner = trees.feature >= 0
         own = np.flatnonzero(inner)
-        # Children come after their parent, so no walk can go round in a circle.
+        # Children come after their parent and before the next tree, so no walk can go round in a circle or astray.
+        ends = np.append(trees.roots[1:], trees.nodes)
         sound = (
-            len(sizes) == 1
-            and np.all((trees.roots >= 0) & (trees.roots < trees.nodes))
-            and np.all((trees.left[inner] > own) & (trees.left[inner] < trees.nodes))
-            and np.all((trees.right[inner] > own) & (trees.right[inner] < trees.nodes))
+            len(sizes) == 1 and np.array_equal(trees.roots[:1], [0][: trees.nodes]) and np.all(np.diff(trees.roots) > 0)
         )
+        if sound and len(trees):
+            sound = bool(ends[-1] > trees.roots[-1])
+            last = np.repeat(ends, ends - trees.roots)[own] if sound else ends
+            for child in (trees.left[inner], trees.right[inner]):
+                sound = bool(sound and np.all((child > own) & (child < last)))
         if not sound:
             raise UserError("the model file holds no proper trees", "it is damaged: train the model again")
         return trees
@@ -182,6 +189,11 @@ class Trees:
                 return nodes
             left = x[rows, np.maximum(feature, 0)] <= self.threshold[nodes] if x.shape[1] else inner
             nodes = np.where(inner, np.where(left, self.left[nodes], self.right[nodes]), nodes)
+
+    def first(self, count: int) -> Trees:
+        """Give the first trees alone, with the same bias."""
+        end = int(self.roots[count]) if count < len(self) else self.nodes
+        return Trees.of(self.roots[:count].tolist(), {key: getattr(self, key)[:end] for key in _KEYS[1:]}, self.bias)
 
     def scaled(self, factor: float) -> Trees:
         """Give the trees with every value, and the bias, multiplied."""
@@ -213,6 +225,8 @@ class Trees:
         """Sum of all trees, shape ``(n,)``."""
         if len(x) == 0 or len(self) == 0:
             return np.full(len(x), self.bias)
+        if len(x) >= _SCORED and self._scorer is not None:
+            return self._scorer.predict(x)
         values: Floats = self._booster.predict(
             at_least_one(x), num_threads=threads(len(x)), predict_disable_shape_check=True
         )
@@ -232,11 +246,16 @@ class Trees:
     @cached_property
     def _leaves(self) -> tuple[NDArray[np.int64], Floats]:
         """Where each tree's leaves begin among all leaves, and the values of all leaves in LightGBM's order."""
-        from stripewise.model.lightgbm_text import leaf_order  # noqa: PLC0415  only needed here
+        leaf = self.feature < 0
+        before = np.cumsum(leaf) - leaf
+        return before[self.roots].astype(np.int64), self.value[leaf].astype(np.float64)
 
-        orders = [leaf_order(self, int(root)) for root in self.roots]
-        starts = np.cumsum([0, *(len(order) for order in orders)])[:-1]
-        return starts.astype(np.int64), self.value[np.concatenate(orders)].astype(np.float64)
+    @cached_property
+    def _scorer(self) -> QuickScorer | None:
+        """What many rows are faster with, where the trees are small enough."""
+        from stripewise.model.quickscorer import QuickScorer  # noqa: PLC0415  they name each other
+
+        return QuickScorer(self) if QuickScorer.takes(self) else None
 
     @cached_property
     def _booster(self) -> Any:

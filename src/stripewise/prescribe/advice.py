@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stripewise.model.carriers import Knob, Way
-from stripewise.model.export import bytes_of
+from stripewise.model.carriers import Knob, Way, bytes_of
 from stripewise.spec.configuration import Value
 from stripewise.spec.sizes import format_size
 

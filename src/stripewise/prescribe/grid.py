@@ -11,16 +11,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.model.base import PerformanceModel, Prediction
+from stripewise.model.base import PerformanceModel, apart
 from stripewise.model.carriers import Knob, known_parameters
 from stripewise.model.domain import Floats
-from stripewise.model.quickscorer import QuickScorer
 from stripewise.model.trees import Trees
 
 MOST = 2_000_000
 _ROWS = 200_000
 _FEW = 4_000
 _LEAST = 2
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of workloads, each with some configuration.
+
+    Attributes
+    ----------
+    mean, deviation, shared : ndarray, shape (w,)
+        Of ln(performance), larger is better; see :class:`stripewise.model.base.Prediction`.
+    """
+
+    mean: Floats
+    deviation: Floats
+    shared: Floats
+
+    def doubt(self, other: Expected) -> Floats:
+        """Standard deviation of the gain over other configurations of the same workloads, shape ``(w,)``."""
+        return apart(self.deviation, self.shared, other.deviation, other.shared)
 
 
 @dataclass(frozen=True)
@@ -31,32 +49,27 @@ class Best:
     ----------
     points : ndarray, shape (w, c)
         Of the model's domain.
-    mean, deviation : ndarray, shape (w,)
-        Of ln(performance), larger is better.
+    expected : Expected
     combinations : ndarray of int, shape (w,)
         Allowed ones, each behaviour once.
     """
 
     points: Floats
-    mean: Floats
-    deviation: Floats
+    expected: Expected
     combinations: NDArray[np.int64]
 
 
 def quick(model: PerformanceModel, points: Floats) -> Floats | None:
     """ln(value) without its uncertainty, or nearly, where a model can tell it much faster; else None.
 
-    ``auto`` has an ensemble for this purpose; the mean of other ensembles is a single sum of trees.
+    ``auto`` has an ensemble for this purpose, ``boosting`` takes one of its five; the mean of other ensembles is a
+    single sum of trees.
     """
-    trees = getattr(model, "student", None) or getattr(model, "trees", None)
+    trees = next((getattr(model, name) for name in ("student", "screening", "trees") if hasattr(model, name)), None)
     if not isinstance(trees, Trees) or len(trees) == 0:
         return None
     x = model.encoder.encode(model.domain.folded(points))
-    held: tuple[Trees, QuickScorer | None] | None = model.__dict__.get("_quickscorer")
-    if held is None or held[0] is not trees:
-        held = (trees, QuickScorer(trees) if QuickScorer.takes(trees) else None)
-        model.__dict__["_quickscorer"] = held
-    return trees.predict(x) if held[1] is None else held[1].predict(x)
+    return trees.predict(x)
 
 
 class Grid:
@@ -215,8 +228,9 @@ class Grid:
             parts.append(self._some(fixed[rows], own, groups))
         return Best(
             np.concatenate([p.points for p in parts]),
-            np.concatenate([p.mean for p in parts]),
-            np.concatenate([p.deviation for p in parts]),
+            Expected(
+                *(np.concatenate([getattr(p.expected, k) for p in parts]) for k in ("mean", "deviation", "shared"))
+            ),
             np.concatenate([p.combinations for p in parts]),
         )
 
@@ -241,8 +255,9 @@ class Grid:
             chosen = np.broadcast_to(np.arange(m), (workloads, m))
         picked = np.take_along_axis(shaped, chosen[:, None, :, None], axis=2)
         found = self.model.predict_points(picked.reshape(-1, points.shape[1]))
-        mean = found.mean.reshape(workloads, groups, -1).mean(axis=1)
-        deviation = found.deviation.reshape(workloads, groups, -1).mean(axis=1)
+        mean, deviation, shared = (
+            each.reshape(workloads, groups, -1).mean(axis=1) for each in (found.mean, found.deviation, found.shared)
+        )
         mean = np.where(np.take_along_axis(allowed, chosen, axis=1), mean, -np.inf)
         # Among equals the cheaper, then the first: folded forms of one behaviour are equal to the last bit.
         price = self._price(picked[:, 0].reshape(-1, points.shape[1])).reshape(mean.shape)
@@ -254,7 +269,9 @@ class Grid:
             if workloads <= 64
             else (allowed.sum(axis=1))
         )
-        return Best(picked[rows, 0, place], mean[rows, place], deviation[rows, place], count)
+        return Best(
+            picked[rows, 0, place], Expected(mean[rows, place], deviation[rows, place], shared[rows, place]), count
+        )
 
     def _distinct(self, points: Floats) -> int:
         return len(np.unique(points, axis=0))
@@ -267,7 +284,9 @@ class Grid:
                 total += knob.parameter.cost * np.log2(np.maximum(points[:, knob.place], 1.0))
         return total
 
-    def predict(self, points: Floats, groups: int = 1) -> tuple[Floats, Floats]:
-        """Mean and deviation of ln(performance) of points, averaged over groups of rows."""
-        found: Prediction = self.model.predict_points(points)
-        return found.mean.reshape(-1, groups).mean(axis=1), found.deviation.reshape(-1, groups).mean(axis=1)
+    def predict(self, points: Floats, groups: int = 1) -> Expected:
+        """What is expected of points, averaged over groups of rows."""
+        found = self.model.predict_points(points)
+        return Expected(
+            *(each.reshape(-1, groups).mean(axis=1) for each in (found.mean, found.deviation, found.shared))
+        )

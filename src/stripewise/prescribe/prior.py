@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import Knob, knobs
+from stripewise.model.carriers import Knob, bytes_of, knobs
 from stripewise.model.domain import Floats
-from stripewise.model.export import bytes_of
 from stripewise.prescribe.grid import quick
-from stripewise.prescribe.prescriber import rows_of
+from stripewise.prescribe.points import rows_of
 from stripewise.prescribe.request import Request, known_values
 from stripewise.spec.configuration import Value
 from stripewise.spec.parameter import Parameter

@@ -96,7 +96,7 @@ def rules(grid: Grid, fixed: Floats, words: Mapping[str, Any], groups: int, chos
     places = [knob.place for knob in grid.free if np.ptp(points[:, knob.place]) > 0]
     if len(points) < 2 or not places:
         return ()
-    mean, _ = grid.predict(points)
+    mean = grid.predict(points).mean
     columns, names = _columns(grid, points, places)
     own, _ = _columns(grid, chosen[None, :], places, names)
     tree = DecisionTreeRegressor(max_depth=_DEPTH, min_samples_leaf=max(1, len(points) // 50), random_state=0)

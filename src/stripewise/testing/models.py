@@ -276,6 +276,8 @@ def _check(predicted: Prediction, rows: int) -> None:
     assert np.all(predicted.value > 0), "a value is not positive"
     assert np.all(np.isfinite(predicted.deviation)), "a deviation is not finite"
     assert np.all(predicted.deviation >= 0), "a deviation is negative"
+    assert predicted.shared.shape == (rows,)
+    assert np.all((predicted.shared >= 0) & (predicted.shared <= predicted.deviation)), "more is shared than there is"
 
 
 def _refuses(action: Callable[[], object], word: str) -> None:

@@ -1,0 +1,81 @@
+"""Points of requests: what is told, what is not, and what acts if nothing is set."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.base import PerformanceModel
+from stripewise.model.carriers import Knob
+from stripewise.model.domain import Floats
+from stripewise.prescribe.request import Known
+from stripewise.spec.configuration import Value
+
+_MOST_GROUPS = 64
+
+
+def natural(value: Any) -> Value:
+    """A number without a fraction as an integer."""
+    plain: Value = int(value) if isinstance(value, float) and value == int(value) else value
+    return plain
+
+
+def all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[Knob]) -> Floats:
+    """Points of requests that leave nothing open, one row each."""
+    defaults = {knob.name: default_of(model, knob) for knob in every}
+    if any(one.unknown for one in known):
+        what = next(one.unknown[0] for one in known if one.unknown)
+        raise UserError(f"a workload leaves {what} open", "give every context a value")
+    names = model.domain.names
+    filled = [{**defaults, **one.values} for one in known]
+    return model.domain.points({name: [one[name] for one in filled] for name in names})
+
+
+def rows_of(model: PerformanceModel, known: Known, every: Sequence[Knob], processes: int | None = None) -> Floats:
+    """Points of a request: one row for each combination of what is unknown, parameters at their current value.
+
+    Raises
+    ------
+    UserError
+        If that are too many.
+    """
+    domain = model.domain
+    spread: list[list[Value]] = []
+    for place, column in enumerate(domain.columns):
+        if column.name in known.values:
+            spread.append([known.values[column.name]])
+        elif column.name in known.unknown:
+            spread.append([column.values[level] for level in domain.seen[place]])
+        else:
+            spread.append([default_of(model, next(k for k in every if k.place == place))])
+    if np.prod([len(values) for values in spread], dtype=np.float64) > _MOST_GROUPS:
+        raise UserError(
+            f"too much is unknown of the workload: {', '.join(known.unknown)}", "say more under [workload] or [context]"
+        )
+    rows = _with_ranks(model, list(itertools.product(*spread)), processes)
+    return domain.points({name: [row[i] for row in rows] for i, name in enumerate(domain.names)})
+
+
+def _with_ranks(model: PerformanceModel, rows: list[Any], processes: int | None) -> list[Any]:
+    """Keep the rows whose nodes and processes a node make the ranks that were seen, if any do."""
+    roles = [column.role for column in model.domain.columns]
+    if processes is None or "nodes" not in roles or "processes_per_node" not in roles:
+        return rows
+    nodes, each = roles.index("nodes"), roles.index("processes_per_node")
+    return [row for row in rows if row[nodes] * row[each] == processes] or rows
+
+
+def default_of(model: PerformanceModel, knob: Knob) -> Value:
+    """The value that acts if nothing is set: declared in the table, else the stack's, else the first measured."""
+    column = knob.column
+    seen = [column.values[level] for level in model.domain.seen[knob.place]]
+    if column.default is not None and column.default in seen:
+        return column.default
+    if knob.parameter is not None and knob.parameter.default in seen:
+        return knob.parameter.default
+    first: Value = seen[0]
+    return first
