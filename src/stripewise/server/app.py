@@ -78,5 +78,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         # Every error has our envelope; FastAPI's own is never sent.
         for name in ("HTTPValidationError", "ValidationError"):
             schema["components"]["schemas"].pop(name, None)
+        for item in schema["paths"].values():
+            for operation in item.values():
+                for status, answer in operation["responses"].items():
+                    if status >= "4" and "content" in answer:
+                        # Errors are JSON, also where what was asked for is not.
+                        answer["content"] = {"application/json": next(iter(answer["content"].values()))}
         app.openapi_schema = schema
     return app.openapi_schema
