@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Activity, Activity]] = {
     ),
     "metadata-storm": (
         activity(posix(write=calls(10, KIB), opens=900, meta_seconds=8.0)),
-        activity(posix(write=calls(10, KIB), opens=900, meta_seconds=0.5)),
+        activity(posix(write=calls(500, MIB), opens=900, meta_seconds=0.5)),
     ),
     "reopens": (
         activity(posix(write=calls(100, MIB), opens=80)),
@@ -225,6 +225,18 @@ CASES: dict[str, tuple[Activity, Activity]] = {
 
 def codes(one: Activity) -> set[str]:
     return {finding.code for finding in diagnose(one).findings}
+
+
+def test_opens_with_hardly_any_data_are_a_storm_whatever_the_clock_says() -> None:
+    quick = {"opens": 900, "meta_seconds": 0.1}
+    assert "metadata-storm" in codes(activity(posix(write=calls(900, 100), **quick)))
+    assert "metadata-storm" not in codes(activity(posix(write=calls(900, 64 * KIB), **quick))), "data as well"
+    assert "metadata-storm" not in codes(activity(posix(write=calls(9000, 100), **quick))), "more writes than opens"
+
+
+def test_a_flush_at_each_of_many_closes_is_a_frequent_flush() -> None:
+    assert "flushes" in codes(activity(posix(write=calls(400, MIB), syncs=100, opens=100)))
+    assert "flushes" not in codes(activity(posix(write=calls(4000, MIB), syncs=100, opens=100)))
 
 
 @pytest.mark.parametrize("code", RULES)

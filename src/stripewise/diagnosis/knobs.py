@@ -118,7 +118,11 @@ def judge_script(text: str, where: Surroundings) -> list[Judged]:
         raise UserError(f"MPI library '{where.mpi}' is unknown", f"choose from {', '.join(MPI)}")
     script = parse_script(text)
     values = _values(script, where)
-    return [_judge(knob, script, where, values) for knob in script.knobs]
+    found = [_judge(knob, script, where, values) for knob in script.knobs]
+    if not script.launches and all(one.knob.carrier == "romio_file" and one.verdict == "unknown" for one in found):
+        # Words in pairs, but none of them a hint: it was no hints file after all.
+        return []
+    return found
 
 
 def _judge(knob: Knob, script: Script, where: Surroundings, values: Mapping[str, str]) -> Judged:

@@ -150,11 +150,11 @@ class Prober:
             for i, place in enumerate(places):
                 buffer = self._buffers(moving, size, i)
                 if condition == "memory":
-                    seconds = _timed(lambda b=buffer: b.__setitem__(slice(None), source))  # type: ignore[misc]
+                    seconds = _timed(buffer.__setitem__, slice(None), source)
                 elif operation == "read":
-                    seconds = _timed(lambda b=buffer: os.readv(device, [b]))  # type: ignore[misc]
+                    seconds = _timed(os.readv, device, [buffer])
                 else:
-                    seconds = _timed(lambda b=buffer: os.write(device, b))  # type: ignore[misc]
+                    seconds = _timed(os.write, device, buffer)
                 yield Probe(operation, condition, pattern, moving, size, place, seconds)
         finally:
             os.close(device)
@@ -176,9 +176,9 @@ class Prober:
                     continue
                 buffer = self._buffers(moving, size, i)
                 if operation == "read":
-                    seconds = _timed(lambda b=buffer, p=place: os.preadv(descriptor, [b], p))  # type: ignore[misc]
+                    seconds = _timed(os.preadv, descriptor, [buffer], place)
                 else:
-                    seconds = _timed(lambda b=buffer, p=place: os.pwrite(descriptor, b, p))  # type: ignore[misc]
+                    seconds = _timed(os.pwrite, descriptor, buffer, place)
                 yield Probe(operation, condition, pattern, moving, size, place, seconds)
         finally:
             if descriptor != self._file:
@@ -206,7 +206,7 @@ class Prober:
         try:
             for place in places:
                 buffer = self._view[:size]
-                yield _timed(lambda b=buffer, p=place: os.preadv(descriptor, [b], p))  # type: ignore[misc]
+                yield _timed(os.preadv, descriptor, [buffer], place)
         finally:
             os.close(descriptor)
 
@@ -215,7 +215,7 @@ class Prober:
         for place in places:
             found = self.found(place, size)
             buffer = self._view[:size]
-            yield found, _timed(lambda b=buffer, p=place: os.preadv(self._file, [b], p))  # type: ignore[misc]
+            yield found, _timed(os.preadv, self._file, [buffer], place)
 
     def forget(self) -> None:
         """Put the whole file out of memory."""
@@ -223,7 +223,7 @@ class Prober:
         drop(self._file)
 
 
-def _timed(operation: Callable[[], object]) -> float:
+def _timed(operation: Callable[..., object], *arguments: object) -> float:
     start = time.perf_counter_ns()
-    operation()
+    operation(*arguments)
     return (time.perf_counter_ns() - start) * 1e-9

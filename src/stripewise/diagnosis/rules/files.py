@@ -55,15 +55,22 @@ def _meta(file: FileActivity) -> float:
     ("P17",),
 )
 def metadata_storm(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for a great part of the time, or much time of one rank, in calls that move no data."""
+    """Look for a great part of the time, or much time of one rank, in calls that move no data.
+
+    Where files are small a write takes as long as an open, and where memory answers both are short: a job that opens as
+    often as it moves data, and moves less than a page each time, does nothing else whatever the clock says.
+    """
     spent = sum(_meta(file) for file in activity.files)
     totals = activity.totals
-    calls = sum(level.opens + level.stats + level.syncs for level in (totals.posix, totals.stdio))
-    if activity.kind == "report":
-        calls = totals.mpiio.opens + totals.mpiio.syncs
+    levels = (totals.mpiio,) if activity.kind == "report" else (totals.posix, totals.stdio)
+    calls = sum(level.opens + level.stats + level.syncs for level in levels)
     a_rank = spent / activity.job.ranks
     share = activity.share(spent)
-    opening = calls >= limits["meta_calls"] and share >= limits["meta_share"] and calls > _moving(activity)
+    moved = sum(level.bytes for level in levels)
+    # Streams gather their calls: only the others are requests.
+    nothing_else = calls >= levels[0].count and moved < limits["meta_bytes"] * calls
+    great = share >= limits["meta_share"] or nothing_else
+    opening = calls >= limits["meta_calls"] and great and calls > _moving(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
     yield Finding(
@@ -154,7 +161,7 @@ def flushes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]
         for level in (file.posix, file.stdio, file.mpiio):
             if level is None or not level.write.count:
                 continue
-            extra = level.syncs - max(file.ranks, level.opens)
+            extra = level.syncs - file.ranks
             if extra >= limits["syncs"] and level.write.count / level.syncs < limits["writes_a_sync"]:
                 found[file.path] = max(found.get(file.path, 0.0), level.syncs)
                 seconds += level.meta_seconds + level.write.seconds
