@@ -196,3 +196,11 @@ def test_parameters_of_other_versions_are_left_out(tmp_path, mpi, names):
     bound = bind_space(experiment(stacks=[str(stack)]), WRITER, "ompio", mpi)
     assert bound.space.names == names
     assert all("Open MPI" in reason for reason in bound.left_out.values())
+
+
+def test_an_override_may_write_the_default_as_a_size() -> None:
+    experiment = Experiment.model_validate(
+        {"stacks": ["cephfs"], "parameters": {"cephfs_stripe_unit": {"values": ["1 MiB", "4 MiB"]}}}
+    )
+    space = bind_space(experiment, Workload(operation="write"), None).space
+    assert list(space["cephfs_stripe_unit"].values) == [1 << 20, 4 << 20]

@@ -94,6 +94,24 @@ def end_steps(allocation: str, name: str, scheduler: Scheduler, wait: float = _E
     return ()
 
 
+def nodes_left(job: str, scheduler: Scheduler) -> tuple[str, ...]:
+    """Give the nodes that belong to an allocation now: one that went down leaves it, also if it comes back.
+
+    Raises
+    ------
+    TransientError
+        If Slurm does not answer.
+    """
+    done = scheduler.call(["squeue", "--noheader", "--jobs", job, "--format=%N"])
+    named = done.stdout.strip()
+    if done.returncode or not named:
+        raise TransientError(f"squeue failed: {done.stderr.strip()}", "Slurm may be restarting")
+    expanded = scheduler.call(["scontrol", "show", "hostnames", named])
+    if expanded.returncode:
+        raise TransientError(f"scontrol failed: {expanded.stderr.strip()}", "Slurm may be restarting")
+    return tuple(expanded.stdout.split())
+
+
 def is_over(job: str, scheduler: Scheduler) -> bool:
     """Whether an allocation is over, with all its steps.
 

@@ -44,6 +44,8 @@ _TIME = {
     "pbs_classic": re.compile(r"#PBS -l walltime"),
     "lsf": re.compile(r"#BSUB -W\b"),
 }
+_FIRST = {"slurm": ("#SBATCH --no-requeue",)}
+"""What holds unless the user's script says otherwise: Slurm lets a requeued job wait two minutes, we submit at once."""
 _OURS = {"slurm": ("#SBATCH --job-name={name}", "#SBATCH --export=ALL")}
 """What must hold whatever a user's script says: jobs are found by their name, and runs get the environment."""
 _COMMANDS = {"slurm": "sbatch", "pbs": "qsub", "pbs_classic": "qsub", "lsf": "bsub"}
@@ -358,7 +360,7 @@ def _with_directives(script: str, kind: str, request: Request) -> str:
     if request.seconds is None:
         lines = [line for line in lines if not _TIME[kind].match(line)]
     last = max((at for at, line in enumerate(lines) if line.startswith(mark)), default=0)
-    added = [*request.directives, *(f"{mark} {option}" for option in request.batch.directives)]
+    added = [*_FIRST.get(kind, ()), *request.directives, *(f"{mark} {option}" for option in request.batch.directives)]
     added += [line.format(name=request.name) for line in _OURS.get(kind, ())]
     return "\n".join([*lines[: last + 1], *added, *lines[last + 1 :]]) + "\n"
 

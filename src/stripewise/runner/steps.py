@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.runner.allocation import Allocation, end_steps, find_allocation, is_over
+from stripewise.runner.allocation import Allocation, end_steps, find_allocation, is_over, nodes_left
 from stripewise.runner.base import Preflight
 from stripewise.runner.local import LocalRunner
 from stripewise.runner.preflight import Target
@@ -22,8 +21,6 @@ from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 
 _ALLOCATION = "allocation"
-_DOWN = re.compile(r"down|fail|error|unknown|power|reboot|\S+\*$")
-"""States in which a node does nothing; an asterisk marks one that does not answer."""
 
 
 class StepsRunner(LocalRunner):
@@ -231,11 +228,13 @@ class StepsRunner(LocalRunner):
         return replace(outcome, facts=facts, reason=reason)
 
     def _down(self, slot: int) -> tuple[str, ...]:
-        """Give those nodes of a set that Slurm says are down."""
-        nodes = self._slots[slot]
-        done = self._scheduler.call(["sinfo", "--noheader", "--Node", f"--nodes={','.join(nodes)}", "--format=%N|%T"])
-        states = dict(line.split("|", 1) for line in done.stdout.split() if "|" in line)
-        return tuple(node for node in nodes if _DOWN.match(states.get(node, "")))
+        """Give those nodes of a set that are down, or that were and no longer belong to the allocation."""
+        assert self._allocation is not None
+        try:
+            left = nodes_left(self._allocation.job, self._scheduler)
+        except TransientError:
+            return ()
+        return tuple(node for node in self._slots[slot] if node not in left)
 
     def _end_step(self, launch: Launch) -> None:
         self._end_named(_name(self._folder, launch))

@@ -57,12 +57,10 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
     where = f"[parameters.{parameter.name}]"
     try:
         entry_model = ParameterEntry.model_validate(entry)
-        if "values" in changes and "default" not in changes and parameter.default not in entry["values"]:
-            # The baseline is always in the space, whatever values the user wants tried.
-            wanted = [
-                *entry_model.model_copy(update={"default": None}).build(parameter.layer).values,
-                parameter.default,
-            ]
+        if "values" in changes and "default" not in changes:
+            # The baseline is always in the space, whatever values the user wants tried; sizes may be written as texts.
+            values = list(entry_model.model_copy(update={"default": None}).build(parameter.layer).values)
+            wanted = values if parameter.default in values else [*values, parameter.default]
             ordered = sorted(wanted, key=float) if parameter.ordered else wanted
             entry_model = entry_model.model_copy(update={"values": ordered})
         return entry_model.build(parameter.layer)

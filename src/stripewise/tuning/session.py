@@ -317,7 +317,10 @@ class Session:
         report = self._first_report()
         workload, io = self._workload(), self._preflight.io
         facts: dict[str, Any] = {}
-        if report is not None:
+        if "workload" in self._ledger.facts:
+            # What the space was fixed with, when less may have been known: trials of it are in the store.
+            io = self._ledger.facts.get("io", io)
+        elif report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
             facts["run_bytes"] = report.totals.bytes_read + report.totals.bytes_written

@@ -57,9 +57,7 @@ class Slurm:
         (self.folder / "slurm.conf").write_text(self._configuration())
         (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
         self._start_munge(key)
-        if not pid_in(self.folder / "slurmctld.pid"):
-            call(["slurmctld"], env=self.environment)
-        wait_until(lambda: "UP" in self.ask("scontrol", "ping"), 20, "slurmctld answers")
+        self.start_controller()
         for number in range(1, self.nodes + 1):
             self.start_node(number)
         wait_until(lambda: self.ready() == self.nodes, 30, f"{self.nodes} Slurm nodes are ready")
@@ -72,6 +70,17 @@ class Slurm:
         """How many nodes take jobs."""
         told = self.ask("sinfo", "-h", "-t", "idle,mix,alloc", "-o", "%D").split()
         return sum(int(word) for word in told if word.isdigit())
+
+    def start_controller(self) -> None:
+        """Start the controller, with what it knew of jobs and nodes."""
+        if not pid_in(self.folder / "slurmctld.pid"):
+            call(["slurmctld"], env=self.environment)
+        wait_until(lambda: "UP" in self.ask("scontrol", "ping"), 20, "slurmctld answers")
+
+    def stop_controller(self) -> None:
+        """End the controller; jobs go on, and nobody can ask for them."""
+        pid = pid_in(self.folder / "slurmctld.pid")
+        end([pid] if pid else [], grace=10)
 
     def start_node(self, number: int) -> None:
         """Start one node's daemon."""

@@ -1,0 +1,235 @@
+"""Striping on a real parallel file system: does `tune` find what an exhaustive sweep finds?
+
+On the test bed (Slurm with four nodes, CephFS with four OSDs of 50 MB/s each): files of objects of 1 GiB, one stripe by
+default, placed so that stripe k lies on OSD k. For one writer, and for a job of four nodes, every configuration of
+stripes, stripe unit and (for the job) collective buffering is run once, `stripewise tune` searches the same space, and
+then the best five of the sweep, tune's answer and the default are run again in interleaved rounds. At last OSD 3 is
+slowed to 10 MB/s and the writer is tuned once more.
+
+    make cluster-up
+    python -m benchmarks.runtime.bed --kernel "$(stripewise native build --mpicc mpicc --json | jq -r .kernel)"
+
+It submits itself as one allocation of all nodes, in which runs are steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.system.testbed.bed import Bed
+from tests.system.testbed.placement import OBJECT_SIZE, settled
+
+from stripewise.measure.objective import measure
+from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch
+from stripewise.spec.objective import Objective
+from stripewise.spec.plan import Plan, settings_of
+from stripewise.spec.space import Space
+from stripewise.spec.trial import Phase, Role, State, Trial
+from stripewise.spec.workload import Workload
+from stripewise.store.opening import open_store
+from stripewise.tuning.session import Session
+from stripewise.tuning.space import bind_space
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BEST = 5
+RATE = 50.0
+SLOW = 10.0
+CASES: dict[str, dict[str, Any]] = {
+    "writer": {"nodes": 1, "ranks": 1, "options": "--layout segmented --transfer 4m", "size": "128m", "budget": 40},
+    "four nodes": {
+        "nodes": 4,
+        "ranks": 4,
+        "options": "--layout strided --transfer 1m --piece 64k --collective",
+        "size": "128m",
+        "budget": 48,
+    },
+    "writer, OSD 3 slowed": {
+        "nodes": 1,
+        "ranks": 1,
+        "options": "--layout segmented --transfer 4m",
+        "size": "128m",
+        "budget": 40,
+    },
+}
+UNITS = [262144, 1048576, 4194304]
+
+
+def experiment_of(name: str, kernel: str, folder: Path, groups: Path, **fields: Any) -> Experiment:
+    """One case as a user would write it."""
+    case = CASES[name]
+    file = folder / "bed.dat"
+    command = f"srun --mpi=pmi2 -N {case['nodes']} -n {case['ranks']} {shlex.quote(kernel)} --api mpiio --write"
+    command += f" --existing --fsync {case['options']} --size {case['size']} --file {file}"
+    spread = shlex.join([sys.executable, "-m", "benchmarks.runtime.spread", str(file), str(groups)])
+    parameters: dict[str, Any] = {
+        "cephfs_stripe_count": {"values": [1, 2, 3, 4]},
+        "cephfs_stripe_unit": {"values": UNITS},
+        # Fixed by the folder: stripes must not end.
+        "cephfs_object_size": {"exclude": True},
+    }
+    if case["ranks"] > 1:
+        parameters |= {
+            "romio_cb_write": {"values": ["enable", "disable"]},
+            "cb_nodes": {"values": [1, 2, 4]},
+            "cb_buffer_size": {"values": ["16 MiB"]},
+        }
+        names = ("romio_ds_write", "ind_wr_buffer_size", "romio_no_indep_rw", "cb_buffer_size")
+        parameters |= {other: {"exclude": True} for other in names}
+    return Experiment.model_validate(
+        {
+            "name": name,
+            "command": command,
+            "runner": "steps",
+            "stacks": ["cephfs", "romio"],
+            "objective": "write_bandwidth",
+            "override": True,
+            "parameters": parameters,
+            "hooks": {"delete": [str(file)], "before": [spread]},
+            "batch": {"jobs": 1, "nodes": case["nodes"]},
+            **fields,
+        }
+    )
+
+
+def carry_out(experiment: Experiment, scratch: Path) -> tuple[dict[str, Any], tuple[Trial, ...], str]:
+    with open_store(f"sqlite:///{scratch}/bed.db") as store:
+        identifier = store.create(experiment)
+        runner = make_runner(experiment, scratch / identifier, cwd=ROOT)
+        result = Session(store, identifier, runner, "benchmark").run()
+        return result, store.trials(identifier), identifier
+
+
+def interleaved(
+    experiment: Experiment, space: Space, arms: dict[str, Configuration], rounds: int, scratch: Path
+) -> dict[str, list[float]]:
+    objective = Objective.parse("write_bandwidth")
+    values: dict[str, list[float]] = {name: [] for name in arms}
+    rng = np.random.default_rng(1)
+    number = 0
+    with make_runner(experiment, scratch / f"interleaved-{experiment.name}", cwd=ROOT) as runner:
+        runner.prepare()
+        for _ in range(rounds):
+            for name in rng.permutation(list(arms)):
+                settings = () if arms[name] == space.default else settings_of(space, arms[name])
+                plan = Plan(settings, f"interleaved.{name}", override=True)
+                runner.start(Launch("interleaved", number, arms[name], plan, Phase.CONFIRMATION, timeout=120))
+                number += 1
+                outcomes = []
+                while not outcomes:
+                    outcomes = runner.poll(130)
+                if outcomes[0].state is State.FINISHED:
+                    values[name].append(measure(objective, outcomes[0]))
+    return values
+
+
+def study(name: str, options: argparse.Namespace, folder: Path, groups: Path, scratch: Path) -> dict[str, Any]:
+    def defined(**fields: Any) -> Experiment:
+        return experiment_of(name, options.kernel, folder, groups, **fields)
+
+    tuned, _, _ = carry_out(defined(budget=CASES[name]["budget"], seed=options.seed), scratch)
+    distinct = tuned["space"]["distinct"]
+    print(f"{name}: {tuned['verdict']}; now {distinct} to sweep", flush=True)
+    sweep = {"sampler": "exhaustive", "resampling": {"kind": "none"}, "confirmation": {"pairs": 0}}
+    swept, trials, _ = carry_out(defined(budget=distinct + 2, **sweep), scratch)
+    ranked = sorted((t for t in trials if t.value is not None), key=lambda trial: -float(trial.value or 0.0))
+    workload = Workload.model_validate(swept["workload"])
+    space = bind_space(defined(), workload, swept["environment"].get("io"), swept["environment"].get("mpi")).space
+    configurations = [space.default if t.role is Role.DEFAULT else t.configuration for t in ranked]
+    arms = {f"sweep {place + 1}": found for place, found in enumerate(configurations[:BEST])}
+    found = Configuration(tuned["best"]["configuration"]) if tuned["confirmed"] else space.default
+    arms |= {"tune": found, "default": space.default}
+    values = interleaved(defined(), space, arms, options.rounds, scratch)
+    pooled = {arm: [run for other, runs in values.items() if arms[other] == arms[arm] for run in runs] for arm in arms}
+    medians = {arm: statistics.median(runs) for arm, runs in pooled.items() if runs}
+    best = max((arm for arm in medians if arm.startswith("sweep")), key=lambda arm: medians[arm])
+    return {
+        "case": name,
+        "distinct": distinct,
+        "launches": tuned["runs"],
+        "seconds": tuned["seconds"],
+        "confirmed": tuned["confirmed"],
+        "speedup": tuned["speedup"],
+        "speedup_ci95": tuned["speedup_ci95"],
+        "found": dict(found),
+        "settings": tuned["settings"],
+        "effects": [effect for effect in tuned["effects"] if effect["name"].startswith("cephfs")],
+        "best_of_sweep": dict(arms[best]),
+        "median_default": medians["default"],
+        "median_tune": medians["tune"],
+        "median_best_of_sweep": medians[best],
+        "share_of_best": medians["tune"] / medians[best],
+        "rounds": options.rounds,
+        "values": values,
+        "sweep": [{"configuration": dict(c), "value": t.value} for c, t in zip(configurations, ranked, strict=True)],
+    }
+
+
+def inside(options: argparse.Namespace) -> int:
+    """Carry out the cases in the allocation."""
+    bed = Bed(options.bed)
+    scratch = options.scratch.absolute()
+    groups = scratch / "groups.json"
+    groups.write_text(json.dumps(settled(bed.ceph)))
+    folder = bed.shared / "bed-benchmark"
+    folder.mkdir(exist_ok=True)
+    layout = f"stripe_unit=4194304 stripe_count=1 object_size={OBJECT_SIZE}"
+    os.setxattr(folder, "ceph.dir.layout", layout.encode())
+    rows = json.loads(options.out.read_text())["cases"] if options.out.exists() else []
+    for name in options.cases.split(";"):
+        slowed = "slowed" in name
+        bed.ceph.throttle(3, SLOW if slowed else RATE)
+        try:
+            row = study(name, options, folder, groups, scratch)
+        finally:
+            bed.ceph.throttle(3, RATE)
+        rows = [old for old in rows if old["case"] != name] + [row]
+        about = {"machine": f"{os.cpu_count()} cores, shared", "osd_mb_per_second": RATE, "slow": SLOW}
+        options.out.write_text(json.dumps({**about, "cases": rows}, indent=1) + "\n")
+        print(
+            f"{name}: default {row['median_default']:.1f}, tune {row['median_tune']:.1f}, best "
+            f"{row['median_best_of_sweep']:.1f} MiB/s: {row['share_of_best']:.1%}; {row['found']}",
+            flush=True,
+        )
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernel", required=True, help="stripewise-kernel")
+    parser.add_argument("--bed", type=Path, default=Path("/var/tmp/stripewise-testbed"))
+    parser.add_argument("--cases", default=";".join(CASES), help="divided by semicolons")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scratch", type=Path, default=Path("/var/tmp/stripewise-bed-benchmark"))
+    parser.add_argument("--out", type=Path, default=HERE / "bed.json")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        return inside(options)
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    call = [sys.executable, "-m", "benchmarks.runtime.bed", *sys.argv[1:], "--inside"]
+    script = options.scratch / "allocation.sh"
+    log = options.scratch / "bed.log"
+    script.write_text(f"#!/bin/bash\ncd {shlex.quote(str(ROOT))} && exec {shlex.join(call)}\n")
+    words = ["--wait", "--nodes=4", "--ntasks-per-node=2", "--exclusive", "--time=60", f"--output={log}", str(script)]
+    environment = {**os.environ, **Bed(options.bed).environment}
+    done = subprocess.run(["sbatch", *words], env=environment, check=False)
+    print(log.read_text() if log.exists() else "no log")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Experiments through a real Slurm: four jobs at once, a run that hangs, a node that goes down, a killed tuner."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stripewise.spec.trial import State
+from tests.system.slurm_support import Case, accounted, bed_of, node_down, program
+from tests.system.testbed.bed import Bed
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
+RUNS = 12
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    with bed_of("batch") as found:
+        yield found
+
+
+@pytest.fixture
+def case(bed: Bed, tmp_path: Path) -> Case:
+    return Case(bed, tmp_path)
+
+
+def experiment(case: Case, hanging: int, seconds: float = 2.0) -> Path:
+    program(case.folder, case.bed.shared, hanging, seconds, "srun --mpi=pmi2")
+    path = case.folder / "experiment.toml"
+    path.write_text(
+        'command = "./program.sh"\nrunner = "batch"\nstacks = ["romio"]\nsampler = "random"\n'
+        f'objective = "write_bandwidth"\ntimeout = 45\nwarmup = 0\nbudget = {RUNS}\n'
+        '[workload]\noperation = "write"\nnodes = 1\nprocesses_per_node = 2\n'
+        "[batch]\njobs = 4\npoll = 1\n[confirmation]\npairs = 0\n"
+        f'[hooks]\ndelete = ["{case.bed.shared}/run.*"]\n'
+    )
+    return path
+
+
+def test_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(case: Case) -> None:
+    process = case.start("tune", str(experiment(case, hanging=4, seconds=6.0)), "--json", "--yes")
+    case.until(lambda: case.ended() >= 5, process)
+    node: list[str] = []
+    case.until(lambda: bool(node.append(case.young_node()) or node[-1]), process)
+    at_once = len(case.bed.slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING").splitlines())
+    with node_down(case.bed, node[-1]):
+        result = case.finish(process)
+    runs = case.runs()
+    accounted(runs, RUNS)
+    failed = [run for run in runs if run.state is State.FAILED]
+    assert [run.number for run in failed] == [4], [run.reason for run in failed]
+    assert "time limit of 45 s" in failed[0].reason
+    lost = [run for run in runs if run.facts.get("resubmissions")]
+    assert len(lost) == 1, "the run on the node that went down was made again"
+    assert "a node of its job failed" in lost[0].facts["notes"][0]
+    assert 2 <= at_once <= 4
+    assert all(run.facts["queue_seconds"] >= 0 and run.facts["node_hours"] > 0 for run in runs)
+    assert all(run.elapsed is not None and 6 <= run.elapsed < 100 for run in runs)
+    assert result["runs"] == RUNS
+    assert case.bed.slurm.ask("squeue", "-h").strip() == ""
+
+
+def test_time_in_the_queue_counts_neither_for_the_run_nor_for_the_budget(case: Case) -> None:
+    path = experiment(case, hanging=-1, seconds=1.0)
+    case.bed.slurm.ask("scontrol", "update", "partitionname=main", "state=down")
+    try:
+        process = case.start("tune", str(path), "--json", "--yes", "--budget", "2", "--time", "25")
+        case.until(lambda: "PartitionDown" in case.bed.slurm.ask("squeue", "-h", "-o", "%r"), process)
+        waited = 30
+        time.sleep(waited)
+    finally:
+        case.bed.slurm.ask("scontrol", "update", "partitionname=main", "state=up")
+    result = case.finish(process)
+    runs = case.runs()
+    accounted(runs, 2)
+    assert max(run.facts["queue_seconds"] for run in runs) > waited - 5
+    assert all(run.state is State.FINISHED for run in runs), "a time budget of 25 s was not used up by waiting 30 s"
+    assert result["seconds"] < 25
+
+
+def test_the_jobs_of_a_killed_tuner_are_over_before_its_runs_start_again(case: Case) -> None:
+    path = experiment(case, hanging=-1, seconds=6.0)
+    process = case.start("tune", str(path), "--json", "--yes", "--budget", "4")
+    case.until(lambda: len(case.bed.slurm.ask("squeue", "-h", "-t", "RUNNING").splitlines()) >= 2, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert case.bed.slurm.ask("squeue", "-h").strip(), "jobs outlive the tuner"
+    [identifier] = [record["id"] for record in json.loads(_list(case))]
+    case.finish(case.start("resume", identifier, "--json", "--yes"))
+    runs = case.runs()
+    accounted(runs, 4)
+    assert all(run.state is State.FINISHED for run in runs)
+    completed = [line for line in _completions(case) if "JobState=COMPLETED" in line and case.folder.name in line]
+    assert len(completed) <= 8
+    assert case.bed.slurm.ask("squeue", "-h").strip() == ""
+
+
+def test_a_stop_cancels_what_is_under_way(case: Case) -> None:
+    process = case.start("tune", str(experiment(case, hanging=-1, seconds=60.0)), "--json", "--yes")
+    case.until(lambda: bool(case.bed.slurm.ask("squeue", "-h", "-t", "RUNNING").strip()), process)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    assert process.returncode == 130
+    assert case.bed.slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING").strip() == ""
+
+
+def test_a_controller_that_restarts_costs_nothing(case: Case) -> None:
+    slurm = case.bed.slurm
+    process = case.start("tune", str(experiment(case, hanging=-1, seconds=3.0)), "--json", "--yes", "--budget", "6")
+    case.until(lambda: case.ended() >= 1, process)
+    slurm.stop_controller()
+    time.sleep(8)
+    slurm.start_controller()
+    case.finish(process)
+    runs = case.runs()
+    accounted(runs, 6)
+    assert all(run.state is State.FINISHED for run in runs), [run.reason for run in runs]
+
+
+def _list(case: Case) -> str:
+    return subprocess.run(
+        case.stripewise("list", "--json"), env=case.environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _completions(case: Case) -> list[str]:
+    return (case.bed.slurm.folder / "log" / "jobcomp.txt").read_text().splitlines()
