@@ -16,7 +16,7 @@ _LEAST_SECONDS = 10.0
 _FEW_PAIRS = 12
 _MANY_PAIRS = 24
 _SMALL_GAIN = 1.2
-_LAUNCHING = ("local",)
+_LAUNCHING = ("local", "batch", "steps")
 _TIMED_APART = frozenset({"write_bandwidth", "read_bandwidth", "bandwidth", "darshan_bandwidth"})
 _STRIPED_FILE_SYSTEMS = frozenset({"lustre", "ceph"})
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
@@ -81,7 +81,12 @@ def protocol_points(
         missed.append("nothing was measured: the runs are simulated, and hold for the model of that site alone")
     if experiment.runner in _LAUNCHING:
         _points_of_launches(experiment, seconds, workload, simulated, point)
-        missed.append("one session on one allocation: no spread over days or other nodes")
+        if experiment.runner == "steps":
+            kept.append("both of a pair ran on the same nodes, and pairs took the sets of nodes in turn")
+        if experiment.runner == "batch":
+            missed.append("each run had nodes of the scheduler's choice: the two of a pair may have had others")
+        if experiment.runner != "batch":
+            missed.append("one session on one allocation: no spread over days or other nodes")
     return kept, missed
 
 
