@@ -13,6 +13,10 @@ from stripewise.cli.options import JsonOption, ServerOption, StoreOption
 from stripewise.cli.output import console, notes, print_json
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
+from stripewise.model.artifact_format import MAGIC
+from stripewise.model.artifact_reader import read_artifact
+from stripewise.model.export import to_artifact
+from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.foreground import prepare
 from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
@@ -21,6 +25,7 @@ from stripewise.tuning.folders import state_folder
 
 SourceArgument = Annotated[str, typer.Argument(help="A finished experiment, or the file of a plan.", metavar="ID|PLAN")]
 
+MODES = ("observe", "apply", "predict", "online")
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 
 
@@ -32,29 +37,102 @@ def register(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    source: SourceArgument,
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A finished experiment, or the file of a plan; none: with --mode.", metavar="[ID|PLAN]"),
+    ] = None,
     store: StoreOption = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(MODES)}: what the runtime does; predict where there is a model.", metavar="MODE"
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A model of train, or an artifact; for predict and online.", metavar="FILE")
+    ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="Where online keeps what it learned, from job to job.", metavar="FILE")
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(help="What is known of the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
+    ] = None,
     server: ServerOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what the program says.")] = False,
 ) -> None:
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
-    The program takes the place of this command: its output, signals and exit code are its own.
+    With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
+    program runs. The program takes the place of this command: its output, signals and exit code are its own.
     """
     command: list[str] = context.obj["command"]
     if not command:
         raise UserError(
-            "there is no program to run", f"write it after two dashes: run {source} -- mpiexec -n 4 ./my_app"
+            "there is no program to run", f"write it after two dashes: run {source or 'ID'} -- mpiexec -n 4 ./my_app"
         )
-    plan, _, simulated = _plan_of(source, store, server)
-    doubts = check_plan(plan, source)
-    ready = prepare(plan, command, state_folder() / "applied" / _folder_name(plan, source))
+    mode = mode or ("predict" if model is not None else "")
+    _check_mode(mode, source, model, journal)
+    plan, simulated, doubts = Plan(), False, list[str]()
+    if source is not None:
+        plan, _, simulated = _plan_of(source, store, server)
+        doubts = check_plan(plan, source)
+    plan = replace(plan, workload=(*plan.workload, *(_word(text) for text in workload or [])))
+    # A run without an experiment has a folder of its own: several may go on at once.
+    name = f"{mode}-{time.time_ns():x}" if source is None else _folder_name(plan, source)
+    folder = state_folder() / "applied" / name
+    artifact, learned = (None, False) if model is None else _artifact(model, folder)
+    guidance = Guidance.under(load_policy(), mode, artifact, None if journal is None else journal.absolute())
+    ready = prepare(plan, command, folder, guidance=guidance)
+    simulated = simulated or learned
     if not quiet:
-        settings = " ".join(f"{s.key}={s.value}" for s in plan.settings) or "no settings: the default was best"
-        notes.print(f"stripewise: {escape(settings)}")
+        settings = " ".join(f"{s.key}={s.value}" for s in plan.settings)
+        if mode in ("predict", "online"):
+            about = f"mode {mode}" + ("" if model is None else f" with {model}")
+            settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
+        notes.print(f"stripewise: {escape(settings or 'no settings: the default was best')}")
         for warning in (*([_SIMULATED] if simulated else []), *doubts, *ready.warnings):
             notes.print(f"stripewise: {escape(warning)}")
     os.execvp(ready.words[0], list(ready.words))
+
+
+def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path | None) -> None:
+    if mode and mode not in MODES:
+        raise UserError(f"there is no mode {mode}", f"choose from {', '.join(MODES)}")
+    if mode == "apply" and source is None:
+        raise UserError("mode apply needs a plan or an experiment", "name one before the options")
+    if not mode and source is None:
+        raise UserError("there is nothing to apply", "name an experiment or a plan, or give --model FILE")
+    if mode == "predict" and model is None:
+        raise UserError("mode predict needs a model", "give --model FILE, as train has written it")
+    if mode == "online" and model is None and source is None:
+        raise UserError("mode online needs candidates", "give --model FILE, or a plan")
+    if model is not None and mode not in ("predict", "online"):
+        raise UserError(f"mode {mode} uses no model", "leave --model out, or choose predict or online")
+    if journal is not None and mode != "online":
+        raise UserError("only mode online keeps a journal", "add --mode online, or leave --journal out")
+
+
+def _word(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise UserError(f"--workload '{text}' is not NAME=VALUE", "write file_size=64GiB for instance")
+    return name, value
+
+
+def _artifact(model: Path, folder: Path) -> tuple[Path, bool]:
+    """The model as the runtime reads it, and whether it was learned from simulated runs."""
+    try:
+        with model.open("rb") as stream:
+            ready = stream.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise UserError(f"cannot read the model {model}: {error.strerror}", "check the path") from error
+    if ready:
+        return model.absolute(), read_artifact(model).simulated
+    made = to_artifact(load_model(str(model)))
+    folder.mkdir(parents=True, exist_ok=True)
+    made.save(folder / "model.swm")
+    return folder / "model.swm", made.simulated
 
 
 def export_plan(
