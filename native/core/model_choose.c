@@ -8,6 +8,8 @@
 
 #include "model.h"
 
+#define MOST_KEPT 16384 /* combinations whose scores are kept for simplifying */
+
 /* The tunables of a decision, each with the values it may take: what is not free keeps its current one. Rows
  * are predicted in batches; a combination takes one row for each way to fill in the unknown (a group). */
 struct search {
@@ -16,6 +18,11 @@ struct search {
     uint32_t count, tunables[SW_MAX_TUNABLES], levels[SW_MAX_TUNABLES];
     uint32_t gaps, unknown[SW_MAX_INPUTS];
     size_t groups, room, filled; /* ways to fill in the unknown; rows of a batch, and those in use */
+    size_t place, grid;          /* of the combination in the grid; 0: too many to keep their scores */
+    size_t *places;              /* of the combinations in the batch */
+    double *scores;              /* of all combinations; no number where one is not allowed */
+    bool current_waits;          /* the first rows of the batch are today's settings */
+    double current_score;
     double current[SW_MAX_INPUTS];
     double *rows[SW_MAX_TUNABLES];  /* of the batch that is being filled */
     double *guesses[SW_MAX_INPUTS]; /* values of the unknown, repeating after each group */
@@ -112,30 +119,41 @@ static void offer(struct search *search, double score, double cost, const double
     }
 }
 
-static bool flush(struct search *search) {
+static void consider(struct search *search, size_t row) {
     struct sw_choice *choice = search->choice;
+    double values[SW_MAX_INPUTS], score = score_of(search, search->values + row);
+    choice->combinations++;
+    if (search->scores)
+        search->scores[search->places[row / search->groups]] = score;
+    if (!isfinite(score) || (search->found && score < search->best_score && !search->question->wanted))
+        return;
+    memcpy(values, search->current, sizeof values);
+    for (uint32_t t = 0; t < search->count; t++)
+        values[search->tunables[t]] = search->rows[t][row];
+    double cost = price(search, values);
+    if (!search->found || score > search->best_score ||
+        (score == search->best_score && cost < search->best_cost)) {
+        search->found = true;
+        search->best_score = score;
+        search->best_cost = cost;
+        memcpy(choice->values, values, sizeof values);
+    }
+    offer(search, score, cost, values);
+}
+
+static bool flush(struct search *search) {
+    size_t row = 0;
     if (!search->filled)
         return true;
     if (!predict(search))
         return false;
-    for (size_t row = 0; row < search->filled; row += search->groups) {
-        double values[SW_MAX_INPUTS], score = score_of(search, search->values + row);
-        choice->combinations++;
-        if (!isfinite(score) || (search->found && score < search->best_score && !search->question->wanted))
-            continue;
-        memcpy(values, search->current, sizeof values);
-        for (uint32_t t = 0; t < search->count; t++)
-            values[search->tunables[t]] = search->rows[t][row];
-        double cost = price(search, values);
-        if (!search->found || score > search->best_score ||
-            (score == search->best_score && cost < search->best_cost)) {
-            search->found = true;
-            search->best_score = score;
-            search->best_cost = cost;
-            memcpy(choice->values, values, sizeof values);
-        }
-        offer(search, score, cost, values);
+    if (search->current_waits) {
+        search->current_score = score_of(search, search->values);
+        search->current_waits = false;
+        row = search->groups;
     }
+    for (; row < search->filled; row += search->groups)
+        consider(search, row);
     search->filled = 0;
     return true;
 }
@@ -172,6 +190,7 @@ static bool add(struct search *search, const double *one) {
     for (uint32_t t = 0; t < search->count; t++)
         for (size_t g = 0; g < search->groups; g++)
             search->rows[t][search->filled + g] = one[search->tunables[t]];
+    search->places[search->filled / search->groups] = search->place;
     search->filled += search->groups;
     return search->filled + search->groups <= search->room || flush(search);
 }
@@ -187,6 +206,7 @@ static bool enumerate(struct search *search) {
         memcpy(one, search->one, sizeof one);
         if (is_allowed(search, false) && !add(search, one))
             return false;
+        search->place++;
         uint32_t t = search->count; /* the last tunable turns fastest, as in Python */
         while (t && ++search->levels[t - 1] == model->inputs[search->tunables[t - 1]].values)
             search->levels[--t] = 0;
@@ -195,14 +215,32 @@ static bool enumerate(struct search *search) {
     }
 }
 
+/* The score of the combination in one that the grid had; false if it did not have it. */
+static bool recall(const struct search *search, double *score) {
+    size_t place = 0;
+    if (!search->scores)
+        return false;
+    for (uint32_t t = 0; t < search->count; t++) {
+        const struct sw_model_input *input = &search->model->inputs[search->tunables[t]];
+        uint32_t level = 0;
+        while (level < input->values &&
+               search->model->values[input->first_value + level].number != search->one[search->tunables[t]])
+            level++;
+        if (level == input->values)
+            return false;
+        place = place * input->values + level;
+    }
+    *score = search->scores[place];
+    return isfinite(*score);
+}
+
 /* The score of one combination, which need not be in its one form; no number if it is not allowed. Returns
  * false if memory is out. */
 static bool judge(struct search *search, const double *values, double *score) {
     memcpy(search->one, values, sizeof search->one);
     *score = NAN;
-    if (!is_allowed(search, true))
+    if (!is_allowed(search, true) || recall(search, score))
         return true;
-    search->filled = 0;
     for (uint32_t t = 0; t < search->count; t++)
         for (size_t g = 0; g < search->groups; g++)
             search->rows[t][g] = values[search->tunables[t]];
@@ -260,13 +298,20 @@ static const char *prepare(struct search *search, double *grid) {
     }
     if (*grid > SW_MAX_COMBINATIONS)
         return "too many combinations";
-    size_t wanted =
-        *grid * (double)search->groups < SW_MODEL_BATCH ? (size_t)*grid * search->groups : SW_MODEL_BATCH;
-    search->room = wanted / search->groups * search->groups;
-    search->memory = malloc((search->count + search->gaps + 1) * search->room * sizeof *search->memory);
+    double wanted = (*grid + 1) * (double)search->groups;
+    wanted = wanted < SW_MODEL_BATCH ? wanted : SW_MODEL_BATCH;
+    search->grid = question->simplify && *grid <= MOST_KEPT ? (size_t)*grid : 0;
+    search->room = (size_t)wanted / search->groups * search->groups;
+    search->memory = malloc((search->count + search->gaps + 1) * search->room * sizeof *search->memory +
+                            search->grid * sizeof *search->scores + search->room * sizeof *search->places);
     if (!search->memory)
         return "out of memory";
     search->values = search->memory;
+    search->scores = search->grid ? search->memory + (search->count + search->gaps + 1) * search->room : NULL;
+    for (size_t i = 0; i < search->grid; i++)
+        search->scores[i] = NAN;
+    search->places =
+        (size_t *)(search->memory + (search->count + search->gaps + 1) * search->room + search->grid);
     for (uint32_t t = 0; t < search->count; t++)
         search->rows[t] = search->memory + (t + 1) * search->room;
     size_t repeat = 1;
@@ -283,32 +328,28 @@ static const char *prepare(struct search *search, double *grid) {
 
 static const char *answer(struct search *search, double *grid) {
     struct sw_choice *choice = search->choice;
-    double current;
     const char *problem = prepare(search, grid);
     if (problem)
         return problem;
-    /* Today's settings need not be among the values, nor be allowed. */
+    /* Today's settings need not be among the values, nor be allowed. They go with the first batch. */
     for (uint32_t t = 0; t < search->count; t++)
         for (size_t g = 0; g < search->groups; g++)
             search->rows[t][g] = search->current[search->tunables[t]];
     search->filled = search->groups;
-    if (!predict(search))
-        return "out of memory";
-    current = score_of(search, search->values);
-    search->filled = 0;
+    search->current_waits = true;
     if (!enumerate(search))
         return "out of memory";
     if (search->found && search->question->simplify && !simplify(search))
         return "out of memory";
-    choice->current = value_of(search, current);
-    choice->gain = search->found ? gain_of(search, search->best_score, current) : NAN;
+    choice->current = value_of(search, search->current_score);
+    choice->gain = search->found ? gain_of(search, search->best_score, search->current_score) : NAN;
     choice->changed = choice->gain > search->model->margin;
     choice->best = choice->changed ? value_of(search, search->best_score) : choice->current;
     if (!choice->changed)
         memcpy(choice->values, search->current, sizeof search->current);
     for (size_t i = 0; i < choice->alternatives; i++)
         search->question->alternatives[i].gain =
-            gain_of(search, search->question->alternatives[i].score, current);
+            gain_of(search, search->question->alternatives[i].score, search->current_score);
     return NULL;
 }
 

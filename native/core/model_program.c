@@ -165,8 +165,15 @@ bool sw_model_run(const struct sw_model *model, uint32_t program, size_t n, cons
             push(&stack[depth++], output, false, n);
         } else if (op <= SW_OP_NOT) {
             struct slot *a = &stack[depth - 1];
-            for (size_t i = 0; i < (a->uniform ? 1 : n); i++)
-                a->data[i] = unary(op, a->data[i]);
+            /* Rows that follow each other often have the same value, and logarithms are dear. */
+            double last = NAN, result = NAN;
+            for (size_t i = 0; i < (a->uniform ? 1 : n); i++) {
+                if (!(a->data[i] == last) || last == 0) {
+                    last = a->data[i];
+                    result = unary(op, last);
+                }
+                a->data[i] = result;
+            }
         } else if (op < SW_OP_SELECT) {
             struct slot *a = &stack[depth - 2], *b = &stack[depth - 1];
             if (a->uniform != b->uniform) {

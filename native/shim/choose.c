@@ -179,7 +179,9 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
     scene->layable = sw_layout_possible(scene->place, opening->path, opening->amode & MPI_MODE_CREATE,
                                         opening->amode & MPI_MODE_EXCL, sw_runtime.plan.allow,
                                         context->why_not, sizeof context->why_not);
-    if (scene->place != SW_NO_LAYOUT && !sw_layout_read(opening->path, &scene->layout)) {
+    struct stat status;
+    if (scene->place != SW_NO_LAYOUT &&
+        (stat(opening->path, &status) != 0 || !sw_layout_read(opening->path, &scene->layout))) {
         sw_layout_parent(scene->place, opening->path, &parent);
         scene->layout = parent.layout;
     }

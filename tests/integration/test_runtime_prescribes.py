@@ -1,0 +1,116 @@
+"""The runtime's decision is what ``stripewise prescribe`` answers, for workloads that are known in part or in full."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stripewise.model.export import to_artifact
+from stripewise.model.registry import make_model
+from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.request import Request
+from stripewise.spec.parameter import Apply
+from stripewise.spec.workload import Workload
+from tests.conftest import require
+from tests.fixtures.campaigns import GIB, MIB, campaign
+from tests.integration.conftest import ROOT
+from tests.integration.runtime_support import PROGRAMS, checked
+
+SETTINGS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
+PROGRAM = ("stripe_count", "stripe_size", "transfer_size", "collective")
+CORE = ("model", "model_program", "model_trees", "model_network", "model_predict", "model_choose")
+CORE += ("workload", "decide", "settings", "numeric", "plan")
+
+
+@pytest.fixture(scope="module")
+def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    require(compiler is not None, "no C compiler")
+    program = tmp_path_factory.mktemp("decide") / "decide"
+    native = ROOT / "native"
+    sources = [str(native / "core" / f"{name}.c") for name in CORE]
+    options = ["-std=gnu11", "-O1", "-ffp-contract=off", f"-I{native / 'include'}", f"-I{native / 'core'}"]
+    checked([str(compiler), *options, str(PROGRAMS / "decide.c"), *sources, "-o", str(program), "-lm", "-lpthread"])
+    return program
+
+
+@functools.cache
+def trained(tunables: tuple[str, ...]) -> Any:
+    return make_model("boosting", {"rounds": 25}).fit(campaign(tunables=tunables, repeats=1, noise=0.05))
+
+
+def workloads(seed: int, count: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        words: dict[str, Any] = {
+            "operation": str(rng.choice(["write", "read"], p=[0.8, 0.2])),
+            "nodes": int(rng.choice([2, 3, 4, 8])),
+            "processes_per_node": int(rng.choice([1, 2, 4])),
+            "file_size": int(rng.choice([1, 3, 8])) * GIB,
+            "collective": bool(rng.random() < 0.5),
+            "transfer_size": int(rng.choice([1, 16, 256])) * MIB,
+        }
+        for name in ("file_size", "collective", "transfer_size"):
+            if rng.random() < 0.4:
+                del words[name]
+        found.append(words)
+    return found
+
+
+def spelled(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@pytest.mark.parametrize("tunables", [SETTINGS, PROGRAM], ids=["settings", "program"])
+def test_the_same_settings_for_the_same_workload(decide: Path, tmp_path: Path, tunables: tuple[str, ...]) -> None:
+    model = trained(tunables)
+    to_artifact(model).save(tmp_path / "model.swm")
+    prescriber = Prescriber(model, file_system="lustre")
+    changed = 0
+    for words in workloads(len(tunables[2]), 24):
+        now = {"stripe_count": 1, "stripe_size": MIB}
+        given = [f"{name}={spelled(value)}" for name, value in words.items()]
+        ranks = words["nodes"] * words["processes_per_node"]
+        command = [str(decide), str(tmp_path / "model.swm"), "lustre", *given, f"processes={ranks}"]
+        command += [f"now:{name}={value}" for name, value in now.items()]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        verdict, gain, margin, combinations, settings, why = done.stdout.split("\n")[:6]
+        expected = prescriber.prescribe(Request(Workload.model_validate(words), now))
+        assert int(combinations) == expected.combinations, words
+        if verdict == "changed" and not expected.kept:
+            changed += 1
+            lines = sorted(s.line() for s in expected.plan.settings if s.apply in (Apply.HINT, Apply.STRIPING))
+            assert sorted(settings.split(";")) == lines, (words, why)
+            assert float(gain) == pytest.approx(expected.gain, rel=1e-6, abs=1e-9)
+        elif verdict == "kept" and expected.kept:
+            assert settings == ""
+        else:
+            # They differ only where one's threshold lies below the gain and the other's above it: the artifact has the
+            # median of the deviations that the model states, prescribe has those at this very point.
+            assert (
+                min(expected.deviation, float(margin))
+                <= float(gain) + 1e-9
+                <= max(expected.deviation, float(margin)) + 1e-6
+            )
+    assert changed >= 6
+
+
+def test_what_was_never_measured_is_left_alone(decide: Path, tmp_path: Path) -> None:
+    to_artifact(trained(SETTINGS)).save(tmp_path / "model.swm")
+    command = [
+        str(decide),
+        str(tmp_path / "model.swm"),
+        "lustre",
+        "operation=append",
+        "nodes=2",
+        "processes_per_node=1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "undecided" and "never saw operation = append" in done.stdout
