@@ -151,6 +151,7 @@ def study(name: str, options: argparse.Namespace, folder: Path, groups: Path, sc
     arms = {f"sweep {place + 1}": found for place, found in enumerate(configurations[:BEST])}
     found = Configuration(tuned["best"]["configuration"]) if tuned["confirmed"] else space.default
     arms |= {"tune": found, "default": space.default}
+    print(f"{name}: swept; now {len(arms)} times {options.rounds} interleaved", flush=True)
     values = interleaved(defined(), space, arms, options.rounds, scratch)
     pooled = {arm: [run for other, runs in values.items() if arms[other] == arms[arm] for run in runs] for arm in arms}
     medians = {arm: statistics.median(runs) for arm, runs in pooled.items() if runs}

@@ -39,7 +39,7 @@ def experiment(case: Case, hanging: int, seconds: float = 2.0) -> Path:
         f'objective = "write_bandwidth"\ntimeout = 45\nwarmup = 0\nbudget = {RUNS}\n'
         '[workload]\noperation = "write"\nnodes = 1\nprocesses_per_node = 2\n'
         "[batch]\njobs = 4\npoll = 1\n[confirmation]\npairs = 0\n"
-        f'[hooks]\ndelete = ["{case.bed.shared}/run.*"]\n'
+        f'[hooks]\ndelete = ["{case.bed.shared}/run.{{run}}"]\n'
     )
     return path
 

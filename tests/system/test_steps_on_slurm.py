@@ -56,7 +56,7 @@ def definition(case: Case, hanging: int, seconds: float, runs: int, pairs: int =
         f'command = "srun --mpi=pmi2 -n 2 --ntasks-per-node=2 ./program.sh"\nrunner = "steps"\nstacks = ["romio"]\n'
         f'sampler = "random"\nobjective = "elapsed"\ntimeout = 45\nwarmup = 0\nbudget = {runs}\n'
         '[workload]\noperation = "write"\nnodes = 1\nprocesses_per_node = 2\n'
-        f'[confirmation]\npairs = {pairs}\n[hooks]\ndelete = ["{case.bed.shared}/run.*"]\n'
+        f'[confirmation]\npairs = {pairs}\n[hooks]\ndelete = ["{case.bed.shared}/run.{{run}}"]\n'
     )
 
 

@@ -69,7 +69,6 @@ def submit_array(
             *(sys.executable, "-m", "stripewise", "profile", *words),
             *("--journal", str(where.absolute()), "--out", str(out.absolute())),
         ),
-        folder=campaign.files.folder,
         shards=number,
         at_once=min(at_once, most),
         nodes=max(point.workload.nodes or 1 for point in points.all),

@@ -109,6 +109,11 @@ class Bench:
             If the program, the launcher, the folder or its file system cannot do what is asked.
         """
         points = self._points.all
+        if self.campaign.runner in ("batch", "steps"):
+            raise UserError(
+                f"a campaign does not run with runner = '{self.campaign.runner}'",
+                "start it inside an allocation with a launcher such as srun, or submit its shards: profile --array N",
+            )
         if self.local:
             self._check_local(points)
         preflight = self._lane(points[0]).preflight
