@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +21,9 @@ from stripewise.model.export import to_artifact
 from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.foreground import prepare
+from stripewise.runner.inject import Guidance
 from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
+from stripewise.spec.policy import load_policy
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
 
