@@ -41,22 +41,38 @@ class Watched:
     """Collects what a page writes to the console as errors, and requests to other machines."""
 
     def __init__(self, page):
-        self.errors = []
+        self._told = []
+        self.expected = ()
         page.set_default_timeout(_PATIENCE)
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda message: self._told.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self._told.append(str(error)))
         page.on("request", self._asked)
+        page.on("response", self._answered)
+
+    @property
+    def errors(self):
+        """What was written, without the answers that a test expects (``expected``: their status)."""
+        status = tuple(str(one) for one in self.expected)
+        return [
+            text
+            for text in self._told
+            if not (status and text.startswith(status)) and not any(f"status of {one}" in text for one in status)
+        ]
 
     def _asked(self, request):
         local = request.url.startswith(("http://127.0.0.1", "data:", "blob:"))
         if not local:
-            self.errors.append(f"asked another machine: {request.url}")
+            self._told.append(f"asked another machine: {request.url}")
+
+    def _answered(self, response):
+        if response.status >= 400:
+            self._told.append(f"{response.status} {response.url}")
 
     def settle(self, page):
         """Wait until the figures of a page are drawn."""
         # Not wait_for_function, which would need the eval that the pages' policy forbids.
         if page.locator("[data-figures]").count():
-            page.locator("body[data-figures=ready]").wait_for(state="attached")
+            page.locator("body[data-drawn=yes]").wait_for(state="attached")
             for name in page.locator(".plot.drawn").all():
                 name.locator(".main-svg").first.wait_for(state="attached")
 

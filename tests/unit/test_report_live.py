@@ -13,7 +13,7 @@ from stripewise.plots.parameters import Axis
 from stripewise.plots.tried import LevelPoint, TrialPoint, by_level, trials
 from stripewise.report import compare
 from stripewise.report.bundle import Redactor, helpdesk_bundle, log_tail
-from stripewise.report.placement import placement, sentence
+from stripewise.report.placement import node_names, placement, sentence
 from stripewise.report.unfinished import reading_of
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -59,6 +59,14 @@ def test_a_slow_target_is_named_and_others_are_not():
     assert found.slow == ["OST 3"] and "OST 3" in sentence(found)
     assert placement(reading_of(record, runs_on([1, 2, 3, 4], slow=None))).slow == []
     assert "do not tell" in sentence(placement(reading_of(record, ())))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("n1", ["n1"]), ("n[1-3]", ["n1", "n2", "n3"]), ("a,b[08,10-11]", ["a", "b08", "b10", "b11"]), ("x[a]", ["xa"])],
+)
+def test_lists_of_nodes_are_read_as_schedulers_write_them(text, names):
+    assert list(node_names(text)) == names
 
 
 def test_comparison_says_what_differs():

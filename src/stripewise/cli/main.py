@@ -60,6 +60,14 @@ class _Commands(LazyGroup):
             "stripewise.cli.diagnose",
             "Say why I/O is slow, and what would mend it, from logs of past runs.",
         ),
+        "knobs": (
+            "stripewise.cli.knobs",
+            "Find settings in a job script that do nothing where they are, and say why.",
+        ),
+        "bundle": (
+            "stripewise.cli.knobs",
+            "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",
+        ),
         "simulate": (
             "stripewise.cli.simulate",
             "The simulated cluster: run workloads on it, or calibrate it.",

@@ -83,7 +83,7 @@ def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]
     rows : mapping
         Name to speed-up, the ends of its interval (None where unknown) and whether it is proven.
     """
-    names = list(reversed(rows))
+    names = list(rows)[::-1]
     figure = blank("Speed-up over each experiment's own default", 120 + _ROW * max(len(names), 2))
     for proven, name, colour, symbol in (
         (True, "proven", WORST_TO_BEST[-1][1], "square"),

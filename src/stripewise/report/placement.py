@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from stripewise.spec.trial import Phase, Run, State
 _SURE = 0.01
 _LEAST_RUNS = 4
 _WORTH = 0.95
+_MOST_NODES = 10_000
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,33 @@ def osts_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def nodes_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Nodes that a run occupied, where its facts tell their names."""
-    for key in ("hosts", "node_names", "nodes"):
+    for key in ("node_list", "hosts", "node_names", "nodes"):
         named = facts.get(key)
+        if isinstance(named, str) and named:
+            return node_names(named)
         if isinstance(named, list | tuple):
             return tuple(str(name) for name in named)
     return ()
+
+
+def node_names(text: str) -> tuple[str, ...]:
+    """Read a scheduler's list of nodes.
+
+    Examples
+    --------
+    >>> node_names("n1,gpu[08-10,12]")
+    ('n1', 'gpu08', 'gpu09', 'gpu10', 'gpu12')
+    """
+    names: list[str] = []
+    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?", text):
+        head, bracket, rest = part.partition("[")
+        for span in rest.rstrip("]").split(",") if bracket else [""]:
+            low, dash, high = span.partition("-")
+            if not (dash and low.isdigit() and high.isdigit() and 0 <= int(high) - int(low) < _MOST_NODES):
+                names.append(head + span)
+                continue
+            names += [f"{head}{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+    return tuple(names)
 
 
 def _places(relative: Sequence[tuple[Run, float]], used: Mapping[int, Sequence[str]]) -> tuple[Place, ...]:

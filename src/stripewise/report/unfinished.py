@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -52,7 +52,8 @@ def so_far(record: Record, trials: Sequence[Trial]) -> dict[str, Any]:
         "objective": asdict(objective),
         "default": {**_summary(default), "configuration": base},
         "reference": None if reference is None else _summary(reference),
-        "best": {"configuration": base, **_summary(default), "trial": default.number if default else None},
+        # Figures stress the trial; nothing better than the default is claimed.
+        "best": {"configuration": base, **_summary(default), "trial": _shown(best if better else default)},
         "candidate": _candidate(best, default, objective) if better and best is not None else None,
         "confirmed": False,
         "confirmation": {"pairs": pairs(runs)},
@@ -96,11 +97,15 @@ def _parameters(trials: Sequence[Trial]) -> list[dict[str, Any]]:
         for name, value in trial.configuration.items():
             if value not in found.setdefault(name, []):
                 found[name].append(value)
-    default = next((trial.configuration for trial in trials if trial.role is Role.DEFAULT), {})
+    default: Mapping[str, Any] = next((trial.configuration for trial in trials if trial.role is Role.DEFAULT), {})
     return [
         {"name": name, "values": values, "count": len(values), "default": default.get(name)}
         for name, values in found.items()
     ]
+
+
+def _shown(trial: Trial | None) -> int | None:
+    return None if trial is None else trial.number
 
 
 def _summary(trial: Trial | None) -> dict[str, Any]:

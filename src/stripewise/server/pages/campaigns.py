@@ -17,9 +17,9 @@ from stripewise.report.summary import operation_section, summary_figures
 from stripewise.server import campaigns
 from stripewise.server.pages.drawings import as_json
 from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.places import table_path
 from stripewise.server.problems import _status_of
 from stripewise.server.service import Here, Service, User
-from stripewise.server.work import table_path
 from stripewise.summaries import Report, summarise
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -80,7 +80,9 @@ def _input(name: str, own: str, field: FieldInfo, preset: Any) -> Input:
 def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...], bool]:
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
-        return _kind(typing.get_args(annotation)[0])
+        own, *rules = typing.get_args(annotation)
+        # A size may be written with its unit: a validator reads it.
+        return ("text", (), False) if any(isinstance(rule, BeforeValidator) for rule in rules) else _kind(own)
     if origin in (typing.Union, types.UnionType):
         members = [one for one in typing.get_args(annotation) if one is not type(None)]
         return _kind(members[0]) if len(members) == 1 else ("text", (), False)

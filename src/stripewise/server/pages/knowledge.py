@@ -16,9 +16,9 @@ from stripewise.server import models, prescribing
 from stripewise.server.pages.drawings import as_json
 from stripewise.server.pages.jobs_of import standing
 from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.places import table_path
 from stripewise.server.service import Here, Service, User
 from stripewise.server.uploads import checked_name
-from stripewise.server.work import table_path
 from stripewise.spec.workload import Workload
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -22,8 +22,9 @@ from stripewise.search.stopping import StoppingOptions
 from stripewise.server import starting
 from stripewise.server.pages.forms import Input, flat, inputs, nested
 from stripewise.server.pages.view import PageRoute, render
-from stripewise.server.problems import _status_of
+from stripewise.server.problems import Refused
 from stripewise.server.service import Here, Service, User
+from stripewise.spec.batch import Batch
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
 from stripewise.spec.objective import Objective
@@ -87,6 +88,7 @@ def form(values: Mapping[str, str]) -> dict[str, Any]:
         "sites": site_names(),
         "samplers": samplers(),
         "workload": inputs(Workload, "workload"),
+        "batch": [one for one in inputs(Batch, "batch") if one.kind != "json"],
         "groups": [
             ("Repeats", "When a configuration is run again.", inputs(ResamplingOptions, "resampling")),
             ("Pruning", "When a slow run is ended early.", inputs(PruningOptions, "pruning")),
@@ -141,13 +143,15 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
     fields["budget"] = nested(given, "budget")
     fields |= _sampler(given)
     fields |= {name: _split(given[name]) for name in _LINES if given.get(name, "").strip()}
-    for name in ("resampling", "pruning", "confirmation", "workload"):
+    for name in ("resampling", "pruning", "confirmation", "workload", "batch"):
         fields[name] = nested(given, name)
     fields["stopping"] = {
         name: {key: value for key, value in rule.items() if key != "on"}
         for name, rule in nested(given, "stopping").items()
         if rule.get("on") is True
     }
+    if "directives" in fields["batch"]:
+        fields["batch"]["directives"] = _split(fields["batch"]["directives"])
     hooks = nested(given, "hooks")
     fields["hooks"] = hooks | {name: _split(str(hooks[name])) for name in _HOOK_LINES if name in hooks}
     fields["env"] = dict(_pair(text) for text in _split(given.get("env", "")))
@@ -237,6 +241,9 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
     own |= flat(
         {k: v for k, v in experiment.hooks.model_dump(exclude_defaults=True).items() if k not in _HOOK_LINES}, "hooks"
     )
+    batch = experiment.batch.model_dump(exclude_defaults=True)
+    own["batch.directives"] = "\n".join(batch.pop("directives", []))
+    own |= flat(batch, "batch")
     own |= {f"hooks.{name}": "\n".join(getattr(experiment.hooks, name)) for name in _HOOK_LINES}
     own |= {name: "\n".join(fields[name]) for name in _LINES}
     own["env"] = "\n".join(f"{name}={value}" for name, value in experiment.env.items())
@@ -310,12 +317,13 @@ async def start(request: Request, service: Here, user: User) -> Response:
 
     def work() -> str:
         definition, folder = definition_of(given)
-        return starting.create(service, definition, folder, user).id
+        return starting.create(service, definition, folder, user, agreed=given.get("agreed") == "yes").id
 
     try:
         identifier = await run_in_threadpool(work)
     except StripewiseError as error:
         shown = await run_in_threadpool(form, given)
-        return render(request, "new.html", _status_of(error), title="New experiment", **shown, dry=None, error=error)
+        status = error.status if isinstance(error, Refused) else 422
+        return render(request, "new.html", status, title="New experiment", **shown, dry=None, error=error)
     request.state.subject = identifier
     return RedirectResponse(f"/experiments/{identifier}", 303)

@@ -82,7 +82,7 @@
     var fresh = new DOMParser().parseFromString(text, "text/html");
     var before = document.querySelector("[data-state]");
     var after = fresh.querySelector("[data-state]");
-    if (before && after && before.dataset.state !== after.dataset.state && !/running|queued/.test(after.dataset.state)) {
+    if (before && (!after || before.dataset.state !== after.dataset.state) && !(after && /running|queued/.test(after.dataset.state))) {
       // It has ended: the page now has sections that it did not have.
       window.location.reload();
       return;

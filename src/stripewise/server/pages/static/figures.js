@@ -109,7 +109,7 @@
         .finally(function () {
           if (left === 0) {
             busy = false;
-            document.body.dataset.figures = "ready";
+            document.body.dataset.drawn = "yes";
             if (late) {
               late = false;
               load();

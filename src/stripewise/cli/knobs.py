@@ -1,0 +1,92 @@
+"""``stripewise knobs`` and ``stripewise bundle``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from stripewise.cli.options import JsonOption, StoreOption
+from stripewise.cli.output import console, notes, print_json
+from stripewise.diagnosis.knobs import MPI, Surroundings, dead, judge_script
+from stripewise.errors import StripewiseError, UserError
+from stripewise.report.bundle import helpdesk_bundle
+from stripewise.spec.workload import Workload
+from stripewise.store.opening import open_store
+
+_MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("knobs")(knobs)
+    app.command("bundle")(bundle)
+
+
+def knobs(
+    script: Annotated[Path, typer.Argument(help="A job script, hints file or program text.", metavar="SCRIPT")],
+    mpi: Annotated[str, typer.Option(help=f"The program's MPI library: {', '.join(MPI)}.")] = "mpich",
+    file_system: Annotated[str, typer.Option(help="Where its files lie: lustre, ceph, gpfs, nfs, ext4 ...")] = "",
+    mpi_version: Annotated[str, typer.Option(help="Version of the MPI library, as in 4.2.")] = "",
+    operation: Annotated[str | None, typer.Option(help="What the program does: read, write or both.")] = None,
+    evidence: Annotated[
+        str | None, typer.Option(help="An experiment with the same program: what it has shown counts.", metavar="ID")
+    ] = None,
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> int:
+    """Find settings in a job script that do nothing where they are, and say why."""
+    try:
+        text = script.read_text("utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read {script}: {error.strerror}", "check the path") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{script} is not UTF-8 text", "is it the right file?") from error
+    if operation not in (None, "read", "write", "both"):
+        raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
+    workload, effects = Workload(), {}
+    if evidence is not None:
+        opened = open_store(store)
+        try:
+            result = opened.record(evidence).result or {}
+        finally:
+            opened.close()
+        workload = Workload.model_validate(result.get("workload") or {})
+        effects = {entry["name"]: (entry["status"], entry.get("evidence", "")) for entry in result.get("effects", [])}
+    if operation is not None:
+        workload = workload.model_copy(update={"operation": operation})
+    where = Surroundings(mpi, file_system or workload.file_system or "", mpi_version, workload, effects)
+    found = judge_script(text, where)
+    if json_output:
+        print_json({"settings": [one.as_json() for one in found], "dead": len(dead(found))})
+        return 0
+    if not found:
+        console.print("no I/O setting was found")
+    for one in found:
+        console.print(f"line {one.knob.line}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
+        console.print(escape(f"  {one.reason}" + (f"; {one.mend}" if one.mend else "")))
+    return 0
+
+
+def bundle(
+    identifier: Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there.", metavar="FILE.zip")] = None,
+    store: StoreOption = None,
+) -> None:
+    """Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed."""
+    opened = open_store(store)
+    try:
+        record = opened.record(identifier)
+        content = helpdesk_bundle(record, opened.trials(record.id))
+    finally:
+        opened.close()
+    target = output or Path(f"stripewise-{record.id}.zip")
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise StripewiseError(
+            f"cannot write {target}: {error.strerror}", "choose another file with --output"
+        ) from error
+    notes.print(escape(f"written: {target}; read the files under output/ in it before you send it"))
