@@ -137,6 +137,35 @@ def rule(code: str, title: str, mechanism: str, mend: str, drishti: tuple[str, .
     return register
 
 
+@dataclass(frozen=True)
+class Words:
+    """What a kind of finding says of one direction; as the arguments of :func:`rule`."""
+
+    code: str
+    title: str
+    mechanism: str
+    mend: str
+    drishti: tuple[str, ...] = ()
+
+
+Way = Callable[[Activity, Limits, Kind, str], Iterator[Finding]]
+
+
+def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
+    """Register a function that looks for a kind of finding in reads, and for its twin in writes."""
+
+    def register(body: Way) -> Way:
+        for direction, words in (("read", read), ("write", write)):
+
+            def found(activity: Activity, limits: Limits, kind: Kind, way: str = direction) -> Iterator[Finding]:
+                return body(activity, limits, kind, way)
+
+            rule(words.code, words.title, words.mechanism, words.mend, words.drishti)(found)
+        return body
+
+    return register
+
+
 def weigh(activity: Activity, limits: Limits, share: float, most: Severity = Severity.HIGH) -> Severity:
     """Weigh a finding by the part of the I/O time that it concerns, and the I/O by its part of the run."""
     severity = Severity.HIGH if share >= 0.5 else Severity.MEDIUM if share >= 0.15 else Severity.LOW

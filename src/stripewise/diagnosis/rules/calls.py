@@ -1,10 +1,10 @@
-"""MPI-IO: collective and independent calls, and what they became."""
+"""MPI-IO: what collective and independent calls became on their way to the file system."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
+from stripewise.diagnosis.finding import Finding, Kind, Severity, Words, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import aggregation, hint, no_sieving, ompio
 from stripewise.measure.activity import Activity, Calls, FileActivity
@@ -18,7 +18,29 @@ def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
     return getattr(file.modes, f"collective_{direction}s"), getattr(file.modes, f"independent_{direction}s")
 
 
-def _independent(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+@each_way(
+    read=Words(
+        "independent-reads",
+        "Independent reads of a shared file",
+        "Each rank's small read is a request of its own; a collective call would let aggregators read large "
+        "blocks once and "
+        "pass the pieces on.",
+        "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
+        ("M02",),
+    ),
+    write=Words(
+        "independent-writes",
+        "Independent writes to a shared file",
+        "Each rank's small write is a request of its own with a lock of its own; a collective call would let "
+        "aggregators merge "
+        "the pieces of all ranks.",
+        "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call "
+        "collective.",
+        ("M03",),
+    ),
+)
+def independent_calls(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    """Look for independent calls that a collective one would merge."""
     alone = 0
     moved = 0
     seconds = 0.0
@@ -49,34 +71,6 @@ def _independent(activity: Activity, limits: Limits, kind: Kind, direction: str)
         top(paths),
         share=share,
     )
-
-
-@rule(
-    "independent-reads",
-    "Independent reads of a shared file",
-    "Each rank's small read is a request of its own; a collective call would let aggregators read large "
-    "blocks once and "
-    "pass the pieces on.",
-    "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
-    ("M02",),
-)
-def independent_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for independent reads that a collective call would merge."""
-    yield from _independent(activity, limits, kind, "read")
-
-
-@rule(
-    "independent-writes",
-    "Independent writes to a shared file",
-    "Each rank's small write is a request of its own with a lock of its own; a collective call would let "
-    "aggregators merge "
-    "the pieces of all ranks.",
-    "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
-    ("M03",),
-)
-def independent_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for independent writes that a collective call would merge."""
-    yield from _independent(activity, limits, kind, "write")
 
 
 def piecewise(file: FileActivity, direction: str, limits: Limits) -> bool:
@@ -248,120 +242,3 @@ def shared_without_mpiio(activity: Activity, limits: Limits, kind: Kind) -> Iter
         top(shared),
         share=share,
     )
-
-
-def _blocking(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
-    modes = activity.totals.modes
-    waiting = getattr(modes, f"collective_{direction}s") + getattr(modes, f"independent_{direction}s")
-    nonblocking = getattr(modes, f"nonblocking_{direction}s")
-    if nonblocking or waiting < limits["blocking_calls"]:
-        return
-    share = activity.share(getattr(activity.totals.mpiio, direction).seconds)
-    yield Finding(
-        kind,
-        Severity.INFO,
-        f"all {waiting:,} MPI-IO {direction}s wait for their end",
-        {"blocking_calls": waiting},
-        share=share,
-    )
-
-
-@rule(
-    "blocking-reads",
-    "Blocking reads only",
-    "A rank that waits for its data cannot compute meanwhile.",
-    "Start reads early with MPI_File_iread and wait when the data is needed (HDF5: the asynchronous VOL connector).",
-    ("M06",),
-)
-def blocking_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that all reads block."""
-    yield from _blocking(activity, limits, kind, "read")
-
-
-@rule(
-    "blocking-writes",
-    "Blocking writes only",
-    "A rank that waits for its data to be written cannot compute meanwhile.",
-    "Start writes with MPI_File_iwrite and wait before the buffer is used again (HDF5: the asynchronous "
-    "VOL connector).",
-    ("M07",),
-)
-def blocking_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that all writes block."""
-    yield from _blocking(activity, limits, kind, "write")
-
-
-def _collective(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
-    modes = activity.totals.modes
-    together = getattr(modes, f"collective_{direction}s")
-    alone = getattr(modes, f"independent_{direction}s")
-    if together and together / (together + alone) > limits["independent_share"]:
-        part = together / (together + alone)
-        yield Finding(
-            kind,
-            Severity.OK,
-            f"{together:,} ({part:.0%}) of the MPI-IO {direction}s are collective",
-            {"collective_calls": together, "independent_calls": alone},
-        )
-
-
-@rule("collective-reads", "Collective reads", "Aggregators can merge them.", "Nothing to mend.", ("M04",))
-def collective_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that reads are collective."""
-    yield from _collective(activity, limits, kind, "read")
-
-
-@rule("collective-writes", "Collective writes", "Aggregators can merge them.", "Nothing to mend.", ("M05",))
-def collective_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that writes are collective."""
-    yield from _collective(activity, limits, kind, "write")
-
-
-def _aggregators(activity: Activity) -> tuple[FileActivity, int, int] | None:
-    """The first file with collective calls, its aggregators and the nodes; None where they are not known."""
-    nodes = activity.job.nodes
-    for file in activity.files:
-        count = file.info.get("cb_nodes", "")
-        collective = file.modes is not None and file.modes.collective_reads + file.modes.collective_writes > 0
-        if nodes and count.isdigit() and collective:
-            return file, int(count), nodes
-    return None
-
-
-@rule(
-    "aggregators",
-    "Number of aggregators",
-    "With fewer aggregators than nodes some network links stay idle; with several a node they share one link.",
-    "Start from one aggregator a node; tune finds the best number.",
-    ("M08", "M09"),
-)
-def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for another number of aggregators than nodes."""
-    known = _aggregators(activity)
-    if known is None or known[1] == known[2]:
-        return
-    file, number, nodes = known
-    where = "several a node" if number > nodes else "not one a node"
-    yield Finding(
-        kind,
-        Severity.INFO,
-        f"{number} aggregators on {nodes} node(s): {where}",
-        {"aggregators": number, "nodes": nodes},
-        (file.path,),
-        settings=() if ompio([file]) else (hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1")),
-    )
-
-
-@rule(
-    "aggregator-a-node",
-    "One aggregator a node",
-    "Each node's network link carries its part.",
-    "Nothing to mend.",
-    ("M10",),
-)
-def aggregator_a_node(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that each node has one aggregator."""
-    known = _aggregators(activity)
-    if known is not None and known[1] == known[2]:
-        evidence = {"aggregators": known[1], "nodes": known[2]}
-        yield Finding(kind, Severity.OK, f"one aggregator a node ({known[2]})", evidence)

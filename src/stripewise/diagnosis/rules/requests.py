@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
+from stripewise.diagnosis.finding import Finding, Kind, Severity, Words, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import aggregation, alignment
 from stripewise.measure.activity import SIZE_LIMITS, Activity, Calls, FileActivity
@@ -37,7 +37,24 @@ def small_bytes(calls: Calls) -> float:
     return min(calls.bytes * sum(weights[:_SMALL_BINS]) / sum(weights), float(most))
 
 
-def _small(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+@each_way(
+    read=Words(
+        "small-reads",
+        "Small reads",
+        "Each request pays a fixed price for the system call, the network and the server, whatever its size.",
+        "Read more at a time: larger buffers, collective reads, or data sieving for pieces close to each other.",
+        ("P05", "P15"),
+    ),
+    write=Words(
+        "small-writes",
+        "Small writes",
+        "Each request pays a fixed price for the system call, the network, the server and its lock, whatever its size.",
+        "Write more at a time: larger buffers, or collective writes whose aggregators merge the pieces of all ranks.",
+        ("P06", "P16"),
+    ),
+)
+def small_requests(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    """Look for small requests of one direction."""
     moved = few = calls = 0.0
     paths: dict[str, float] = {}
     seconds = 0.0
@@ -71,30 +88,6 @@ def _small(activity: Activity, limits: Limits, kind: Kind, direction: str) -> It
         settings=aggregation(concerned, direction),
         share=share,
     )
-
-
-@rule(
-    "small-reads",
-    "Small reads",
-    "Each request pays a fixed price for the system call, the network and the server, whatever its size.",
-    "Read more at a time: larger buffers, collective reads, or data sieving for pieces close to each other.",
-    ("P05", "P15"),
-)
-def small_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for small reads."""
-    yield from _small(activity, limits, kind, "read")
-
-
-@rule(
-    "small-writes",
-    "Small writes",
-    "Each request pays a fixed price for the system call, the network, the server and its lock, whatever its size.",
-    "Write more at a time: larger buffers, or collective writes whose aggregators merge the pieces of all ranks.",
-    ("P06", "P16"),
-)
-def small_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for small writes."""
-    yield from _small(activity, limits, kind, "write")
 
 
 @rule(
@@ -165,7 +158,24 @@ def _backwards(calls: Calls) -> int:
     return max(0, calls.count - (calls.sequential or 0))
 
 
-def _random(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+@each_way(
+    read=Words(
+        "random-reads",
+        "Reads in random order",
+        "Jumps defeat read-ahead: each request waits for the disk or server in full.",
+        "Sort the requests, read a larger region at once and pick from memory, or read collectively.",
+        ("P11",),
+    ),
+    write=Words(
+        "random-writes",
+        "Writes in random order",
+        "Jumps keep write-behind from merging requests, and each stripe's lock moves to and fro.",
+        "Sort the requests, or write collectively, so that aggregators write in order.",
+        ("P13",),
+    ),
+)
+def random_order(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    """Look for requests that go backwards."""
     back = count = 0
     seconds = 0.0
     paths: dict[str, float] = {}
@@ -198,31 +208,24 @@ def _random(activity: Activity, limits: Limits, kind: Kind, direction: str) -> I
     )
 
 
-@rule(
-    "random-reads",
-    "Reads in random order",
-    "Jumps defeat read-ahead: each request waits for the disk or server in full.",
-    "Sort the requests, read a larger region at once and pick from memory, or read collectively.",
-    ("P11",),
+@each_way(
+    read=Words(
+        "sequential-reads",
+        "Reads in order",
+        "Requests in order are what read-ahead is made for.",
+        "Nothing to mend.",
+        ("P12",),
+    ),
+    write=Words(
+        "sequential-writes",
+        "Writes in order",
+        "Requests in order are what write-behind is made for.",
+        "Nothing to mend.",
+        ("P14",),
+    ),
 )
-def random_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for reads in random order."""
-    yield from _random(activity, limits, kind, "read")
-
-
-@rule(
-    "random-writes",
-    "Writes in random order",
-    "Jumps keep write-behind from merging requests, and each stripe's lock moves to and fro.",
-    "Sort the requests, or write collectively, so that aggregators write in order.",
-    ("P13",),
-)
-def random_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for writes in random order."""
-    yield from _random(activity, limits, kind, "write")
-
-
-def _sequential(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def in_order(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    """Say that requests go forwards."""
     calls: Calls = getattr(activity.totals.posix, direction)
     if not calls.count or not calls.sequential or calls.count < limits["random_calls"]:
         return
@@ -237,31 +240,24 @@ def _sequential(activity: Activity, limits: Limits, kind: Kind, direction: str) 
         )
 
 
-@rule(
-    "sequential-reads",
-    "Reads in order",
-    "Requests in order are what read-ahead is made for.",
-    "Nothing to mend.",
-    ("P12",),
+@each_way(
+    read=Words(
+        "redundant-reads",
+        "The same data read again",
+        "Data that was read once could have been kept or sent to the other ranks over the network, which is faster.",
+        "Keep what was read, or read it on one rank and broadcast it.",
+        ("P09",),
+    ),
+    write=Words(
+        "redundant-writes",
+        "The same place written again",
+        "What is overwritten was written in vain.",
+        "Write a place once it has its last value, or keep it in memory until then.",
+        ("P10",),
+    ),
 )
-def sequential_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that reads go forwards."""
-    yield from _sequential(activity, limits, kind, "read")
-
-
-@rule(
-    "sequential-writes",
-    "Writes in order",
-    "Requests in order are what write-behind is made for.",
-    "Nothing to mend.",
-    ("P14",),
-)
-def sequential_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Say that writes go forwards."""
-    yield from _sequential(activity, limits, kind, "write")
-
-
-def _redundant(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def moved_again(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+    """Look for data that is read, or places that are written, more than once."""
     again = moved = 0
     seconds = 0.0
     paths: dict[str, float] = {}
@@ -301,27 +297,3 @@ def _redundant(activity: Activity, limits: Limits, kind: Kind, direction: str) -
 def _reads_of_others(file: FileActivity) -> bool:
     """Whether the reads below MPI-IO are of its own making: read-modify-write, which is another finding."""
     return file.mpiio is not None and not file.mpiio.read.count
-
-
-@rule(
-    "redundant-reads",
-    "The same data read again",
-    "Data that was read once could have been kept or sent to the other ranks over the network, which is faster.",
-    "Keep what was read, or read it on one rank and broadcast it.",
-    ("P09",),
-)
-def redundant_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for data that is read more than once."""
-    yield from _redundant(activity, limits, kind, "read")
-
-
-@rule(
-    "redundant-writes",
-    "The same place written again",
-    "What is overwritten was written in vain.",
-    "Write a place once it has its last value, or keep it in memory until then.",
-    ("P10",),
-)
-def redundant_writes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
-    """Look for places that are written more than once."""
-    yield from _redundant(activity, limits, kind, "write")
