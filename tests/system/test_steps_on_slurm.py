@@ -74,7 +74,8 @@ def test_twelve_runs_side_by_side_one_hangs_and_a_node_goes_down(case: Case) -> 
     failed = [run for run in runs if run.state is State.FAILED]
     assert [run.number for run in failed] == [4], [run.reason for run in failed]
     assert "time limit of 45 s" in failed[0].reason
-    assert {run.facts["node_list"] for run in runs} == {"n1", "n2", "n3", "n4"}
+    # The hanging run may have been the only one on n4, and is then on another node in the end.
+    assert {"n1", "n2", "n3"} <= {run.facts["node_list"] for run in runs} <= {"n1", "n2", "n3", "n4"}
     lost = [run for run in runs if run.facts.get("resubmissions")]
     assert len(lost) <= 1, "at most the run on n4 was started again"
     assert all("n4 went down" in run.facts["notes"][0] for run in lost)
