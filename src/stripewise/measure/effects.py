@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stripewise.measure.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict, legal
+from stripewise.measure.evidence import RULES, legal
+from stripewise.measure.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.measure.report import FileReport, Report, SettingOutcome
 from stripewise.spec.parameter import Apply, Parameter
 from stripewise.spec.plan import Setting

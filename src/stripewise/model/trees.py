@@ -166,7 +166,7 @@ class Trees:
         own = np.flatnonzero(inner)
         # Children come after their parent and before the next tree, so no walk can go round in a circle or astray.
         ends = np.append(trees.roots[1:], trees.nodes)
-        sound = (
+        sound = bool(
             len(sizes) == 1 and np.array_equal(trees.roots[:1], [0][: trees.nodes]) and np.all(np.diff(trees.roots) > 0)
         )
         if sound and len(trees):
@@ -247,7 +247,7 @@ class Trees:
     def _leaves(self) -> tuple[NDArray[np.int64], Floats]:
         """Where each tree's leaves begin among all leaves, and the values of all leaves in LightGBM's order."""
         leaf = self.feature < 0
-        before = np.cumsum(leaf) - leaf
+        before: NDArray[np.int64] = np.cumsum(leaf) - leaf
         return before[self.roots].astype(np.int64), self.value[leaf].astype(np.float64)
 
     @cached_property

@@ -64,7 +64,7 @@ def finite(value: Any) -> Any:
 
 def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
     """Give a trial with its runs."""
-    return finite(
+    document: dict[str, Any] = finite(
         {
             "number": trial.number,
             "role": trial.role.value,
@@ -75,6 +75,7 @@ def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
             "runs": [run_document(run, facts=facts) for run in trial.runs],
         }
     )
+    return document
 
 
 def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
@@ -146,7 +147,8 @@ def _run_row(row: sa.Row[Any], identifier: str, *, facts: bool = False) -> dict[
     seen = load(row.facts, f"run {row.number} of experiment {identifier}")
     names = ("number", "trial", "phase", "state", "value", "elapsed", "started", "reason", "pair", "arm")
     given = {name: row._mapping[name] for name in names}
-    return finite({**given, "folder": seen.get("folder"), "facts": seen if facts else None})
+    document: dict[str, Any] = finite({**given, "folder": seen.get("folder"), "facts": seen if facts else None})
+    return document
 
 
 def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:

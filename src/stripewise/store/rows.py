@@ -97,6 +97,6 @@ def proven_dead(text: str | None) -> bool:
     return found is not None and found.proven_dead()
 
 
-def alive(row: sa.Row[Any], now: float) -> bool:
+def alive(row: Any, now: float) -> bool:
     """Whether a claim still holds."""
     return row.lease is not None and row.lease > now and not proven_dead(row.holder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
@@ -14,7 +14,7 @@ from stripewise.server.service import Here, Service
 
 router = APIRouter(prefix="/api", tags=["events"])
 
-_STREAM = {
+_STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "events: experiment, run, message, deleted, lost; the data are JSON",
         "content": {
