@@ -23,10 +23,10 @@ extern char **environ;
 
 /* liblustreapi(7): the calls used here exist since Lustre 2.7, overstriping since 2.13. */
 struct llapi_layout;
-#define LLAPI_OVERSTRIPING 4ULL          /* LLAPI_LAYOUT_OVERSTRIPING */
-#define LLAPI_WIDE 0x1000000000000003ULL /* LLAPI_LAYOUT_WIDE: all targets */
+#define LLAPI_OVERSTRIPING 4ULL             /* LLAPI_LAYOUT_OVERSTRIPING */
+#define LLAPI_WIDE 0x1000000000000003ULL    /* LLAPI_LAYOUT_WIDE: all targets */
 #define LLAPI_SPECIAL 0x1000000000000000ULL /* from here on values are words, not numbers */
-#define LLAPI_EXPECTED 1U /* LLAPI_LAYOUT_GET_EXPECTED: what new files in a folder get */
+#define LLAPI_EXPECTED 1U                   /* LLAPI_LAYOUT_GET_EXPECTED: what new files in a folder get */
 
 static struct {
     struct llapi_layout *(*alloc)(void);

@@ -56,7 +56,7 @@ typedef int stripewise_explain_function(const char *filename, char *text, size_t
 #ifndef STRIPEWISE_RUNTIME
 #define STRIPEWISE_CALL(NAME, ARGUMENTS)                                                                     \
     stripewise_##NAME##_function *call =                                                                     \
-        (stripewise_##NAME##_function *)dlsym((void *)0, "stripewise_" #NAME);                            \
+        (stripewise_##NAME##_function *)dlsym((void *)0, "stripewise_" #NAME);                               \
     return call ? call ARGUMENTS : STRIPEWISE_ABSENT
 
 static inline int stripewise_ask_expect(const char *filename, const char *word, const char *value) {

@@ -20,8 +20,9 @@ int64_t sw_now(void) {
 #ifdef __x86_64__
 #include <x86intrin.h>
 
-#define LEAST_TIME 2000000 /* nanoseconds between the two readings: then the rate is right to 5 in 100,000   \
-                            */
+#define LEAST_TIME                                                                                           \
+    2000000 /* nanoseconds between the two readings: then the rate is right to 5 in 100,000                  \
+             */
 
 static uint64_t first_count, base_count, rate; /* rate: nanoseconds a count, times 2^32; 0: not used */
 static int64_t first_time, base_time;

@@ -5,8 +5,8 @@
 
 #include "runtime.h"
 
-/* Do all ranks of the communicator run this library? Those that MPI_Comm_spawn started, or another job's, may not: with
- * them nothing can be agreed on. The same answer on all ranks that do. */
+/* Do all ranks of the communicator run this library? Those that MPI_Comm_spawn started, or another job's, may
+ * not: with them nothing can be agreed on. The same answer on all ranks that do. */
 bool sw_comm_is_ours(MPI_Comm comm, int size);
 
 /* The group within which every rank runs this library; it is kept. */

@@ -37,8 +37,8 @@ bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1
  * False if there is nothing to change; tuned is then not made. */
 bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned);
 
-/* Lays the file out where it is absent. amode as MPI was given it. hints receives those that are to ask for the layout
- * where nothing else can. */
+/* Lays the file out where it is absent. amode as MPI was given it. hints receives those that are to ask for
+ * the layout where nothing else can. */
 void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode, struct sw_decided_set *hints);
 
 /* Puts results of the layer of HDF5 (requested is NULL where there is none) among those of the record, which

@@ -7,8 +7,9 @@
 
 struct sw_setup {
     enum sw_run_mode asked;
-    const char *mode, *plan, *report, *model, *journal, *workload; /* of the environment; NULL where unset or empty */
-    char plan_error[256];             /* "" if the plan was read, or none was given */
+    const char *mode, *plan, *report, *model, *journal,
+        *workload;        /* of the environment; NULL where unset or empty */
+    char plan_error[256]; /* "" if the plan was read, or none was given */
 };
 
 extern struct sw_setup sw_setup;
@@ -19,8 +20,8 @@ bool sw_setup_read(void);
 /* Complains of a mode that is unknown or cannot be followed. */
 void sw_setup_check(void);
 
-/* Rank 0 of the route reads the plan and chooses the mode, all others receive them, so that all do the same at a
- * collective open. Collective. */
+/* Rank 0 of the route reads the plan and chooses the mode, all others receive them, so that all do the same
+ * at a collective open. Collective. */
 void sw_setup_share_plan(const struct sw_route *route);
 
 /* Every process for itself, where there is no route yet. */
