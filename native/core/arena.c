@@ -12,9 +12,22 @@ struct sw_interned {
     char text[];
 };
 
+static atomic_bool impatient;
+
+void sw_lock_be_impatient(void) {
+    atomic_store(&impatient, true);
+}
+
+bool sw_lock_is_impatient(void) {
+    return atomic_load(&impatient);
+}
+
 void sw_lock_wait(sw_lock *lock) {
-    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
+    for (long turns = 0; atomic_flag_test_and_set_explicit(lock, memory_order_acquire); turns++) {
+        if (turns > 1000000 && atomic_load_explicit(&impatient, memory_order_relaxed))
+            return;
         sched_yield();
+    }
 }
 
 bool sw_arena_open(struct sw_arena *arena, size_t size) {

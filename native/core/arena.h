@@ -14,6 +14,11 @@ typedef atomic_flag sw_lock;
 
 void sw_lock_wait(sw_lock *lock);
 
+/* From here on a lock that is not given back within a second or so is taken away from its holder: the process
+ * is about to end. */
+void sw_lock_be_impatient(void);
+bool sw_lock_is_impatient(void);
+
 static inline void sw_lock_take(sw_lock *lock) {
     if (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
         sw_lock_wait(lock);

@@ -72,6 +72,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .start = start_time,
         .job = *job,
         .files = files,
+        .hurried = sw_lock_is_impatient(),
     };
     if (!sw_report_write(&report, sw_setup.report, error, sizeof error))
         sw_complain("report %.300s cannot be written: %s", sw_setup.report, error);

@@ -43,6 +43,7 @@ void sw_world_started(void) {
     sw_setup_share_plan(&route);
     sw_pmpi.Barrier(route.all);
     up = true;
+    sw_interrupt_watch();
     sw_lifecycle_begin();
 }
 
@@ -51,6 +52,15 @@ void sw_world_finishing(void) {
         return;
     sw_lifecycle_report(&route, (uint64_t)route.size, true);
     sw_route_close(&route);
+    up = false;
+}
+
+void sw_world_interrupted(void) {
+    if (!up || !sw_runtime.active || atomic_exchange(&finished, true))
+        return;
+    /* A signal may have come while this very thread held a lock. */
+    sw_lock_be_impatient();
+    sw_lifecycle_report(NULL, (uint64_t)route.size, true);
     up = false;
 }
 
