@@ -15,8 +15,7 @@
 #include "stripewise_format.h"
 
 #define ATTRIBUTE "ceph.file.layout"
-#define DEFAULT_SIZE 4194304 /* object_size and stripe_unit, where no folder above has a layout of its own   \
-                              */
+#define DEFAULT_SIZE 4194304 /* of objects and stripes, where no folder above has a layout of its own */
 
 static int64_t number_after(const char *text, const char *key) {
     const char *found = strstr(text, key);

@@ -1,7 +1,7 @@
 """The runtime's journal: what phases of I/O cost with which settings, kept from job to job.
 
-The lines are described in ``native/include/stripewise_format.h``. Each has its own checksum: a line that a crash cut off
-is passed over.
+The lines are described in ``native/include/stripewise_format.h``. Each has its own checksum: a line that was cut off by
+a crash is passed over.
 """
 
 from __future__ import annotations
