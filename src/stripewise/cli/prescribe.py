@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli import remote
+from stripewise.cli.options import JsonOption, ServerOption
 from stripewise.cli.output import console, number, print_json
 from stripewise.errors import UserError
 from stripewise.measure.observed import observe
@@ -19,7 +20,7 @@ from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.prescription import Neighbour, Prescription
+from stripewise.prescribe.prescription import Neighbour, Prescription, prescription_of
 from stripewise.prescribe.request import Request, parse_request
 from stripewise.report.export import TARGETS, export
 from stripewise.spec.sizes import format_size
@@ -56,6 +57,7 @@ def prescribe(
     artifact: Annotated[
         Path | None, typer.Option(help="Write the model as the runtime reads it, and stop.", metavar="FILE")
     ] = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Choose settings for a program that was never tuned, from a model or a rule of thumb."""
@@ -68,6 +70,11 @@ def prescribe(
         raise UserError("there is no workload", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
+    service = remote.server_of(None, server)
+    if service is not None:
+        asked = {"model": model, "policy": policy, "osts": osts, "table": table}
+        deliver(_prescribed_there(service, asked, workload, observed), to, output, json_output)
+        return
     loaded = None if model is None else load_model(model)
     request = _request(workload, observed, loaded)
     if loaded is None:
@@ -75,6 +82,20 @@ def prescribe(
     else:
         found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
     deliver(found, to, output, json_output)
+
+
+def _prescribed_there(
+    service: str, asked: dict[str, Any], workload: Path | None, observed: Path | None
+) -> Prescription:
+    """Ask a service, whose models and tables are meant; a log is uploaded and stays there as a diagnosis."""
+    client = remote.connect(service)
+    if workload is not None:
+        request = _request(workload, None, None)
+        asked["workload"] = request.workload.model_dump(mode="json", exclude_none=True)
+        asked |= {"current": dict(request.current), "context": dict(request.context)}
+    if observed is not None:
+        asked["diagnosis"] = client.upload("/diagnoses", observed)["id"]
+    return prescription_of(client.post("/prescriptions", asked))
 
 
 def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> Request:

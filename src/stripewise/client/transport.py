@@ -94,7 +94,8 @@ class Transport:
         with self._opened("GET", path, query, None, None, None, 60.0) as answer:
             if answer.status >= 400:
                 raise _refused(answer.status, answer.read(1 << 20))
-            name, data = "", []
+            name = ""
+            data: list[str] = []
             for raw in answer:
                 line = raw.decode("utf-8").rstrip("\r\n")
                 if not line:

@@ -182,3 +182,23 @@ def plan_of(settings: Sequence[Setting], identifier: str) -> Plan:
     """Make a plan of settings; the last of a key counts."""
     by_key: Mapping[Any, Setting] = {(s.apply, s.layer, s.key): s for s in settings}
     return Plan(tuple(by_key.values()), identifier)
+
+
+def prescription_of(document: Mapping[str, Any]) -> Prescription:
+    """Take a prescription from the JSON that :meth:`Prescription.as_json` has written, a service's for instance."""
+    interval, speedup = document["speedup_ci95"], document["speedup"]
+    spread = None if interval is None else (math.log(interval[1]) - math.log(interval[0])) / (2 * _WIDE)
+    given = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "combinations")
+    return Prescription(
+        workload=Workload.model_validate(document["workload"]),
+        changes=tuple(Change(**entry) for entry in document["changes"]),
+        plan=Plan.parse(document["plan"], "the prescription's plan"),
+        objective=None if document["objective"] is None else Objective(**document["objective"]),
+        gain=None if speedup is None else math.log(speedup),
+        deviation=spread,
+        advice=tuple(Advice(**entry) for entry in document["advice"]),
+        reasons=tuple(document["reasons"]),
+        neighbours=tuple(Neighbour(**entry) for entry in document["neighbours"]),
+        notes=tuple(document["notes"]),
+        **{name: document[name] for name in given},
+    )

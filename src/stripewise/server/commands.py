@@ -58,7 +58,10 @@ def serve(
     data: DataOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Serve experiments to many: REST, live events and pages. Programs run as the user who starts this."""
+    """Serve experiments to many: REST, live events and pages.
+
+    Programs run as the user who starts this.
+    """
     from stripewise.server.serving import serve as listen  # noqa: PLC0415
     from stripewise.server.serving import tcp_socket, unix_socket  # noqa: PLC0415
     from stripewise.server.settings import Settings  # noqa: PLC0415

@@ -185,28 +185,38 @@ class Jobs:
 
     def take(self, owner: str, lease_seconds: float = 60.0, kinds: tuple[str, ...] = KINDS) -> Job | None:
         """Take the oldest job that is due: one that waits, or whose taker is dead or has let its lease run out."""
+        # Looked for without a lock, so that those who find nothing keep nobody waiting.
+        for number in self._database.read(lambda connection: self._due(connection, kinds)):
+            taken = self._try(number, owner, lease_seconds)
+            if taken is not None:
+                return taken
+        return None
+
+    def _due(self, connection: sa.Connection, kinds: tuple[str, ...]) -> list[int]:
+        now = self._database.now(connection)
+        where = (jobs.c.state.in_(("queued", "running")), jobs.c.kind.in_(kinds), jobs.c.due <= now)
+        columns: list[Any] = [jobs.c.number, jobs.c.state, jobs.c.lease, jobs.c.holder]
+        found = connection.execute(sa.select(*columns).where(*where).order_by(jobs.c.number))
+        return [row.number for row in found if row.state == "queued" or not rows.alive(row, now)]
+
+    def _try(self, number: int, owner: str, lease_seconds: float) -> Job | None:
+        """Take a job, unless another worker has been quicker."""
+        # The mark tells a taking of ours whose confirmation was lost with the connection from another's.
         holder = codec.dump({**Holder.current().as_json(), "mark": secrets.token_hex(8)})
 
         def work(connection: sa.Connection, again: bool) -> Job | None:
             now = self._database.now(connection)
-            if again:
-                row = connection.execute(sa.select(jobs).where(jobs.c.holder == holder)).first()
-                if row is not None:
-                    return _job(row)
-            query = (
-                sa.select(jobs)
-                .where(jobs.c.state.in_(("queued", "running")), jobs.c.kind.in_(kinds), jobs.c.due <= now)
-                .order_by(jobs.c.number)
-                .with_for_update(skip_locked=True)
-            )
-            for candidate in connection.execute(query):
-                if candidate.state == "running" and rows.alive(candidate, now):
-                    continue
-                values = {"token": candidate.token + 1, "owner": owner, "holder": holder, "updated": now}
-                where = jobs.update().where(jobs.c.number == candidate.number)
-                connection.execute(where.values(state="running", lease=now + lease_seconds, **values))
-                return _job(connection.execute(sa.select(jobs).where(jobs.c.number == candidate.number)).one())
-            return None
+            query = sa.select(jobs).where(jobs.c.number == number).with_for_update(skip_locked=True)
+            row = connection.execute(query).first()
+            if row is None or row.state not in ("queued", "running"):
+                return None
+            if again and row.holder == holder:
+                return _job(row)
+            if row.state == "running" and rows.alive(row, now):
+                return None
+            values = {"token": row.token + 1, "owner": owner, "holder": holder, "updated": now, "state": "running"}
+            connection.execute(jobs.update().where(jobs.c.number == number).values(lease=now + lease_seconds, **values))
+            return _job(connection.execute(sa.select(jobs).where(jobs.c.number == number)).one())
 
         return self._database.write(work)
 
@@ -287,7 +297,8 @@ def live_workers(database: Transactions) -> int:
 
     def work(connection: sa.Connection) -> int:
         now = database.now(connection)
-        query = sa.select(jobs.c.owner, jobs.c.holder, jobs.c.lease).where(jobs.c.state == "running")
+        columns: list[Any] = [jobs.c.owner, jobs.c.holder, jobs.c.lease]
+        query = sa.select(*columns).where(jobs.c.state == "running")
         return sum(rows.alive(row, now) for row in connection.execute(query))
 
     return database.read(work)

@@ -1,0 +1,193 @@
+"""The same commands give the same output through a service; it listens for its user alone and ends in good order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from stripewise.client import Client, ServiceError
+from stripewise.client.address import Address
+from stripewise.errors import TransientError, UserError
+from stripewise.server.serving import tcp_socket, unix_socket
+from stripewise.testing.stores import refused
+
+EXPERIMENT = """
+runner = "sim:kay"
+stacks = ["lustre"]
+objective = "write_bandwidth"
+[workload]
+operation = "write"
+nodes = 2
+processes_per_node = 4
+file_size = "1 GiB"
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+class Terminal:
+    """Runs commands with a home, a store and a socket of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "s"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE_")},
+            "STRIPEWISE_HOME": str(folder / "home"),
+            "STRIPEWISE_STORE": f"sqlite:///{folder}/s.db",
+        }
+
+    def __call__(self, *words: str, far: bool = False, code: int = 0) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, **({"STRIPEWISE_SERVER": f"unix:{self.socket}"} if far else {})}
+        command = [sys.executable, "-m", "stripewise", *words]
+        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return done
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    made = Terminal(tmp_path_factory.mktemp("service"))
+    (made.folder / "e.toml").write_text(EXPERIMENT)
+    made("token", "create", "ada", "--role", "operator", "--save")
+    with (made.folder / "log").open("w") as log:
+        command = [sys.executable, "-m", "stripewise", "serve", "--socket", str(made.socket)]
+        process = subprocess.Popen(command, env=made.environment, cwd=made.folder, stderr=log)
+        try:
+            deadline = time.monotonic() + 120
+            while not made.socket.exists():
+                assert time.monotonic() < deadline and process.poll() is None, (made.folder / "log").read_text()
+                time.sleep(0.2)
+            yield made
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+    assert not made.socket.exists()
+    assert "worker" in (made.folder / "log").read_text()
+    left = subprocess.run(["pgrep", "-f", str(made.folder)], capture_output=True, text=True, check=False).stdout.split()
+    assert left == [], "workers outlive the service"
+
+
+def same(text: str) -> str:
+    """Without what differs from one experiment to the next."""
+    return re.sub(r"\b[0-9a-f]{8}\b", "ID", text)
+
+
+def test_tune_list_show_export_and_delete_say_the_same(terminal: Terminal) -> None:
+    words = ("tune", "e.toml", "--budget", "12", "--name", "a")
+    near, far = terminal(*words), terminal(*words, far=True)
+    assert same(near.stdout) == same(far.stdout)
+    assert sorted(same(near.stderr).splitlines()) == sorted(same(far.stderr).splitlines())
+    listed = json.loads(terminal("list", "--json").stdout)
+    assert terminal("list", far=True).stdout == terminal("list").stdout
+    assert json.loads(terminal("list", "--json", far=True).stdout) == listed
+    for one in listed:
+        for options in ((), ("--runs",), ("--json",)):
+            words = ("show", one["id"], *options)
+            assert terminal(*words).stdout == terminal(*words, far=True).stdout
+        words = ("export", one["id"], "--to", "lfs")
+        assert terminal(*words).stdout == terminal(*words, far=True).stdout
+    dry = ("tune", "e.toml", "--budget", "5", "--dry-run", "--json")
+    assert terminal(*dry).stdout == terminal(*dry, far=True).stdout
+    identifier = listed[0]["id"]
+    assert same(terminal("resume", identifier, far=True).stdout) == same(far.stdout)
+    for words in (("stop", identifier), ("show", "zzz"), ("tune", "e.toml", "--sampler", "nonsense")):
+        wrong = [terminal(*words, far=there, code=2).stderr for there in (False, True)]
+        assert wrong[0].replace(f"sqlite:///{terminal.folder}/s.db", "HERE") == wrong[1].replace(
+            f"unix:{terminal.socket}", "HERE"
+        )
+    terminal("delete", identifier, "--yes", far=True)
+    assert identifier not in terminal("list").stdout
+
+
+def test_a_failing_experiment_ends_alike(terminal: Terminal) -> None:
+    words = ("tune", "--budget", "5", "--name", "fails", "--", "/bin/false")
+    near, far = terminal(*words, code=1), terminal(*words, far=True, code=1)
+    assert "the program fails as it is" in far.stderr
+    last = [re.sub(r"/runs/\S+", "FOLDER", same(done.stderr).splitlines()[-1]) for done in (near, far)]
+    assert last[0] == last[1]
+
+
+def test_the_client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRIPEWISE_HOME", terminal.environment["STRIPEWISE_HOME"])
+    client = Client(f"unix:{terminal.socket}")
+    definition: dict[str, Any] = {
+        **{"runner": "sim:kay", "stacks": ["lustre"], "objective": "write_bandwidth", "budget": 6},
+        "workload": {"operation": "write", "nodes": 2, "processes_per_node": 4, "file_size": "1 GiB"},
+    }
+    made = client.create(definition, key="once")
+    assert client.create(definition, key="once")["id"] == made["id"]
+    for event, data in client.events(made["id"], after=0):
+        if event == "experiment" and data["state"] == "finished":
+            break
+    made_runs = [run["number"] for trial in client.trials(made["id"]) for run in trial["runs"]]
+    assert sorted(made_runs) == list(range(6))
+    assert client.experiment(made["id"])["result"]["simulated"]
+    with pytest.raises(ServiceError) as caught:
+        client.experiment("nothing0")
+    assert caught.value.status == 404
+    with pytest.raises(ServiceError) as caught:
+        client.create({**definition, "budget": 7}, key="once")
+    assert caught.value.status == 409
+    with pytest.raises(ServiceError) as caught:
+        Client(f"unix:{terminal.socket}", token="sw_wrong").experiments()
+    assert caught.value.status == 401
+    with refused(TransientError, "cannot be reached", "stripewise serve"):
+        Client(f"unix:{terminal.folder}/nowhere", token="x").experiments()
+    token = terminal.folder / "home" / "token"
+    token.chmod(0o644)
+    with refused(UserError, "others may read", "chmod 600"):
+        Client(f"unix:{terminal.socket}")
+    token.chmod(0o600)
+
+
+def test_addresses() -> None:
+    assert Address.parse("unix:/run/s").socket == Path("/run/s")
+    assert (Address.parse("https://tuner.example/x/").port, Address.parse("https://tuner.example/x/").prefix) == (
+        443,
+        "/x",
+    )
+    assert Address.parse("http://127.0.0.1:8437").port == 8437
+    with refused(UserError, "in the clear", "https"):
+        Address.parse("http://tuner.example")
+    for wrong in ("ftp://x", "tuner", "http://", "https://ada:secret@x", "https://x?token=1", "http://localhost:x"):
+        with pytest.raises(UserError) as caught:
+            Address.parse(wrong)
+        assert "secret" not in str(caught.value)
+
+
+def test_sockets_are_for_their_user_and_this_machine(tmp_path: Path) -> None:
+    made = unix_socket(tmp_path / "s")
+    mode = (tmp_path / "s").stat().st_mode
+    assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
+    with refused(UserError, "listening on", "already"):
+        unix_socket(tmp_path / "s")
+    made.close()
+    unix_socket(tmp_path / "s").close()
+    (tmp_path / "file").write_text("mine")
+    with refused(UserError, "no socket"):
+        unix_socket(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+    with refused(UserError, "longer than"):
+        unix_socket(tmp_path / ("x" * 120))
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
+        with refused(UserError, "other machines", "--force"):
+            tcp_socket(host, 0, force=False)
+    for host in ("127.0.0.1", "localhost"):
+        opened = tcp_socket(host, 0, force=False)
+        assert opened.family is socket.AF_INET
+        opened.close()
