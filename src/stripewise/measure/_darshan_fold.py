@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
-from darshan.backend import cffi_backend as backend
-from numpy.typing import NDArray
 
+from stripewise.measure._darshan_osts import TargetLoads
+from stripewise.measure._darshan_sums import (
+    FileSums,
+    Floats,
+    Ints,
+    Sums,
+    add_common,
+    bytes_of,
+    extent_of,
+    level_entry,
+    merge,
+    modes_entry,
+    moved_again,
+    places,
+    seconds_of,
+    spread_reduced,
+    spread_single,
+    weight_of,
+)
 from stripewise.measure._darshan_time import TimeGrid
 
 MAX_BINS = 1 << 20
@@ -21,65 +36,11 @@ MAX_SEGMENTS = 1 << 28
 _KEPT_FILES = 20_000
 _LISTED_BY_TIME, _LISTED_BY_BYTES = 300, 100
 _RANKS_LISTED = 1 << 17
-_COMMON = 8
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class LogError(Exception):
     """A log that cannot be read, in words that follow the file's name."""
-
-
-@cache
-def _index(level: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Places of counters and floating-point counters by name, without the module's prefix."""
-    module, prefix = {
-        "posix": ("POSIX", "POSIX_"),
-        "mpiio": ("MPI-IO", "MPIIO_"),
-        "stdio": ("STDIO", "STDIO_"),
-        "hdf5": ("H5D", "H5D_"),
-        "pnetcdf": ("PNETCDF_VAR", "PNETCDF_VAR_"),
-    }[level]
-    return (
-        {name.removeprefix(prefix): i for i, name in enumerate(backend.counter_names(module))},
-        {name.removeprefix(prefix + "F_"): i for i, name in enumerate(backend.fcounter_names(module))},
-    )
-
-
-@cache
-def _largest(level: str) -> Ints:
-    """Places of the counters whose maximum, not sum, holds over ranks."""
-    names = _index(level)[0]
-    wanted = [i for name, i in names.items() if name.startswith("MAX_BYTE_") or name.endswith("_ALIGNMENT")]
-    return np.array(wanted, np.int64)
-
-
-@dataclass
-class _Sums:
-    """One file at one level."""
-
-    counters: Ints
-    seconds: Floats
-    records: int = 1
-    reduced: bool = False
-    common: dict[int, int] = field(default_factory=dict)
-    starts: Floats = field(default_factory=lambda: np.zeros(0))
-    ends: Floats = field(default_factory=lambda: np.zeros(0))
-    spread: tuple[float, int, int, float, int, int] | None = None
-
-
-@dataclass
-class _File:
-    levels: dict[str, _Sums] = field(default_factory=dict)
-    layout: list[tuple[int, list[int], int, int, int]] = field(default_factory=list)
-    syncs: dict[str, int] = field(default_factory=dict)
-    meta: dict[str, float] = field(default_factory=dict)
-    again: int | None = None
-    writers: int = 0
-    last_writer: int = -1
-    traced: bool = False
 
 
 class Folded:
@@ -96,10 +57,10 @@ class Folded:
 
     def __init__(self, ranks: int, elapsed: float, mounts: list[tuple[str, str]]) -> None:
         self._ranks, self._elapsed, self._mounts = ranks, elapsed, mounts
-        self._files: dict[int, _File] = {}
+        self._files: dict[int, FileSums] = {}
         self._dropped = 0
         self._dropped_counts: Counter[str] = Counter()
-        self._totals: dict[str, _Sums] = {}
+        self._totals: dict[str, Sums] = {}
         wide = min(ranks, _RANKS_LISTED)
         self._read, self._written = np.zeros(wide, np.int64), np.zeros(wide, np.int64)
         self._seconds = np.zeros(wide)
@@ -108,7 +69,7 @@ class Folded:
         self._reduced = 0
         self._shared_slowest = 0.0
         self._grid = TimeGrid(ranks, elapsed)
-        self._osts: dict[int, list[float]] = {}
+        self._osts = TargetLoads()
         self._owners: set[int] = set()
 
     # -- records ---------------------------------------------------------------------------------------------------
@@ -121,11 +82,11 @@ class Folded:
             rank = 0  # Darshan reduces over the ranks even where there is one
         seconds = np.where(np.isfinite(seconds), seconds, 0.0)
         file = self._file(identifier)
-        place, fplace = _index(level)
-        _merge(file.levels, level, counters, seconds, rank)
-        _merge(self._totals, level, counters, seconds, rank)
+        place, fplace = places(level)
+        merge(file.levels, level, counters, seconds, rank)
+        merge(self._totals, level, counters, seconds, rank)
         sums = file.levels[level]
-        _common(sums.common, counters, place)
+        add_common(sums.common, counters, place)
         if level not in ("posix", "stdio"):
             return
         moved = (int(counters[place["BYTES_READ"]]), int(counters[place["BYTES_WRITTEN"]]))
@@ -133,7 +94,7 @@ class Folded:
         if rank < 0:
             self._reduced += sum(moved)
             self._shared_slowest += float(seconds[fplace["SLOWEST_RANK_TIME"]])
-            _spread_reduced(sums, counters, seconds, place, fplace)
+            spread_reduced(sums, counters, seconds, place, fplace)
             return
         if rank < len(self._read):
             self._read[rank] += moved[0]
@@ -142,7 +103,7 @@ class Folded:
         if moved[1] > 0 and file.last_writer != rank:
             file.writers += 1
             file.last_writer = rank
-        _spread_single(sums, rank, spent, sum(moved))
+        spread_single(sums, rank, spent, sum(moved))
 
     def add_hdf5_file(self, identifier: int, flushes: int, meta: float) -> None:
         """Add what the HDF5 library did to a file as a whole."""
@@ -182,10 +143,10 @@ class Folded:
         if not self._grid.native:
             self._grid.add_requests(rank, start, end, length, written)
         if not written:
-            file.again = (file.again or 0) + _again(offset, length)
+            file.again = (file.again or 0) + moved_again(offset, length)
         stripes = self._stripes(file, None)
         if stripes is not None:
-            self._carry(stripes[0], stripes[1], offset, length, spent)
+            self._osts.add_requests(stripes[0], stripes[1], offset, length, spent)
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -207,9 +168,9 @@ class Folded:
         }
         if self._dropped:
             unseen = [*unseen, f"{self._dropped} small files were only counted: the log names more than {_KEPT_FILES}"]
-        spent = {key: _seconds(entry) for key, entry in entries.items()}
+        spent = {key: seconds_of(entry) for key, entry in entries.items()}
         by_time = sorted(entries, key=lambda key: -spent[key])
-        by_bytes = sorted(entries, key=lambda key: -_bytes(entries[key]))
+        by_bytes = sorted(entries, key=lambda key: -bytes_of(entries[key]))
         listed = dict.fromkeys([*by_time[:_LISTED_BY_TIME], *by_bytes[:_LISTED_BY_BYTES]])
         for key, file in self._files.items():
             if file.layout and not file.traced and key in entries:
@@ -231,22 +192,20 @@ class Folded:
             "files": [entries[key] for key in listed],
             "ranks": self._rank_loads(),
             "timeline": self._grid.timeline(),
-            "osts": {
-                key: {"bytes": int(v[0]), "seconds": v[1] or None, "files": int(v[2])} for key, v in self._osts.items()
-            },
+            "osts": self._osts.entries(),
         }
 
-    def _file(self, identifier: int) -> _File:
+    def _file(self, identifier: int) -> FileSums:
         file = self._files.get(identifier)
         if file is None:
             if len(self._files) >= _KEPT_FILES:
                 self._drop()
-            file = self._files[identifier] = _File()
+            file = self._files[identifier] = FileSums()
         return file
 
     def _drop(self) -> None:
         """Forget the smaller half of the files; the totals have them."""
-        kept = sorted(self._files.items(), key=lambda item: -_weight(item[1]))[: _KEPT_FILES // 2]
+        kept = sorted(self._files.items(), key=lambda item: -weight_of(item[1]))[: _KEPT_FILES // 2]
         self._dropped += len(self._files) - len(kept)
         left = dict(kept)
         for key, file in self._files.items():
@@ -254,12 +213,12 @@ class Folded:
                 self._count(file)
         self._files = left
 
-    def _count(self, file: _File) -> None:
+    def _count(self, file: FileSums) -> None:
         """Count a file that is forgotten by how it was used."""
         lower = file.levels.get("posix") or file.levels.get("stdio")
         if lower is None:
             return
-        place = _index("posix" if "posix" in file.levels else "stdio")[0]
+        place = places("posix" if "posix" in file.levels else "stdio")[0]
         values = lower.counters
         moved = int(values[place["BYTES_READ"]] + values[place["BYTES_WRITTEN"]])
         extent = 1 + max(int(values[place["MAX_BYTE_READ"]]), int(values[place["MAX_BYTE_WRITTEN"]]))
@@ -270,7 +229,7 @@ class Folded:
             self._dropped_counts["written_single"] += 1
             self._owners.add(file.last_writer)
 
-    def _entry(self, key: int, file: _File, names: dict[int, str]) -> dict[str, Any] | None:
+    def _entry(self, key: int, file: FileSums, names: dict[int, str]) -> dict[str, Any] | None:
         path = names.get(key, f"(record {key:x})")[:4096]
         if not file.levels or path.startswith("heatmap:"):
             return None
@@ -280,16 +239,16 @@ class Folded:
         ranks = self._ranks if any(sums.reduced for sums in file.levels.values()) else lower.records
         entry: dict[str, Any] = {"path": path, "file_system": self._file_system(path), "ranks": max(1, ranks)}
         for level, sums in file.levels.items():
-            entry[level] = _level(level, sums, file)
+            entry[level] = level_entry(level, sums, file)
         if "mpiio" in file.levels:
-            entry["modes"] = _modes(file.levels["mpiio"])
+            entry["modes"] = modes_entry(file.levels["mpiio"])
         if lower.spread is not None:
             slow, fast = lower.spread[:3], lower.spread[3:]
             entry["spread"] = {
                 "slowest_seconds": slow[0], "slowest_rank": slow[1], "slowest_bytes": slow[2],
                 "fastest_seconds": fast[0], "fastest_rank": fast[1], "fastest_bytes": fast[2],
             }  # fmt: skip
-        stripes = self._stripes(file, _extent(entry))
+        stripes = self._stripes(file, extent_of(entry))
         if stripes is not None:
             entry["layout"] = {
                 "file_system": "lustre",
@@ -306,7 +265,7 @@ class Folded:
                 return kind
         return None
 
-    def _stripes(self, file: _File, extent: int | None) -> tuple[int, list[int], int] | None:
+    def _stripes(self, file: FileSums, extent: int | None) -> tuple[int, list[int], int] | None:
         """Stripe size, targets and count of the component that holds most of the data."""
         if not file.layout:
             return None
@@ -314,46 +273,22 @@ class Folded:
         size, targets, _, _, count = used[-1]
         return size, targets, count
 
-    def _carry(self, size: int, targets: list[int], offset: Ints, length: Ints, spent: Floats) -> None:
-        if not targets:
-            return
-        count = len(targets)
-        first = offset // size
-        spans = np.maximum((offset + np.maximum(length, 1) - 1) // size - first + 1, 1)
-        parts = np.minimum(spans, count)
-        moved, time = np.zeros(count), np.zeros(count)
-        for step in range(int(parts.max(initial=0))):
-            within = parts > step
-            place = ((first[within] + step) % count).astype(np.int64)
-            moved += np.bincount(place, length[within] / parts[within], count)
-            time += np.bincount(place, spent[within] / parts[within], count)
-        for i, target in enumerate(targets):
-            entry = self._osts.setdefault(target, [0.0, 0.0, 0.0])
-            entry[0] += float(moved[i])
-            entry[1] += float(time[i])
-
-    def _carry_evenly(self, file: _File, entry: dict[str, Any]) -> None:
-        stripes = self._stripes(file, _extent(entry))
+    def _carry_evenly(self, file: FileSums, entry: dict[str, Any]) -> None:
+        stripes = self._stripes(file, extent_of(entry))
         if stripes is None or not stripes[1]:
             return
         level = entry.get("posix") or entry.get("mpiio")
         moved = level["read"]["bytes"] + level["write"]["bytes"] if level else 0
-        # A file smaller than a whole row of stripes does not reach all its targets.
-        extent = _extent(entry) or moved
-        reached = stripes[1][: max(1, min(len(stripes[1]), -(-extent // stripes[0])))]
-        for target in reached:
-            known = self._osts.setdefault(target, [0.0, 0.0, 0.0])
-            known[0] += moved / len(reached)
-            known[2] += 1
+        self._osts.add_evenly(stripes[0], stripes[1], moved, extent_of(entry) or moved)
 
     def _total_levels(self) -> dict[str, Any]:
         found: dict[str, Any] = {
-            level: _level(level, self._totals[level], _File())
+            level: level_entry(level, self._totals[level], FileSums())
             for level in ("posix", "mpiio", "stdio")
             if level in self._totals
         }
         if "mpiio" in self._totals:
-            found["modes"] = _modes(self._totals["mpiio"])
+            found["modes"] = modes_entry(self._totals["mpiio"])
         return found
 
     def _counted(self, entries: dict[int, dict[str, Any]], names: dict[int, str]) -> dict[str, int]:
@@ -367,7 +302,7 @@ class Folded:
             "written_single": gone["written_single"] + len(own),
             "writers": len(self._owners | {self._files[key].last_writer for key in own}),
             "small": gone["small"]
-            + sum(_bytes(entry) > 0 and (_extent(entry) or 0) < 1 << 20 for entry in real.values()),
+            + sum(bytes_of(entry) > 0 and (extent_of(entry) or 0) < 1 << 20 for entry in real.values()),
             "folders": len({posixpath.dirname(entry["path"]) for entry in real.values()}),
         }
 
@@ -386,176 +321,3 @@ class Folded:
             }  # fmt: skip
         loads = self._grid.loads()
         return None if loads is None else {"source": "heatmap", "read": loads[0].tolist(), "written": loads[1].tolist()}
-
-
-# -- one file at one level -----------------------------------------------------------------------------------------
-
-
-def _merge(levels: dict[str, _Sums], level: str, counters: Ints, seconds: Floats, rank: int) -> None:
-    place = [i for name, i in _index(level)[1].items() if name.endswith("_TIMESTAMP")]
-    sums = levels.get(level)
-    if sums is None:
-        levels[level] = _Sums(counters.copy(), seconds.copy(), reduced=rank < 0)
-        levels[level].starts = levels[level].ends = seconds[place].copy()
-        return
-    peaks = _largest(level)
-    top = np.maximum(sums.counters[peaks], counters[peaks])
-    sums.counters += counters
-    sums.counters[peaks] = top
-    sums.seconds += seconds
-    times = seconds[place]
-    sums.starts = np.where((sums.starts > 0) & (times > 0), np.minimum(sums.starts, times), sums.starts + times)
-    sums.starts = np.where((sums.starts > 0) | (times <= 0), sums.starts, times)
-    sums.ends = np.maximum(sums.ends, times)
-    sums.records += 1
-    sums.reduced = sums.reduced or rank < 0
-
-
-def _common(common: dict[int, int], counters: Ints, place: dict[str, int]) -> None:
-    for i in range(1, 5):
-        size = place.get(f"ACCESS{i}_ACCESS")
-        if size is not None and (count := int(counters[place[f"ACCESS{i}_COUNT"]])) > 0:
-            key = int(counters[size])
-            common[key] = common.get(key, 0) + count
-    if len(common) > 8 * _COMMON:
-        for key in sorted(common, key=lambda k: common[k])[: 4 * _COMMON]:
-            del common[key]
-
-
-def _spread_reduced(
-    sums: _Sums, counters: Ints, seconds: Floats, place: dict[str, int], fplace: dict[str, int]
-) -> None:
-    sums.spread = (
-        float(seconds[fplace["SLOWEST_RANK_TIME"]]), int(counters[place["SLOWEST_RANK"]]),
-        int(counters[place["SLOWEST_RANK_BYTES"]]),
-        float(seconds[fplace["FASTEST_RANK_TIME"]]), int(counters[place["FASTEST_RANK"]]),
-        int(counters[place["FASTEST_RANK_BYTES"]]),
-    )  # fmt: skip
-
-
-def _spread_single(sums: _Sums, rank: int, spent: float, moved: int) -> None:
-    mine = (spent, rank, moved)
-    if sums.spread is None:
-        sums.spread = (*mine, *mine)
-        return
-    slow = max(sums.spread[:3], mine)
-    fast = min(sums.spread[3:], mine)
-    sums.spread = (*slow, *fast)
-
-
-def _level(level: str, sums: _Sums, file: _File) -> dict[str, Any]:
-    place, fplace = _index(level)
-    values = np.maximum(sums.counters, 0)
-    times = np.maximum(sums.seconds, 0.0)
-
-    def count(*names: str) -> int:
-        return int(sum(int(values[place[name]]) for name in names if name in place))
-
-    syncs = {"posix": ("FSYNCS", "FDSYNCS"), "mpiio": ("SYNCS",), "stdio": ("FLUSHES",), "hdf5": ("FLUSHES",)}
-    entry: dict[str, Any] = {
-        direction: _calls(level, direction, sums, values, times, count) for direction in ("read", "write")
-    }
-    entry |= {
-        "opens": count("OPENS") if level != "mpiio" else count("INDEP_OPENS", "COLL_OPENS"),
-        "seeks": count("SEEKS"),
-        "stats": count("STATS"),
-        "syncs": count(*syncs.get(level, ())) + file.syncs.get(level, 0),
-        "meta_seconds": float(times[fplace["META_TIME"]]) + file.meta.get(level, 0.0),
-    }
-    if "RW_SWITCHES" in place:
-        entry["switches"] = count("RW_SWITCHES")
-    if level == "posix":
-        entry |= {
-            "unaligned_file": count("FILE_NOT_ALIGNED"),
-            "unaligned_memory": count("MEM_NOT_ALIGNED"),
-            "file_alignment": count("FILE_ALIGNMENT") or None,
-        }
-    return entry
-
-
-def _calls(level: str, direction: str, sums: _Sums, values: Ints, times: Floats, count: Any) -> dict[str, Any]:
-    place, fplace = _index(level)
-    verb = direction.upper() + "S"
-    past = "READ" if direction == "read" else "WRITTEN"
-    if level == "mpiio":
-        calls = count(f"INDEP_{verb}", f"COLL_{verb}", f"SPLIT_{verb}", f"NB_{verb}")
-    elif level == "pnetcdf":
-        calls = count(f"INDEP_{verb}", f"COLL_{verb}", f"NB_{verb}")
-    else:
-        calls = count(verb)
-    stem = f"SIZE_{direction.upper()}_"
-    sizes = [int(values[i]) for name, i in place.items() if name.startswith(stem)]
-    entry: dict[str, Any] = {
-        "count": calls,
-        "bytes": count(f"BYTES_{past}"),
-        "seconds": float(times[fplace[f"{direction.upper()}_TIME"]]),
-        "sizes": sizes if len(sizes) == 10 else [],
-    }
-    if f"MAX_BYTE_{past}" in place and entry["bytes"]:
-        entry["extent"] = count(f"MAX_BYTE_{past}") + 1
-    if level == "posix":
-        entry |= {"consecutive": count(f"CONSEC_{verb}"), "sequential": count(f"SEQ_{verb}")}
-    stamps = [name for name in fplace if name.endswith("_TIMESTAMP")]
-    for name, source in (("start", sums.starts), ("end", sums.ends)):
-        where = stamps.index(f"{direction.upper()}_{name.upper()}_TIMESTAMP")
-        if len(source) and source[where] > 0:
-            entry[name] = float(source[where])
-    other = count("BYTES_WRITTEN" if direction == "read" else "BYTES_READ")
-    if sums.common and not other:
-        # Darshan keeps the common sizes of both directions together: they are known where there is only one.
-        top = sorted(sums.common.items(), key=lambda item: -item[1])[:_COMMON]
-        entry["common"] = [[size, times_] for size, times_ in top]
-    return entry
-
-
-def _modes(sums: _Sums) -> dict[str, int]:
-    place = _index("mpiio")[0]
-    values = np.maximum(sums.counters, 0)
-    names = {
-        "collective_reads": ("COLL_READS", "SPLIT_READS"), "collective_writes": ("COLL_WRITES", "SPLIT_WRITES"),
-        "independent_reads": ("INDEP_READS",), "independent_writes": ("INDEP_WRITES",),
-        "nonblocking_reads": ("NB_READS",), "nonblocking_writes": ("NB_WRITES",),
-        "views": ("VIEWS",), "hints": ("HINTS",),
-    }  # fmt: skip
-    return {name: int(sum(values[place[one]] for one in parts)) for name, parts in names.items()}
-
-
-def _again(offset: Ints, length: Ints) -> int:
-    """Bytes that lie in more than one of a rank's requests, counted each further time."""
-    order = np.argsort(offset, kind="stable")
-    start, end = offset[order], (offset + length)[order]
-    reached = np.maximum.accumulate(end)
-    before = np.concatenate([[0], reached[:-1]])
-    return int((length.sum() - np.maximum(end - np.maximum(start, before), 0).sum()).item())
-
-
-def _extent(entry: dict[str, Any]) -> int | None:
-    found = [
-        entry[level][way].get("extent") or 0
-        for level in ("posix", "stdio")
-        if level in entry
-        for way in ("read", "write")
-    ]
-    return max(found, default=0) or None
-
-
-def _upper(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    both = entry.get("mpiio") or entry.get("posix")
-    return [level for level in (both, entry.get("stdio")) if level]
-
-
-def _bytes(entry: dict[str, Any]) -> int:
-    return sum(level["read"]["bytes"] + level["write"]["bytes"] for level in _upper(entry))
-
-
-def _seconds(entry: dict[str, Any]) -> float:
-    return float(
-        sum(level["read"]["seconds"] + level["write"]["seconds"] + level["meta_seconds"] for level in _upper(entry))
-    )
-
-
-def _weight(file: _File) -> float:
-    return max(
-        (float(sums.seconds[-8:].sum()) + 1e-9 * float(sums.counters.max()) for sums in file.levels.values()),
-        default=0.0,
-    )
