@@ -174,7 +174,7 @@ def test_a_clone_begins_as_its_original_was_defined(site, page):
     store = app.state.service.store
     original = Experiment.model_validate(
         {
-            "name": "whole", "command": ["srun", "-n", "4", "./app", "a b"], "stacks": ["romio"],
+            "name": "whole", "runner": "batch", "command": ["srun", "-n", "4", "./app", "a b"], "stacks": ["romio"],
             "objective": {"name": "regex:rate: ([0-9.]+)", "direction": "maximize", "unit": "MB/s"},
             "budget": {"runs": 33, "seconds": 900}, "sampler": "annealing",
             "sampler_options": {"cooling": "logarithmic"},
@@ -340,13 +340,13 @@ def test_models_are_trained_validated_asked_uploaded_and_deleted(site, page, tmp
     page.goto("/models/second")
     page.watched.settle(page)
     expect(page.locator("[data-figure=accuracy].drawn")).to_be_visible()
-    page.get_by_label("Nodes").fill("4")
+    page.get_by_label("Nodes", exact=True).fill("4")
     page.get_by_text("Settings of today").click()
     page.get_by_label("Romio cb write").select_option("disable")
     page.get_by_role("button", name="Prescribe").click()
     expect(page.locator("#answer")).to_contain_text("Predicted")
     expect(page.locator("#answer")).to_contain_text("romio_cb_write")
-    page.get_by_label("Nodes").fill("many")
+    page.get_by_label("Nodes", exact=True).fill("many")
     page.get_by_role("button", name="Prescribe").click()
     expect(page.get_by_role("alert")).to_contain_text(re.compile("nodes", re.I))
     with page.expect_download() as found:

@@ -124,6 +124,10 @@
         }
       }
     });
+    if (connection !== null) {
+      // The sign stands in a part that was just replaced.
+      mark(connection);
+    }
     document.dispatchEvent(new CustomEvent("stripewise-fresh"));
   }
 
@@ -170,7 +174,10 @@
     }
   }
 
+  var connection = null;
+
   function mark(connected) {
+    connection = connected;
     document.body.dataset.connection = connected ? "live" : "lost";
     var sign = document.getElementById("connection");
     if (sign) {

@@ -1,0 +1,78 @@
+"""Forms from declarations: every option of everything replaceable is in the form, and what is given arrives."""
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.search.registry import sampler_class, sampler_names
+from stripewise.search.resampling import ResamplingOptions
+from stripewise.server.pages.forms import flat, inputs, nested
+from stripewise.server.pages.new import definition_of, samplers, values_of
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.workload import Workload
+
+
+def test_every_option_of_every_sampler_is_in_the_form():
+    shown = {one["name"]: {each.name.rpartition(".")[2] for each in one["inputs"]} for one in samplers()}
+    for name in sampler_names():
+        if name != "optuna:NAME":
+            assert shown[name] == set(sampler_class(name).Options.model_fields), name
+
+
+def test_presets_show_what_they_preset():
+    own = {one["name"]: {each.label: each.default for each in one["inputs"]} for one in samplers()}
+    assert own["shaman"]["population"] == "1" and own["genetic"]["population"] != "1"
+
+
+def test_inputs_have_kind_bounds_choices_and_defaults():
+    own = {one.label: one for one in inputs(ResamplingOptions, "resampling")}
+    assert own["kind"].kind == "choice" and "racing" in own["kind"].choices and own["kind"].default == "racing"
+    assert (own["repeats"].kind, own["repeats"].low, own["repeats"].high, own["repeats"].whole) == (
+        "number", 1.0, 1000.0, True,
+    )  # fmt: skip
+    assert own["promising"].default == "" and own["promising"].low == 0.0
+    sizes = {one.label: one.kind for one in inputs(Workload, "workload")}
+    assert sizes["file size"] == "text" and sizes["nodes"] == "number" and sizes["collective"] == "truth"
+
+
+def test_a_zero_stays_zero_and_empty_keeps_the_default():
+    given = {"runner": "local", "command": "./a", "resampling.worth": "0", "resampling.share": "", "seed": "0"}
+    made, _ = definition_of(given)
+    assert made.resampling == {"worth": "0"} and made.seed == 0
+    assert nested({"a.b.c": "1", "a.b.d": " ", "b.c": "2"}, "a") == {"b": {"c": "1"}}
+    assert flat({"b": {"c": 1, "d": None}, "e": False}, "a") == {"a.b.c": "1", "a.e": "no"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": ["mpiexec", "-n", "4", "./a b"], "budget": {"runs": 7, "node_hours": 0.5}},
+        {"runner": "sim:kay", "stacks": ["lustre"], "workload": {"operation": "write", "file_size": 1 << 30}},
+        {"runner": "batch", "command": ["./a"], "batch": {"nodes": 2, "directives": ["--mem=1G"]}},
+        {"command": ["./a"], "objective": {"name": "regex:x (.*)", "direction": "maximize"}, "override": True},
+        {"command": ["./a"], "hooks": {"before": ["a", "b"], "drop_caches": "advise"}, "env": {"A": "b=c"}},
+        {"command": ["./a"], "parameters": {"cb_nodes": {"values": [1, 2]}, "x": {"exclude": True}}},
+        {"command": ["./a"], "confirmation": {"pairs": 0, "confidence": 0.99}, "warmup": 0, "timeout": 5.5},
+    ],
+)
+def test_a_definition_goes_through_the_form_unchanged(fields):
+    original = Experiment.model_validate({"name": "n", **fields})
+    again, folder = definition_of(values_of(original, "/work"))
+    assert again == original and folder == "/work"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"command": "./a 'b"}, "quotation"),
+        ({"command": "./a", "env": "NOTHING"}, "NAME=VALUE"),
+        ({"command": "./a", "parameters": "[x"}, "TOML"),
+        ({"command": "./a", "budget.runs": "many"}, "budget.runs"),
+        (
+            {"command": "./a", "objective": "regex", "objective_pattern": "(", "objective_direction": "minimize"},
+            "broken",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(given, said):
+    with pytest.raises(UserError, match=said):
+        definition_of(given)
