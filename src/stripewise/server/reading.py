@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -17,6 +17,8 @@ from stripewise.store.codec import load
 from stripewise.store.schema import runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Job
+
+T = TypeVar("T")
 
 
 def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any]]:
@@ -51,14 +53,19 @@ def whole(line: dict[str, Any], record: Record) -> dict[str, Any]:
     }
 
 
-def finite(value: Any) -> Any:
+def finite(value: T) -> T:
     """Give a document in which numbers that JSON has no word for are null."""
+    found: Any = _finite(value)
+    return found  # type: ignore[no-any-return]  # a document stays of its kind
+
+
+def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [_finite(item) for item in value]
     return value
 
 
