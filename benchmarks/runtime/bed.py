@@ -4,7 +4,8 @@ On the test bed (Slurm with four nodes, CephFS with four OSDs of 50 MB/s each): 
 default, placed so that stripe k lies on OSD k. For one writer, and for a job of four nodes, every configuration of
 stripes, stripe unit and (for the job) collective buffering is run once, `stripewise tune` searches the same space, and
 then the best five of the sweep, tune's answer and the default are run again in interleaved rounds. At last OSD 3 is
-slowed to 10 MB/s and the writer is tuned once more.
+slowed to 10 MB/s and the writer is tuned once more. `predict` learns a model from the sweeps at full speed and lets
+the runtime choose at open, with no run before.
 
     make cluster-up
     python -m benchmarks.runtime.bed --kernel "$(stripewise native build --mpicc mpicc --json | jq -r .kernel)"
@@ -21,6 +22,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,18 @@ from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
 
 from stripewise.measure.objective import measure
+from stripewise.model.export import to_artifact
+from stripewise.model.registry import make_model
+from stripewise.model.table import Schema, make_table, read_table, write_table
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
 from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan, settings_of
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan, Setting, settings_of, spell
 from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Phase, Role, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.opening import open_store
@@ -64,6 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
         "budget": 40,
     },
 }
+SIZE = 128 << 20
 UNITS = [262144, 1048576, 4194304]
 
 
@@ -115,23 +123,33 @@ def carry_out(experiment: Experiment, scratch: Path) -> tuple[dict[str, Any], tu
 def interleaved(
     experiment: Experiment, space: Space, arms: dict[str, Configuration], rounds: int, scratch: Path
 ) -> dict[str, list[float]]:
+    plans = {}
+    for name, configuration in arms.items():
+        settings = () if configuration == space.default else settings_of(space, configuration)
+        plans[name] = Plan(settings, f"interleaved.{name}", override=True)
+    return in_rounds(experiment, plans, rounds, scratch)
+
+
+def in_rounds(experiment: Experiment, plans: dict[str, Plan], rounds: int, scratch: Path) -> dict[str, list[float]]:
+    """Run every plan once a round, in random order."""
     objective = Objective.parse("write_bandwidth")
-    values: dict[str, list[float]] = {name: [] for name in arms}
+    values: dict[str, list[float]] = {name: [] for name in plans}
     rng = np.random.default_rng(1)
     number = 0
     with make_runner(experiment, scratch / f"interleaved-{experiment.name}", cwd=ROOT) as runner:
         runner.prepare()
         for _ in range(rounds):
-            for name in rng.permutation(list(arms)):
-                settings = () if arms[name] == space.default else settings_of(space, arms[name])
-                plan = Plan(settings, f"interleaved.{name}", override=True)
-                runner.start(Launch("interleaved", number, arms[name], plan, Phase.CONFIRMATION, timeout=120))
+            for name in rng.permutation(list(plans)):
+                nothing = Configuration({})
+                runner.start(Launch("interleaved", number, nothing, plans[name], Phase.CONFIRMATION, timeout=120))
                 number += 1
                 outcomes = []
                 while not outcomes:
                     outcomes = runner.poll(130)
                 if outcomes[0].state is State.FINISHED:
                     values[name].append(measure(objective, outcomes[0]))
+                else:
+                    print(f"{name}: {outcomes[0].reason}", flush=True)
     return values
 
 
@@ -174,8 +192,80 @@ def study(name: str, options: argparse.Namespace, folder: Path, groups: Path, sc
         "share_of_best": medians["tune"] / medians[best],
         "rounds": options.rounds,
         "values": values,
+        "default": dict(space.default),
         "sweep": [{"configuration": dict(c), "value": t.value} for c, t in zip(configurations, ranked, strict=True)],
     }
+
+
+def campaign_table(rows: list[dict[str, Any]], scratch: Path) -> Path:
+    """Write the sweeps as one table: what was measured of the bed, at full speed."""
+    contexts = {row["case"]: CASES[row["case"]] for row in rows}
+    names = sorted({name for row in rows for name in row["default"]})
+    stacks = {p.name: p for stack in ("cephfs", "romio") for p in load_stack(stack).parameters}
+    lines = []
+    for row in rows:
+        case = contexts[row["case"]]
+        about = {"operation": "write", "nodes": case["nodes"], "collective": case["ranks"] > 1, "file_size": SIZE}
+        for entry in row["sweep"]:
+            values = {**{name: stacks[name].default for name in names}, **row["default"], **entry["configuration"]}
+            lines.append({**about, **{name: values[name] for name in names}, "repeat": 0, "bandwidth": entry["value"]})
+    schema = {
+        "name": "bed",
+        "objective": {"column": "bandwidth", "direction": "maximize", "unit": "MiB/s"},
+        "context": [
+            _column(name, "categorical" if name in ("operation", "collective") else "ordinal", name, lines)
+            for name in ("operation", "nodes", "collective", "file_size")
+        ],
+        "parameter": [
+            {
+                **_column(name, "ordinal" if stacks[name].ordered else "categorical", stacks[name].role, lines),
+                "default": stacks[name].default,
+            }
+            for name in names
+        ],
+    }
+    path = scratch / "bed.csv"
+    write_table(make_table(Schema.model_validate(schema), lines), path)
+    return path
+
+
+def _column(name: str, kind: str, role: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    values = sorted({line[name] for line in lines})
+    return {"name": name, "kind": kind, "role": role or "other", "values": values}
+
+
+def predicted(options: argparse.Namespace, folder: Path, groups: Path, scratch: Path) -> dict[str, Any]:
+    """Learn from the sweeps and let the runtime choose at open, with no run before."""
+    rows = [row for row in json.loads(options.out.read_text())["cases"] if row["case"] in ("writer", "four nodes")]
+    model = make_model("auto")
+    model.fit(read_table(str(campaign_table(rows, scratch))))
+    artifact = scratch / "bed.swm"
+    to_artifact(model).save(artifact)
+    found: dict[str, Any] = {"case": "predict", "rounds": options.rounds, "of": {}}
+    chosen = (Setting(Apply.ENV, "STRIPEWISE_MODE", "predict"), Setting(Apply.ENV, "STRIPEWISE_MODEL", str(artifact)))
+    for row in rows:
+        experiment = experiment_of(row["case"], options.kernel, folder, groups)
+        case = CASES[row["case"]]
+        # All nodes of the bed have one name, by which the runtime would count one node.
+        workload = (("file_size", str(SIZE)), ("nodes", str(case["nodes"])))
+        stacks = [load_stack(stack) for stack in ("cephfs", "romio")]
+        carried = {p.name: (p.apply, p.setting, p.layer) for stack in stacks for p in stack.parameters}
+        best = tuple(
+            Setting(carried[name][0], carried[name][1], spell(value), carried[name][2])
+            for name, value in row["best_of_sweep"].items()
+            if value != row["default"].get(name)
+        )
+        plans = {
+            "default": Plan((), "default", override=True),
+            "best": Plan(best, "best", override=True),
+            "predict": Plan(chosen, "predict", override=True, workload=workload),
+        }
+        values = in_rounds(experiment, plans, options.rounds, scratch)
+        medians = {name: statistics.median(runs) for name, runs in values.items()}
+        share = medians["predict"] / medians["best"]
+        found["of"][row["case"]] = {"values": values, "medians": medians, "share_of_best": share}
+        print(f"predict, {row['case']}: {medians}", flush=True)
+    return found
 
 
 def inside(options: argparse.Namespace) -> int:
@@ -193,12 +283,14 @@ def inside(options: argparse.Namespace) -> int:
         slowed = "slowed" in name
         bed.ceph.throttle(3, SLOW if slowed else RATE)
         try:
-            row = study(name, options, folder, groups, scratch)
+            row = (predicted if name == "predict" else partial(study, name))(options, folder, groups, scratch)
         finally:
             bed.ceph.throttle(3, RATE)
         rows = [old for old in rows if old["case"] != name] + [row]
         about = {"machine": f"{os.cpu_count()} cores, shared", "osd_mb_per_second": RATE, "slow": SLOW}
         options.out.write_text(json.dumps({**about, "cases": rows}, indent=1) + "\n")
+        if name == "predict":
+            continue
         print(
             f"{name}: default {row['median_default']:.1f}, tune {row['median_tune']:.1f}, best "
             f"{row['median_best_of_sweep']:.1f} MiB/s: {row['share_of_best']:.1%}; {row['found']}",
@@ -211,7 +303,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", required=True, help="stripewise-kernel")
     parser.add_argument("--bed", type=Path, default=Path("/var/tmp/stripewise-testbed"))
-    parser.add_argument("--cases", default=";".join(CASES), help="divided by semicolons")
+    parser.add_argument("--cases", default=";".join([*CASES, "predict"]), help="divided by semicolons")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scratch", type=Path, default=Path("/var/tmp/stripewise-bed-benchmark"))

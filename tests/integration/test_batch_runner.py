@@ -96,17 +96,17 @@ def until(runner: BatchRunner, condition: Any, seconds: float = 15.0) -> None:
 def test_queue_time_is_apart_from_run_time_and_no_limit_counts_it(slurm: Slurm, tmp_path: Path) -> None:
     slurm.fault("hold")
     with runner_of(slurm, tmp_path, ["sh", "-c", "sleep 0.3; echo done"]) as runner:
-        runner.start(launch(timeout=1.0, bound=0.9))
+        runner.start(launch(timeout=4.0, bound=3.0))
         until(runner, lambda: slurm.count == 1)
-        held = time.monotonic() + 1.5
+        held = time.monotonic() + 5
         while time.monotonic() < held:
             assert runner.poll(0.2) == []
         slurm.mend("hold")
         outcome = wait(runner)
         assert outcome.state is State.FINISHED, outcome.reason
-        assert 0.3 <= outcome.elapsed < 0.9
-        assert outcome.facts["queue_seconds"] > 1.4
-        assert 1.4 < runner.queued_seconds < 8
+        assert 0.3 <= outcome.elapsed < 3
+        assert outcome.facts["queue_seconds"] > 4.5
+        assert runner.queued_seconds > 4.5
         assert outcome.folder is not None
         assert (outcome.folder / "stdout").read_text() == "done\n"
         assert outcome.facts["node_hours"] == pytest.approx(outcome.elapsed / 3600, rel=0.5)
