@@ -34,12 +34,12 @@ static void add_order(struct sw_pattern *pattern, uint64_t size, enum sw_shape s
         return;
     }
     int64_t distance = place - pattern->start;
-    if (shape == SW_PIECES)
-        pattern->strided++;
-    else if (first || place == pattern->end)
+    bool follows = first || place == pattern->end;
+    /* The first jump has none to compare with. */
+    bool regular = !pattern->distance || distance == pattern->distance;
+    if (shape != SW_PIECES && follows)
         pattern->contiguous++;
-    else if (!pattern->distance ||
-             distance == pattern->distance) /* the first jump has none to compare with */
+    else if (shape == SW_PIECES || regular)
         pattern->strided++;
     else
         pattern->random++;

@@ -195,7 +195,10 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creat
     struct shape shape;
     tuning->record = NULL;
     tuning->creation = creation;
-    if (!files_asked || !sw_runtime.apply || !(tuning->record = sw_h5_file_of(place)))
+    if (!files_asked || !sw_runtime.apply)
+        return false;
+    tuning->record = sw_h5_file_of(place);
+    if (!tuning->record)
         return false;
     struct sw_h5_request *request = &tuning->request;
     memset(request, 0, sizeof *request);
@@ -203,9 +206,11 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creat
     const struct asked *asked = find(tuning->record->path);
     sw_lock_release(&asked_lock);
     sw_h5_silence_begin(&tuning->silence);
-    if (!asked || !shape_of(&shape, type, space) ||
-        (tuning->creation = creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create)
-                                                      : sw_h5.H5Pcopy(creation)) < 0) {
+    bool known = asked && shape_of(&shape, type, space);
+    if (known)
+        tuning->creation =
+            creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create) : sw_h5.H5Pcopy(creation);
+    if (!known || tuning->creation < 0) {
         sw_h5_silence_end(&tuning->silence);
         sw_files_put(tuning->record);
         return false;

@@ -267,7 +267,7 @@ TRANSFER(H5Dread, false, void *)
 /* Since 1.14: several datasets at once; each counts as a call of its own, the time with the first. */
 #define TRANSFER_MULTI(NAME, WRITES, BUFFER)                                                                 \
     SW_EXPORT int NAME(size_t number, sw_hid ids[], sw_hid types[], sw_hid memory_spaces[],                  \
-                       sw_hid file_spaces[], sw_hid list, BUFFER buffers[]) {                                \
+                       sw_hid file_spaces[], sw_hid list, BUFFER *buffers) {                                 \
         static int (*next)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFER *);                \
         SW_H5_RESOLVE(next, #NAME);                                                                          \
         if (!next)                                                                                           \
