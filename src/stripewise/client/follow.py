@@ -150,7 +150,7 @@ class Follower:
             return dict(document["result"])
         if document["queued"] or document["state"] in ("running", "created"):
             return None
-        if document["state"] == "failed":
+        if document["state"] == "failed" or document["error"]:
             # Why comes as a message of the session; where it could not say it, the job does.
             for message in self._messages():
                 raise _error(message)

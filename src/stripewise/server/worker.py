@@ -187,7 +187,7 @@ class Worker:
 
     def _mark_failed(self, identifier: str) -> None:
         """Say so with the experiment itself, unless somebody else has it or it got further than that."""
-        if self._store.record(identifier).state != "created":
+        if self._store.record(identifier).state not in ("created", "stopped"):
             return
         claim = self._store.claim(identifier, self._owner)
         self._store.update(identifier, claim=claim, state="failed")
