@@ -28,6 +28,7 @@ from stripewise.search.resampling import ResamplingOptions
 from stripewise.search.stopping import StoppingOptions
 from stripewise.spec import plan
 from stripewise.spec.experiment import Experiment, ParameterOverride, parse_experiment
+from stripewise.spec.policy import Policy
 from stripewise.spec.site import parse_site
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import StackFile, load_stack, parse_stack, stack_names
@@ -236,7 +237,8 @@ def test_plans_in_the_documents_can_be_read() -> None:
     shown = [text for page in PAGES for text in blocks(page, "") if text.startswith(plan.HEADER)]
     assert shown
     for text in shown:
-        assert plan.Plan.parse(text, "docs").settings
+        read = plan.Plan.parse(text, "docs")
+        assert read.settings or read.workload
 
 
 # -- environment and results ----------------------------------------------------------------------------------------
@@ -248,8 +250,10 @@ def test_environment_variables_are_documented() -> None:
     used = set()
     for source in sources:
         used |= set(re.findall(r"\bSTRIPEWISE_[A-Z][A-Z_]*[A-Z]\b", source.read_text("utf-8")))
-    # Include guards, and the version that CMake hands to the compiler, are no settings.
-    used = {name for name in used if not name.endswith("_H")} - {"STRIPEWISE_VERSION"}
+    # Include guards, the version that CMake hands to the compiler, and what stripewise.h declares are no settings.
+    api = (ROOT / "native" / "include" / "stripewise.h").read_text("utf-8")
+    names = set(re.findall(r"^(?:#define|#ifndef|   ) (STRIPEWISE_[A-Z_]+)\b", api, re.MULTILINE))
+    used = {name for name in used if not name.endswith("_H")} - {"STRIPEWISE_VERSION"} - names
     assert {"STRIPEWISE_PLAN", "STRIPEWISE_STORE", "STRIPEWISE_HOME"} <= used
     assert used <= listed.keys(), f"undocumented: {sorted(used - listed.keys())}"
 
@@ -284,6 +288,8 @@ def test_toml_in_documents_is_accepted(text: str) -> None:
         assert parse_stack(text, "docs").parameters
     elif "ost" in shown:
         assert parse_site(text, "docs").ost.count
+    elif "limits" in shown:
+        assert Policy.model_validate(shown).limits.jobs
     elif "project" not in shown and "settings" not in shown:  # those of simulate run: test_simulate_cli.py
         experiment = parse_experiment(text, "docs")
         check(experiment.model_copy(update={"stacks": [s for s in experiment.stacks if not s.endswith(".toml")]}))
