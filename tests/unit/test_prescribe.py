@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.model.carriers import Way, knobs
+from stripewise.model.data import Data
 from stripewise.model.registry import make_model, model_class
 from stripewise.model.table import Column, Schema
 from stripewise.prescribe.policies import by_policy, policy_names
@@ -165,6 +167,14 @@ def test_reasons_are_measured_neighbours_and_rules() -> None:
 
 def test_without_the_table_there_are_no_neighbours() -> None:
     assert Prescriber(trained()[0]).prescribe(Request(workload())).neighbours == ()
+
+
+def test_cells_that_a_model_remembers_without_values_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, table = trained()
+    points = Data.of(model.domain, table).points
+    # As auto keeps a table of single runs, whose noise and error cannot be told apart.
+    monkeypatch.setattr(model, "memory", SimpleNamespace(points=points, estimate=np.empty(0)), raising=False)
+    assert Prescriber(model).prescribe(Request(workload())).neighbours == ()
 
 
 def test_what_is_unknown_counts_as_its_mean_and_is_named() -> None:
