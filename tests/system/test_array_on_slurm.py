@@ -68,7 +68,7 @@ def test_three_shards_as_an_array_write_one_table(bed: Bed, tmp_path: Path) -> N
         assert time.monotonic() < deadline, running
         most = max(most, len(bed.slurm.ask("squeue", "-h", "-t", "RUNNING").splitlines()))
         time.sleep(0.5)
-    logs = "".join(path.read_text() for path in (tmp_path / "journal" / "logs").iterdir())
+    logs = "".join(path.read_text() for path in (tmp_path / "journal-array").glob("*.out"))
     assert (tmp_path / "table.csv").exists(), logs
     with (tmp_path / "table.csv").open() as file:
         rows = list(csv.DictReader(file))

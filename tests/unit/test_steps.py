@@ -104,8 +104,7 @@ def test_runs_side_by_side_have_nodes_of_their_own(tmp_path: Path, environment: 
     assert [ended[n].facts["node_list"] for n in (0, 1)] == ["n1,n2", "n3,n4"]
     assert all(outcome.facts["nodes"] == 2 for outcome in ended.values())
     seen = (tmp_path / "seen").read_text()
-    assert "--nodelist=n1,n2 --job-name=stripewise-x.0.0." in seen
-    assert "--nodes=2" in seen
+    assert "--nodes=2 --nodelist=n1,n2 --job-name=stripewise-x.0.0." in seen
 
 
 def test_both_of_a_pair_get_the_same_nodes(tmp_path: Path, environment: dict[str, str]) -> None:

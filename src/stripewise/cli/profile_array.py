@@ -58,7 +58,9 @@ def submit_array(
         )
     if campaign.design.kind == "sequential":
         raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
-    slurm = SlurmScheduler(Batch(), where / "psij", os.environ)
+    # Beside the journal: its folder holds nothing else.
+    beside = where.absolute().with_name(f"{where.name}-array")
+    slurm = SlurmScheduler(Batch(), beside, os.environ)
     number, why = find_limits(slurm.call, getpass.getuser()).allowed(min(shards, cost.runs))
     if why:
         notes.print(escape(f"note: {why}"))
@@ -73,7 +75,7 @@ def submit_array(
         at_once=min(at_once, most),
         nodes=max(point.workload.nodes or 1 for point in points.all),
         processes_per_node=max(point.workload.processes_per_node or 1 for point in points.all),
-        logs=where.absolute() / "logs",
+        logs=beside,
         directives=tuple(directives),
     )
     text = array.script()
@@ -87,7 +89,7 @@ def submit_array(
         "runs": cost.runs,
         "worst_node_hours": worst["node_hours"],
         "bytes": cost.moved,
-        "script": str(where / "array.sbatch"),
+        "script": str(beside / "array.sbatch"),
         "job": None,
     }
     notes.print(f"array     {number} shards, {array.at_once} at a time, {array.nodes} nodes each")
@@ -99,7 +101,7 @@ def submit_array(
         return
     check_cost(worst, policy, None, lambda question: yes or _ask(question, json_output))
     array.logs.mkdir(parents=True, exist_ok=True)
-    path = where / "array.sbatch"
+    path = beside / "array.sbatch"
     path.write_text(text, "utf-8")
     document["job"] = submit(path, slurm.call)
     if json_output:

@@ -192,8 +192,10 @@ class StepsRunner(LocalRunner):
             return target
         name = PurePath(line.launcher).name
         if name == "srun":
-            options = [f"--nodelist={','.join(nodes)}", f"--job-name={_name(self._folder, launch)}"]
-            options += [] if line.nodes else [f"--nodes={len(nodes)}"]
+            # First of all options: what the command itself says comes later and wins. Without --nodes srun would take
+            # the allocation's number.
+            options = [f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}"]
+            options.append(f"--job-name={_name(self._folder, launch)}")
         elif target.mpi is not None and target.mpi.abi == "openmpi":
             ranks = line.per_node or -(-(line.ranks or len(nodes)) // len(nodes))
             options = ["--host", ",".join(f"{node}:{ranks}" for node in nodes)]
