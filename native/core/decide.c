@@ -258,7 +258,7 @@ void sw_decide(const struct sw_model *model, const struct sw_workload *workload,
         decision->combinations = choice.combinations;
         settings_of(&asked, choice.values, &decision->chosen);
         explain(decision, model);
-        for (size_t i = 0; i < choice.alternatives && others && *count + 1 < wanted; i++) {
+        for (size_t i = 0; i < choice.alternatives && others && alternatives && *count + 1 < wanted; i++) {
             struct sw_other *other = &others[*count];
             settings_of(&asked, alternatives[i].values, &other->set);
             other->gain = alternatives[i].gain;

@@ -129,7 +129,7 @@ static bool take_field(const char *key, size_t key_length, const char *value, si
     char word[8];
     double number = 0;
     bool good = true;
-#define IS(name) (key_length == sizeof name - 1 && memcmp(key, name, sizeof name - 1) == 0)
+#define IS(name) (key_length == sizeof(name) - 1 && memcmp(key, (name), sizeof(name) - 1) == 0)
     if (IS("site")) {
         good = take_text(value, length, phase->site, sizeof phase->site);
     } else if (IS("operation")) {
@@ -249,8 +249,10 @@ bool sw_journal_read(const char *path, char **text, size_t *size, char *error, s
     const char *reason = S_ISREG(status.st_mode) ? NULL : "not a regular file";
     off_t start = status.st_size > SW_MAX_JOURNAL_READ ? status.st_size - SW_MAX_JOURNAL_READ : 0;
     size_t wanted = reason ? 0 : (size_t)(status.st_size - start);
-    if (!reason && !(*text = malloc(wanted + 1)))
-        reason = "out of memory";
+    if (!reason) {
+        *text = malloc(wanted + 1);
+        reason = *text ? NULL : "out of memory";
+    }
     while (!reason && *size < wanted) {
         ssize_t got = pread(fd, *text + *size, wanted - *size, start + (off_t)*size);
         if (got == 0)

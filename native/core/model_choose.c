@@ -187,6 +187,8 @@ static bool is_allowed(struct search *search, bool fold) {
 
 /* Adds the combination in one to the batch. */
 static bool add(struct search *search, const double *one) {
+    if (search->groups == 0)
+        return false;
     for (uint32_t t = 0; t < search->count; t++)
         for (size_t g = 0; g < search->groups; g++)
             search->rows[t][search->filled + g] = one[search->tunables[t]];

@@ -32,18 +32,18 @@ struct sw_candidate {
 
 struct sw_site {
     const char *name; /* folded; owned by the caller. NULL: free */
-    bool write;
-    char pattern;   /* of SW_PATTERNS; '?' until the first phase tells */
-    uint64_t used;  /* order of use, of the caller */
-    uint32_t count; /* candidates */
+    uint64_t used;    /* order of use, of the caller */
+    double bytes;     /* of a phase */
     struct sw_candidate candidates[SW_CANDIDATES];
+    uint32_t count;    /* candidates */
+    uint32_t phases;   /* measured since the site began or was reopened */
+    uint32_t reopened; /* times */
+    uint32_t choice;   /* of the last pick */
+    uint32_t strange;  /* phases in a row of another size */
+    int32_t off;       /* phases in a row off on one side; negative: cheaper than expected */
+    bool write;
     bool settled, asked, recalled; /* asked: all candidates are there; recalled: earlier jobs' are */
-    uint32_t phases;               /* measured since the site began or was reopened */
-    uint32_t reopened;             /* times */
-    uint32_t choice;               /* of the last pick */
-    int32_t off;                   /* phases in a row off on one side; negative: cheaper than expected */
-    uint32_t strange;              /* phases in a row of another size */
-    double bytes;                  /* of a phase */
+    char pattern;                  /* of SW_PATTERNS; '?' until the first phase tells */
 };
 
 /* Adds a candidate unless it is there or full, or is predicted to cost more than SW_ONLINE_EXCESS times the

@@ -136,7 +136,8 @@ static bool print_to(const struct sw_report *report, const char *path, const cha
     bool good = !ferror(stream) && fflush(stream) == 0;
     int reason = errno;
     /* A rename may reach the disk before the data; the run's result must survive a power loss. */
-    if (good && !report->hurried && fsync(fileno(stream)) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS) {
+    if (good && !report->hurried && fsync(fileno(stream)) != 0 && errno != EINVAL && errno != ENOTSUP &&
+        errno != EROFS) {
         good = false;
         reason = errno;
     }

@@ -130,9 +130,8 @@ void sw_known_workload(const struct sw_opening *opening, struct sw_workload *wor
     sw_workload_number(&seen, SW_WORD_PROCESSES, opening->size);
     if (opening->nodes > 0) {
         sw_workload_number(&seen, SW_WORD_NODES, opening->nodes);
-        sw_workload_number(&seen, SW_WORD_PROCESSES_PER_NODE,
-                           (opening->size + opening->nodes - 1) /
-                               opening->nodes); /* of the fullest node, at least */
+        int fullest = (opening->size + opening->nodes - 1) / opening->nodes; /* at least */
+        sw_workload_number(&seen, SW_WORD_PROCESSES_PER_NODE, fullest);
     }
     if (exists && reads)
         sw_workload_number(&seen, SW_WORD_FILE_SIZE, (double)status.st_size);

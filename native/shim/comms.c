@@ -65,7 +65,7 @@ int sw_comm_nodes(MPI_Comm comm, int rank, int size) {
         sw_pmpi.Bcast(&whole, 1, MPI_INT, 0, comm);
     if (whole)
         sw_pmpi.Gather(&own, (int)sizeof own, MPI_BYTE, all, (int)sizeof own, MPI_BYTE, 0, comm);
-    if (rank == 0 && whole) {
+    if (rank == 0 && whole && all) {
         qsort(all, (size_t)size, sizeof *all, by_number);
         for (int i = 0; i < size; i++)
             nodes += i == 0 || all[i] != all[i - 1];

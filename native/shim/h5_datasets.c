@@ -265,10 +265,10 @@ TRANSFER(H5Dwrite, true, const void *)
 TRANSFER(H5Dread, false, void *)
 
 /* Since 1.14: several datasets at once; each counts as a call of its own, the time with the first. */
-#define TRANSFER_MULTI(NAME, WRITES, BUFFER)                                                                 \
+#define TRANSFER_MULTI(NAME, WRITES, BUFFERS)                                                                \
     SW_EXPORT int NAME(size_t number, sw_hid ids[], sw_hid types[], sw_hid memory_spaces[],                  \
-                       sw_hid file_spaces[], sw_hid list, BUFFER *buffers) {                                 \
-        static int (*next)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFER *);                \
+                       sw_hid file_spaces[], sw_hid list, BUFFERS buffers) {                                 \
+        static int (*next)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFERS);                 \
         SW_H5_RESOLVE(next, #NAME);                                                                          \
         if (!next)                                                                                           \
             return -1;                                                                                       \
@@ -282,5 +282,5 @@ TRANSFER(H5Dread, false, void *)
         return code;                                                                                         \
     }
 
-TRANSFER_MULTI(H5Dwrite_multi, true, const void *)
-TRANSFER_MULTI(H5Dread_multi, false, void *)
+TRANSFER_MULTI(H5Dwrite_multi, true, const void **)
+TRANSFER_MULTI(H5Dread_multi, false, void **)

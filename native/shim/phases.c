@@ -350,11 +350,12 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
         uint64_t calls = now.calls[write] - before->calls[write],
                  collective = now.collective - before->collective,
                  both = calls + now.calls[!write] - before->calls[!write];
+        signed char collectively = 0;
+        if (collective)
+            collectively = collective == both ? 1 : -1;
         struct sw_use use = {.write = write,
                              .strided = record->facts.view.set && !record->facts.view.contiguous,
-                             .collective = collective == both ? 1
-                                           : collective       ? -1
-                                                              : 0,
+                             .collective = collectively,
                              .bytes = mine[0],
                              .transfer_size = calls ? moved[write] / (double)calls : 0,
                              .file_size = (double)record->facts.size};
