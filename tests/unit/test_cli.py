@@ -57,14 +57,14 @@ def test_a_mistyped_command_is_told_with_the_nearest(capfd):
 )
 def test_commands_in_messages_repeat_the_store(message, complete, monkeypatch):
     assert hints.completed(message) == message
-    monkeypatch.setattr(hints, "_given", ["S"])
+    monkeypatch.setattr(hints, "_given", {"store": "S"})
     assert hints.completed(message) == complete
 
 
 def test_a_store_is_repeated_quoted_and_without_its_password(monkeypatch):
-    monkeypatch.setattr(hints, "_given", ["sqlite:////data/my runs.db"])
+    monkeypatch.setattr(hints, "_given", {"store": "sqlite:////data/my runs.db"})
     assert hints.completed("stripewise list") == "stripewise list --store 'sqlite:////data/my runs.db'"
-    monkeypatch.setattr(hints, "_given", ["postgresql://ada:se@cret@host/runs"])
+    monkeypatch.setattr(hints, "_given", {"store": "postgresql://ada:se@cret@host/runs"})
     assert hints.completed("stripewise list") == "stripewise list --store 'postgresql://ada:***@host/runs'"
 
 

@@ -134,7 +134,7 @@ def sections(model: type[BaseModel], name: str) -> Iterator[tuple[str, type[Base
 
 def test_every_key_of_a_site_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "sites.md").read_text("utf-8")
-    parts = re.split(r"^### ", page, flags=re.MULTILINE)
+    parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
     for name, model in sections(Site, "Top level"):
         heading = name if name == "Top level" else f"[{name}]"
         if model is Slowdown:
