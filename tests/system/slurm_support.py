@@ -124,11 +124,8 @@ def node_down(bed: Bed, node: str) -> Iterator[None]:
         bed.slurm.ask("scontrol", "update", f"nodename={node}", "state=resume")
 
 
-def program(folder: Path, shared: Path, hanging: int, seconds: float = 1.0, launcher: str = "") -> Path:
-    """Write a script that measures the file system, and hangs in one run.
-
-    What ``launcher`` says stands before the benchmark program.
-    """
+def kernel_program() -> str:
+    """Path of the benchmark program, built with the mpich package, whose ranks srun can start."""
     mpicc = shutil.which("mpicc", path=str(BIN))
     require(mpicc, "mpicc of the mpich package")
     told = subprocess.run(
@@ -137,7 +134,15 @@ def program(folder: Path, shared: Path, hanging: int, seconds: float = 1.0, laun
         text=True,
         check=True,
     )
-    kernel = json.loads(told.stdout)["kernel"]
+    return str(json.loads(told.stdout)["kernel"])
+
+
+def program(folder: Path, shared: Path, hanging: int, seconds: float = 1.0, launcher: str = "") -> Path:
+    """Write a script that measures the file system, and hangs in one run.
+
+    What ``launcher`` says stands before the benchmark program.
+    """
+    kernel = kernel_program()
     pattern = "--api mpiio --write --layout strided --block 1m --transfer 64k --piece 4k --collective"
     line = f"{launcher} {shlex.quote(kernel)} {pattern}"
     path = folder / "program.sh"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.slurm_support import BIN, Case, bed_of
+from tests.system.slurm_support import BIN, Case, bed_of, kernel_program
 from tests.system.testbed.bed import Bed
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
@@ -46,7 +46,7 @@ def bed() -> Iterator[Bed]:
 
 def test_three_shards_as_an_array_write_one_table(bed: Bed, tmp_path: Path) -> None:
     case = Case(bed, tmp_path)
-    (tmp_path / "shards.toml").write_text(CAMPAIGN)
+    (tmp_path / "shards.toml").write_text(f'executable = "{kernel_program()}"\n{CAMPAIGN}')
     words = [str(BIN / "stripewise"), "profile", "shards.toml", "--folder", str(bed.shared), "--journal", "journal"]
     words += ["--out", "table", "--array", "3", "--at-once", "2", "--directive=--time=5", "--json"]
 

@@ -116,8 +116,8 @@ def _room(folder: Path, needed: int, inodes: int, free: float, what: str) -> Non
             f"of {format_size(needed)}",
             "make room, use smaller files, or another folder",
         )
-    # File systems without a fixed number of inodes say 0.
-    if state.f_files and state.f_favail - inodes < free * state.f_files:
+    # File systems without a fixed number of inodes say 0, and CephFS that -1 are left of those in use.
+    if state.f_files and state.f_favail >= 0 and state.f_favail - inodes < free * state.f_files:
         raise UserError(
             f"{place} has {state.f_favail:,} of {state.f_files:,} inodes left: too few for {what}",
             "remove files there, or use another folder",
