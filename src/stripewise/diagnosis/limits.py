@@ -71,7 +71,7 @@ LIMITS: Mapping[str, Limit] = {
     "syncs": Limit(16, "count", "flushes of one file beyond one a rank"),
     "balance": Limit(0.3, "share", "of the busiest rank's bytes that the mean rank lacks"),
     "balance_bytes": Limit(1 << 20, "B", "of the busiest rank"),
-    "straggler": Limit(0.35, "share", "of the slowest rank's time that the fastest one lacks with like bytes"),
+    "straggler": Limit(0.6, "share", "of the slowest rank's time that the fastest one lacks with like bytes"),
     "straggler_seconds": Limit(0.2, "s", "between slowest and fastest rank"),
     "funnel_share": Limit(0.9, "share", "of the bytes that one rank moves"),
     "funnel_ranks": Limit(3, "count", "ranks of a job with a funnel"),

@@ -1,0 +1,38 @@
+"""The published scores of the findings: the bounds hold, and the page is that of the results."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from stripewise.diagnosis.diagnose import RULES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def report() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("report", ROOT / "benchmarks" / "diagnosis" / "report.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_finding_reaches_its_bound_with_enough_cases(report: ModuleType) -> None:
+    tables = report.read("seed-4")
+    assert report.below(tables) == []
+    for source in (report.REPORTS, report.LOGS):
+        for code, row in tables[source].items():
+            assert row["positives"] >= 20, code
+    judged = {code for source in (report.REPORTS, report.LOGS) for code in tables[source]} | set(report.read("layouts"))
+    assert len(judged) >= 38
+    assert judged <= set(RULES)
+
+
+def test_the_page_is_that_of_the_results(report: ModuleType) -> None:
+    parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "residency", "logs")]
+    assert report.PAGE.read_text("utf-8") == report.page(*parts)
