@@ -177,7 +177,7 @@ def test_stop_and_delete_speak_json(capfd):
 
 
 def test_a_fault_of_ours_is_one_line_too(monkeypatch, capfd):
-    monkeypatch.setattr("stripewise.cli.manage.open_store", lambda url: {}["no such key"])
+    monkeypatch.setattr("stripewise.cli.manage.open_experiments", lambda *where: {}["no such key"])
     monkeypatch.delenv("STRIPEWISE_DEBUG", raising=False)
     assert main(["list"]) == 1
     errors = capfd.readouterr().err
