@@ -124,7 +124,7 @@ def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted
     page.get_by_label("Objective", exact=True).select_option("write_bandwidth")
     page.get_by_label("Launches").fill("12")
     for label, value in (("Nodes", "2"), ("Processes per node", "4"), ("File size", "1 GiB")):
-        page.get_by_label(label, exact=True).fill(value)
+        page.get_by_role("group", name="Workload").get_by_label(label, exact=True).fill(value)
     page.get_by_label("Operation", exact=True).select_option("write")
     page.get_by_label("Sampler").select_option("genetic")
     expect(page.get_by_label("Population", exact=True)).to_be_visible()
