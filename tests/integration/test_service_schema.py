@@ -58,10 +58,8 @@ def _has_example(document: dict[str, Any], schema: dict[str, Any]) -> bool:
     for one in (schema, *schema.get("anyOf", ())):
         name = one.get("$ref", "").rpartition("/")[2]
         found = document["components"]["schemas"][name] if name else one
-        if (
-            found.get("examples")
-            or (found.get("properties", {})
-            and any("examples" in p for p in found["properties"].values()))
+        if found.get("examples") or (
+            found.get("properties", {}) and any("examples" in p for p in found["properties"].values())
         ):
             return True
     return False

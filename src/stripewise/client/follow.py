@@ -39,6 +39,7 @@ class Follower:
         self._trials: dict[int, Trial] = {}
         self._told: set[int] = set()
         self._after = 0
+        self._prepared = False
         self._budget = 0
 
     def run(self, after: int = 0) -> dict[str, Any]:
@@ -85,15 +86,26 @@ class Follower:
         for trial in self._store.trials(self._identifier, facts=False):
             self._trials[trial.number] = trial
             missed += [run for run in trial.runs if run.state.ended and run.number not in self._told]
+        if tell:
+            self._hear()
         for run in sorted(missed, key=lambda run: run.number):
             if tell:
                 self._ended(run)
             self._told.add(run.number)
 
+    def _hear(self) -> None:
+        """Learn what the session has said, up to its failure: what the runs need to be understood comes before them."""
+        for message in self._client.get(f"/experiments/{self._identifier}/messages", after=self._after)["items"]:
+            if message["kind"] == "failed":
+                return
+            self._after = int(message["number"])
+            self._message(message["kind"], message["data"])
+
     def _take(self, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
         if name == "message":
-            self._after = max(self._after, int(data["number"]))
-            self._message(data["kind"], data["data"])
+            if int(data["number"]) > self._after:
+                self._after = int(data["number"])
+                self._message(data["kind"], data["data"])
         elif name == "run":
             self._run(data)
         elif name == "deleted":
@@ -109,6 +121,7 @@ class Follower:
             trials = tuple(self._trials[number] for number in sorted(self._trials))
             self._tell("prepared", {"preflight": preflight, "objective": objective, "trials": trials})
         elif kind == "space":
+            self._prepared = True
             space = SimpleNamespace(names=tuple(data["names"]), default=Configuration(data["default"]))
             bound = SimpleNamespace(space=space, left_out=dict(data["left_out"]))
             about = {"distinct": data["distinct"], "exact": data["exact"], "workload": None}
@@ -133,6 +146,9 @@ class Follower:
             self._ended(run)
 
     def _ended(self, run: Run) -> None:
+        if not self._prepared:
+            # Runs and messages come by ways of their own; what was said before a run is there once the run is.
+            self._hear()
         trial, spent = self._trials[run.trial], self._spent()
         self._tell("started", {"run": run, "trial": trial, **spent})
         trials = tuple(self._trials[number] for number in sorted(self._trials))
