@@ -126,14 +126,14 @@ def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted
     for label, value in (("Nodes", "2"), ("Processes per node", "4"), ("File size", "1 GiB")):
         page.get_by_role("group", name="Workload").get_by_label(label, exact=True).fill(value)
     page.get_by_label("Operation", exact=True).select_option("write")
-    page.get_by_label("Sampler").select_option("genetic")
-    expect(page.get_by_label("Population", exact=True)).to_be_visible()
-    expect(page.get_by_label("Regressor", exact=True)).to_be_hidden()
-    page.get_by_label("Population", exact=True).fill("0")
+    page.get_by_label("Sampler", exact=True).select_option("genetic")
+    expect(page.locator("#f-sampler-genetic-population")).to_be_visible()
+    expect(page.locator("#f-sampler-surrogate-regressor")).to_be_hidden()
+    page.locator("#f-sampler-genetic-population").fill("0")
     page.get_by_role("button", name="Dry run").click()
     # A 0 that was asked for is no default: the browser itself refuses what the declaration does.
-    assert page.get_by_label("Population", exact=True).evaluate("one => one.validity.rangeUnderflow")
-    page.get_by_label("Population", exact=True).fill("6")
+    assert page.locator("#f-sampler-genetic-population").evaluate("one => one.validity.rangeUnderflow")
+    page.locator("#f-sampler-genetic-population").fill("6")
     page.get_by_role("button", name="Dry run").click()
     dry = page.locator("#dry-run")
     expect(dry).to_contain_text("12 launches")
@@ -228,7 +228,8 @@ def test_the_experiments_page_answers_to_every_control(site, page):
     expect(page.locator("#brushed")).to_have_text(whole)
     # And along an axis by the mouse.
     place = page.locator("[data-figure=parallel]")
-    place.scroll_into_view_if_needed()
+    # Into the middle: the bars at the top would cover it.
+    place.evaluate("one => one.scrollIntoView({block: 'center', behavior: 'instant'})")
     spot = page.evaluate(
         "(() => { const g = document.querySelector('[data-figure=parallel]'), l = g._fullLayout,"
         " b = g.querySelector('.nsewdrag').getBoundingClientRect();"
@@ -253,7 +254,7 @@ def test_the_experiments_page_answers_to_every_control(site, page):
         assert any(name.endswith("/result.json") for name in archive.namelist())
     page.get_by_role("link", name="Does it still hold here?").click()
     expect(page.locator("#again + *")).to_contain_text(re.compile("cannot be told|Stale|are as they were", re.I))
-    page.get_by_label("Pairs").fill("6")
+    page.locator("#pairs").fill("6")
     page.get_by_role("button", name="Confirm again").click()
     expect(page.get_by_role("heading", name=re.compile("confirm"))).to_be_visible()
     again = page.url.rsplit("/", 1)[1]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import ValidationError
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.model.base import PerformanceModel
@@ -227,8 +228,10 @@ def asked_of(service: Service, name: str, item: Mapping[str, Any], given: Mappin
             parts[group][own] = _value(text.strip()) if group != "workload" else text.strip()
     try:
         workload = Workload.model_validate(parts["workload"])
-    except ValueError as error:
-        raise UserError(f"the workload cannot be read: {str(error).splitlines()[-2].strip()}", "correct it") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = " ".join(str(part) for part in first["loc"])
+        raise UserError(f"workload: {place} = {first['input']!r}: {first['msg']}", "correct it") from error
     table = str(item.get("table") or "")
     known = table if table and table in {one["value"] for one in tables(service)} else None
     return prescribing.Asked(
