@@ -180,21 +180,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "configuration": dict(trial.configuration),
         "value": trial.value,
         "tag": trial.tag,
-        "runs": [
-            {
-                "number": run.number,
-                "phase": run.phase.value,
-                "state": run.state.value,
-                "value": run.value,
-                "elapsed": run.elapsed,
-                "started": run.started,
-                "reason": run.reason,
-                "pair": run.pair,
-                "arm": run.arm,
-                "folder": run.facts.get("folder"),
-            }
-            for run in trial.runs
-        ],
+        "runs": [{**run.as_json(), "folder": run.facts.get("folder")} for run in trial.runs],
     }
 
 

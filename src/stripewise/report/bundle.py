@@ -138,18 +138,9 @@ def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:
 
 def _run(run: Run, trial: Trial) -> dict[str, Any]:
     return {
-        "number": run.number,
-        "trial": trial.number,
+        **run.as_json(),
         "role": trial.role.value,
         "configuration": dict(trial.configuration),
-        "phase": run.phase.value,
-        "state": run.state.value,
-        "value": run.value,
-        "elapsed": run.elapsed,
-        "started": run.started,
-        "reason": run.reason,
-        "pair": run.pair,
-        "arm": run.arm,
         "facts": {key: value for key, value in run.facts.items() if key != "report"},
     }
 

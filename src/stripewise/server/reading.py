@@ -88,16 +88,7 @@ def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
 def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
     """Give a run."""
     return {
-        "number": run.number,
-        "trial": run.trial,
-        "phase": run.phase.value,
-        "state": run.state.value,
-        "value": run.value,
-        "elapsed": run.elapsed,
-        "started": run.started,
-        "reason": run.reason,
-        "pair": run.pair,
-        "arm": run.arm,
+        **run.as_json(),
         "folder": run.facts.get("folder"),
         "facts": finite(dict(run.facts)) if facts else None,
     }

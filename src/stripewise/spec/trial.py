@@ -82,6 +82,21 @@ class Run:
     arm: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON, without its facts."""
+        return {
+            "number": self.number,
+            "trial": self.trial,
+            "phase": self.phase.value,
+            "state": self.state.value,
+            "value": self.value,
+            "elapsed": self.elapsed,
+            "started": self.started,
+            "reason": self.reason,
+            "pair": self.pair,
+            "arm": self.arm,
+        }
+
 
 @dataclass(frozen=True)
 class Trial:

@@ -108,19 +108,8 @@ def trial_json(trial: Trial) -> dict[str, Any]:
 
 def run_json(run: Run) -> dict[str, Any]:
     """Give a run as JSON."""
-    return {
-        "number": run.number,
-        "trial": run.trial,
-        "phase": run.phase.value,
-        "state": run.state.value,
-        "value": _float(run.value),
-        "elapsed": _float(run.elapsed),
-        "started": _float(run.started),
-        "reason": run.reason,
-        "pair": run.pair,
-        "arm": run.arm,
-        "facts": dict(run.facts),
-    }
+    numbers = {name: _float(getattr(run, name)) for name in ("value", "elapsed", "started")}
+    return {**run.as_json(), **numbers, "facts": dict(run.facts)}
 
 
 def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Trial:
