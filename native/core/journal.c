@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "input.h"
 #include "numeric.h"
 
 /* CRC-32 (IEEE 802.3), bit by bit: lines are short. */
@@ -234,45 +235,19 @@ bool sw_journal_append(const char *path, const struct sw_phase *phase) {
 }
 
 bool sw_journal_read(const char *path, char **text, size_t *size, char *error, size_t error_size) {
+    off_t there;
     *text = NULL;
     *size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0 && errno == ENOENT)
-        return true;
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        snprintf(error, error_size, "%s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return false;
+    int fd = sw_input_open(path, &there, error, error_size);
+    if (fd < 0)
+        return errno == ENOENT;
+    off_t start = there > SW_MAX_JOURNAL_READ ? there - SW_MAX_JOURNAL_READ : 0;
+    *size = (size_t)(there - start);
+    *text = sw_input_read(fd, start, size, error, error_size);
+    const char *first = *text && start ? memchr(*text, '\n', *size) : NULL;
+    if (first) { /* what comes before is half a line */
+        *size -= (size_t)(first + 1 - *text);
+        memmove(*text, first + 1, *size);
     }
-    const char *reason = S_ISREG(status.st_mode) ? NULL : "not a regular file";
-    off_t start = status.st_size > SW_MAX_JOURNAL_READ ? status.st_size - SW_MAX_JOURNAL_READ : 0;
-    size_t wanted = reason ? 0 : (size_t)(status.st_size - start);
-    if (!reason) {
-        *text = malloc(wanted + 1);
-        reason = *text ? NULL : "out of memory";
-    }
-    while (!reason && *size < wanted) {
-        ssize_t got = pread(fd, *text + *size, wanted - *size, start + (off_t)*size);
-        if (got == 0)
-            break;
-        if (got > 0)
-            *size += (size_t)got;
-        else if (errno != EINTR)
-            reason = strerror(errno);
-    }
-    close(fd);
-    if (!reason) {
-        const char *first = start ? memchr(*text, '\n', *size) : NULL;
-        if (first) { /* what comes before is half a line */
-            *size -= (size_t)(first + 1 - *text);
-            memmove(*text, first + 1, *size);
-        }
-        return true;
-    }
-    snprintf(error, error_size, "%s", reason);
-    free(*text);
-    *text = NULL;
-    return false;
+    return *text != NULL;
 }

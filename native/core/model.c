@@ -2,14 +2,13 @@
 #define _GNU_SOURCE
 #include "model.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "input.h"
 
 static const size_t entry_sizes[SW_SECTIONS] = {
     [SW_STRINGS] = 1,
@@ -319,43 +318,19 @@ bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char 
 }
 
 bool sw_model_read(const char *path, struct sw_model *model, char *error, size_t error_size) {
+    off_t there;
     *model = (struct sw_model){.memory = NULL};
-    /* O_NONBLOCK: a path that is a pipe without a writer must not hang the program. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        snprintf(error, error_size, "%s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
+    int fd = sw_input_open(path, &there, error, error_size);
+    if (fd < 0)
+        return false;
+    if (there > SW_MAX_ARTIFACT_BYTES) {
+        close(fd);
+        snprintf(error, error_size, "it is too large");
         return false;
     }
-    const char *reason = NULL;
-    char *memory = NULL;
-    size_t size = 0;
-    if (!S_ISREG(status.st_mode)) {
-        reason = "not a regular file";
-    } else if (status.st_size > SW_MAX_ARTIFACT_BYTES) {
-        reason = "it is too large";
-    } else {
-        memory = malloc((size_t)status.st_size + 1);
-        if (!memory)
-            reason = "out of memory";
-    }
-    while (!reason && size < (size_t)status.st_size) {
-        ssize_t got = read(fd, memory + size, (size_t)status.st_size - size);
-        if (got == 0)
-            break;
-        if (got > 0)
-            size += (size_t)got;
-        else if (errno != EINTR)
-            reason = strerror(errno);
-    }
-    close(fd);
-    if (!reason)
-        return sw_model_adopt(memory, size, model, error, error_size);
-    snprintf(error, error_size, "%s", reason);
-    free(memory);
-    return false;
+    size_t size = (size_t)there;
+    char *memory = sw_input_read(fd, 0, &size, error, error_size);
+    return memory && sw_model_adopt(memory, size, model, error, error_size);
 }
 
 void sw_model_free(struct sw_model *model) {

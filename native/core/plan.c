@@ -2,16 +2,15 @@
 #define _GNU_SOURCE
 #include "plan.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "input.h"
 
 const char *const sw_layer_names[SW_LAYERS] = {SW_PLAN_HINT, SW_PLAN_LAYOUT, SW_PLAN_HDF5,
                                                SW_PLAN_ENV,  SW_PLAN_MCA,    SW_PLAN_ARGUMENT};
@@ -212,43 +211,20 @@ bool sw_plan_parse(const char *text, size_t size, struct sw_plan *plan, char *er
 }
 
 bool sw_plan_read(const char *path, char **text, size_t *size, char *error, size_t error_size) {
+    off_t there;
     *text = NULL;
     *size = 0;
-    /* O_NONBLOCK: a plan that is a pipe without a writer must not hang the program. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        snprintf(error, error_size, "%s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
+    int fd = sw_input_open(path, &there, error, error_size);
+    if (fd < 0)
+        return false;
+    if (there > SW_MAX_PLAN_BYTES) {
+        close(fd);
+        snprintf(error, error_size, "larger than 1 MiB");
         return false;
     }
-    const char *reason = NULL;
-    if (!S_ISREG(status.st_mode)) {
-        reason = "not a regular file";
-    } else if (status.st_size > SW_MAX_PLAN_BYTES) {
-        reason = "larger than 1 MiB";
-    } else {
-        *text = malloc((size_t)status.st_size + 1);
-        if (!*text)
-            reason = "out of memory";
-    }
-    while (!reason && *size < (size_t)status.st_size) {
-        ssize_t got = read(fd, *text + *size, (size_t)status.st_size - *size);
-        if (got == 0)
-            break;
-        if (got > 0)
-            *size += (size_t)got;
-        else if (errno != EINTR)
-            reason = strerror(errno);
-    }
-    close(fd);
-    if (!reason)
-        return true;
-    snprintf(error, error_size, "%s", reason);
-    free(*text);
-    *text = NULL;
-    return false;
+    *size = (size_t)there;
+    *text = sw_input_read(fd, 0, size, error, error_size);
+    return *text != NULL;
 }
 
 void sw_plan_free(struct sw_plan *plan) {
