@@ -3,53 +3,21 @@
 #include "mpi_symbols.h"
 
 #include <dlfcn.h>
-#include <link.h>
-#include <string.h>
+#include <stddef.h>
+
+#include "library.h"
 
 struct sw_pmpi sw_pmpi;
 struct sw_known_type sw_known_types[SW_KNOWN_TYPES];
 
-/* An MPI that came by dlopen without RTLD_GLOBAL (as a Python extension's does) is in no scope that dlsym
- * searches by itself: ask each loaded object for a function only MPI has, and keep the one that knows it. */
-static int find_mpi(struct dl_phdr_info *object, size_t size, void *found) {
-    (void)size;
-    if (!object->dlpi_name || !*object->dlpi_name)
-        return 0;
-    void *handle = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (!handle)
-        return 0;
-    if (dlsym(handle, "PMPI_Init")) {
-        *(void **)found = handle;
-        return 1;
-    }
-    dlclose(handle);
-    return 0;
-}
-
-static void *mpi_handle(void) {
-    static void *handle;
-    if (!__atomic_load_n(&handle, __ATOMIC_ACQUIRE)) {
-        void *found = NULL;
-        dl_iterate_phdr(find_mpi, (void *)&found);
-        __atomic_store_n(&handle, found, __ATOMIC_RELEASE);
-    }
-    return handle;
-}
+static struct sw_library mpi = {.mark = "PMPI_Init"};
 
 void *sw_next(const char *name) {
-    void *symbol = dlsym(RTLD_NEXT, name);
-    if (!symbol && mpi_handle())
-        symbol = dlsym(mpi_handle(), name);
-    return symbol;
+    return sw_library_function(&mpi, name);
 }
 
-/* Objects, unlike functions, are sought from the program downward: where the program refers to one itself, a
- * copy relocation has moved it into the program, and libmpi's own is never used. */
 void *sw_predefined(const char *name) {
-    void *object = dlsym(RTLD_DEFAULT, name);
-    if (!object && mpi_handle())
-        object = dlsym(mpi_handle(), name);
-    return object;
+    return sw_library_object(&mpi, name);
 }
 
 bool sw_pmpi_load(void) {
