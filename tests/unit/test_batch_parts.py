@@ -14,7 +14,8 @@ from stripewise.errors import UserError
 from stripewise.profiling.array import Array, find_limits
 from stripewise.runner import job_record
 from stripewise.runner.job_script import Work, job_script
-from stripewise.runner.scheduler import Phase, Request, Standing, _with_directives
+from stripewise.runner.psij_executor import with_directives
+from stripewise.runner.scheduled import Phase, Request, Standing
 from stripewise.runner.slurm import parse_queue, standing_of
 from stripewise.spec import policy as policies
 from stripewise.spec.batch import Batch, read_directives, walltime_seconds
@@ -81,7 +82,7 @@ def test_the_users_directives_come_last_and_psijs_guesses_go(scheduler: str) -> 
     request = Request(
         "name", Path("x"), Path("/"), 60.0, Batch(scheduler=scheduler, directives=["--more"]), (f"{mark} --own",)
     )
-    lines = _with_directives(template, scheduler, request).splitlines()
+    lines = with_directives(template, scheduler, request).splitlines()
     assert f"{mark} {guess}" not in lines
     assert lines.index(f"{mark} -o /dev/null") < lines.index(f"{mark} --own") < lines.index(f"{mark} --more")
     assert lines.index(f"{mark} --more") < lines.index("run")

@@ -22,7 +22,8 @@ from stripewise.runner.local_preflight import Found, find
 from stripewise.runner.output import DEFAULT_LIMIT
 from stripewise.runner.preflight import look
 from stripewise.runner.processes import MARKER
-from stripewise.runner.scheduler import Request, Scheduler, Ticket
+from stripewise.runner.scheduled import Request, Ticket
+from stripewise.runner.scheduler import Scheduler
 from stripewise.runner.scratch import Scratch, earlier, run_id
 from stripewise.runner.slurm import SlurmScheduler
 from stripewise.spec.batch import MARKS, Directives, of_lines, read_directives

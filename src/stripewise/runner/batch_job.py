@@ -16,7 +16,8 @@ from stripewise.runner.assemble import Assembled
 from stripewise.runner.inject import Injection
 from stripewise.runner.job_record import Began, Through, read_began, read_through
 from stripewise.runner.judge import Evidence, judge
-from stripewise.runner.scheduler import UNKNOWN, Phase, Request, Scheduler, Standing, Ticket
+from stripewise.runner.scheduled import UNKNOWN, Phase, Request, Standing, Ticket
+from stripewise.runner.scheduler import Scheduler
 from stripewise.runner.scratch import Scratch
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State

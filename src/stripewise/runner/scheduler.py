@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import re
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
-from io import StringIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.spec.batch import MARKS, Batch
+from stripewise.runner.psij_executor import watchful
+from stripewise.runner.scheduled import Phase, Request, Standing, Ticket
+from stripewise.spec.batch import Batch
 
 COMMAND_SECONDS = 60.0
 """A scheduler's command that takes longer has failed: its daemon may be restarting."""
@@ -31,90 +29,7 @@ _EXECUTORS = {
     "pbs_classic": ("pbs_classic", "PBSClassicJobExecutor"),
     "lsf": ("lsf", "LsfJobExecutor"),
 }
-_RESOURCES = {
-    "slurm": re.compile(r"#SBATCH --(nodes|ntasks|ntasks-per-node|cpus-per-task|exclusive)\b"),
-    "pbs": re.compile(r"#PBS -l (?!walltime)"),
-    "pbs_classic": re.compile(r"#PBS -l (?!walltime)"),
-    "lsf": re.compile(r"#BSUB -(nnodes|n|x)\b"),
-}
-"""What PSI/J's templates say of resources even where nothing was asked of them: a user's own script says it better."""
-_TIME = {
-    "slurm": re.compile(r"#SBATCH --time\b"),
-    "pbs": re.compile(r"#PBS -l walltime"),
-    "pbs_classic": re.compile(r"#PBS -l walltime"),
-    "lsf": re.compile(r"#BSUB -W\b"),
-}
-_FIRST = {"slurm": ("#SBATCH --no-requeue",)}
-"""What holds unless the user's script says otherwise: Slurm lets a requeued job wait two minutes, we submit at once."""
-_OURS = {"slurm": ("#SBATCH --job-name={name}", "#SBATCH --export=ALL")}
-"""What must hold whatever a user's script says: jobs are found by their name, and runs get the environment."""
 _COMMANDS = {"slurm": "sbatch", "pbs": "qsub", "pbs_classic": "qsub", "lsf": "bsub"}
-
-
-class Phase(StrEnum):
-    """Where a job stands, as far as the scheduler has said."""
-
-    QUEUED = "queued"
-    ACTIVE = "active"
-    OVER = "over"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What the scheduler says of a job.
-
-    Attributes
-    ----------
-    phase : Phase
-    why : str
-        Why it is over, in words; empty where it simply ended, or nobody knows.
-    lost : bool
-        Whether the machine is at fault (a node failed, the job was preempted or is unknown): another try may work.
-    """
-
-    phase: Phase
-    why: str = ""
-    lost: bool = False
-
-
-UNKNOWN = Standing(Phase.OVER, "the scheduler no longer knows its job, and it left no result", True)
-"""A job that a scheduler has forgotten: it may have come through, or never have been."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """A job to be submitted.
-
-    Attributes
-    ----------
-    name : str
-        Unique, so that a job can be found by it.
-    script : Path
-        What bash is to run.
-    folder : Path
-        Where the job starts.
-    seconds : float or None
-        Its time limit; None where the directives give one.
-    batch : Batch
-    directives : tuple of str
-        Lines of the user's own script, with their marks.
-    """
-
-    name: str
-    script: Path
-    folder: Path
-    seconds: float | None
-    batch: Batch
-    directives: tuple[str, ...] = ()
-
-
-@dataclass
-class Ticket:
-    """A submitted job."""
-
-    identifier: str
-    name: str
-    handle: Any = field(default=None, repr=False)
 
 
 class Scheduler:
@@ -256,7 +171,7 @@ class Scheduler:
 
     def mended(self, base: type[Any]) -> type[Any]:
         """Give PSI/J's class of an executor with what it falls short of."""
-        return _watchful(base, self)
+        return watchful(base, self.batch, self.call)
 
     def _configuration(self) -> Any:
         from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutorConfig  # noqa: PLC0415
@@ -324,45 +239,6 @@ class Scheduler:
             )
         except OSError as error:
             return subprocess.CompletedProcess(list(words), 1, "", f"cannot run {words[0]}: {error.strerror}")
-
-
-def _watchful(base: type[Any], scheduler: Scheduler) -> type[Any]:
-    """Mend, thinly, what PSI/J's executors do where a scheduler stumbles.
-
-    Commands without a time limit would hang with the scheduler's daemon, and an exception of one would fail all jobs.
-    """
-
-    class Watchful(base):  # type: ignore[misc]
-        def _run_command(self, cmd: list[str]) -> str:
-            done = scheduler.call(cmd)
-            if done.returncode:
-                said = "\n".join(part for part in (done.stdout, done.stderr) if part) or "it printed nothing"
-                raise subprocess.CalledProcessError(done.returncode, cmd, output=said)
-            return done.stdout
-
-        def generate_submit_script(self, job: Any, context: dict[str, object], submit_file: IO[str]) -> None:
-            draft = StringIO()
-            super().generate_submit_script(job, context, draft)
-            submit_file.write(_with_directives(draft.getvalue(), scheduler.batch.scheduler, job.spec.stripewise))
-
-    Watchful.__name__ = base.__name__
-    # PSI/J names an executor's folder and threads by this.
-    Watchful._NAME_ = getattr(base, "_NAME_", scheduler.batch.scheduler)
-    return Watchful
-
-
-def _with_directives(script: str, kind: str, request: Request) -> str:
-    """Put the user's directives into PSI/J's script, after its own: of two that contradict the later one holds."""
-    lines = script.splitlines()
-    mark = MARKS[kind]
-    if request.directives:
-        lines = [line for line in lines if not _RESOURCES[kind].match(line)]
-    if request.seconds is None:
-        lines = [line for line in lines if not _TIME[kind].match(line)]
-    last = max((at for at, line in enumerate(lines) if line.startswith(mark)), default=0)
-    added = [*_FIRST.get(kind, ()), *request.directives, *(f"{mark} {option}" for option in request.batch.directives)]
-    added += [line.format(name=request.name) for line in _OURS.get(kind, ())]
-    return "\n".join([*lines[: last + 1], *added, *lines[last + 1 :]]) + "\n"
 
 
 def _first_line(text: str | None) -> str:

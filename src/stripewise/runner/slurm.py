@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stripewise.errors import TransientError
-from stripewise.runner.scheduler import UNKNOWN, Phase, Scheduler, Standing, Ticket
+from stripewise.runner.scheduled import UNKNOWN, Phase, Standing, Ticket
+from stripewise.runner.scheduler import Scheduler
 
 _FIELDS = "%i|%T|%r|%j"
 _LIVE = {
