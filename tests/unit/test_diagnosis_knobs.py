@@ -2,8 +2,9 @@
 
 import pytest
 
-from stripewise.diagnosis.knobs import Surroundings, dead, judge_script
+from stripewise.diagnosis.knobs import dead, judge_script
 from stripewise.diagnosis.script import parse_script
+from stripewise.diagnosis.surroundings import Surroundings
 from stripewise.errors import UserError
 from stripewise.spec.workload import Workload
 

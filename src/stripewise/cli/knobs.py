@@ -10,7 +10,8 @@ from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, notes, print_json
-from stripewise.diagnosis.knobs import MPI, Surroundings, dead, judge_script
+from stripewise.diagnosis.knobs import dead, judge_script
+from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError, UserError
 from stripewise.report.bundle import helpdesk_bundle
 from stripewise.spec.workload import Workload

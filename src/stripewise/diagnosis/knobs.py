@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from stripewise.diagnosis.knob_sense import known_stacks, meaningless
 from stripewise.diagnosis.script import Knob, Script, parse_script
+from stripewise.diagnosis.surroundings import CARRIES, MPI, Surroundings, library_name
 from stripewise.errors import UserError
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply, Kind, Parameter
-from stripewise.spec.plan import spell
-from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import Stack, load_stack, stack_names
-from stripewise.spec.workload import Workload
-
-MPI = ("mpich", "openmpi", "openmpi-romio", "cray", "intel")
-"""The MPI libraries that verdicts are given for; ``openmpi-romio`` is Open MPI with ``--mca io romio341``."""
+from stripewise.spec.parameter import Apply, Parameter
+from stripewise.spec.stack import Stack
 
 Verdict = Literal["dead", "doubtful", "live", "unknown"]
 _CLOSE = 0.8
 _MOST_BYTES = 1 << 20
-_READS_ROMIO = {"mpich", "cray", "intel", "openmpi-romio"}
-_CARRIES: dict[str, tuple[set[str], str]] = {
-    "cray": ({"cray"}, "only Cray MPICH reads MPICH_MPIIO_HINTS"),
-    "romio_file": (_READS_ROMIO, "ROMIO alone reads a hints file"),
-    "openmpi": ({"openmpi", "openmpi-romio"}, "only Open MPI reads MCA parameters"),
-    "intel": ({"intel"}, "only Intel MPI reads I_MPI_ variables"),
-}
 _SYSTEM = {"env": Apply.ENV, "openmpi": Apply.MCA, "lfs": Apply.STRIPING, "intel": Apply.ENV}
 
 
@@ -66,31 +53,6 @@ class Judged:
             "reason": self.reason,
             "mend": self.mend,
         }
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """Where a script runs.
-
-    Attributes
-    ----------
-    mpi : str
-        One of :data:`MPI`.
-    file_system : str
-        ``lustre``, ``ceph``, ``gpfs``, ``nfs``, ``ext4`` ...; empty if unknown.
-    version : str
-        Of the MPI library, as ``4.2.1``; empty if unknown.
-    workload : Workload
-        What the program does, as far as it is known.
-    effects : mapping
-        Parameter to what an experiment with this program has shown: ``(status, evidence)``.
-    """
-
-    mpi: str = "mpich"
-    file_system: str = ""
-    version: str = ""
-    workload: Workload = field(default_factory=Workload)
-    effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def judge_script(text: str, where: Surroundings) -> list[Judged]:
@@ -141,7 +103,7 @@ def _judge(knob: Knob, script: Script, where: Surroundings, values: Mapping[str,
             return Judged(knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out")
         if status == "effective":
             return Judged(knob, "live", f"measured in an experiment: {evidence or 'effective'}")
-    reason = _meaningless(knob, stack, parameter, where, values)
+    reason = meaningless(knob, stack, parameter, where, values)
     if reason:
         return Judged(knob, "dead", reason, "leave it out")
     if parameter.driver and not where.file_system:
@@ -177,9 +139,11 @@ def _placed(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
 
 def _carried(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
     """Whether the MPI library reads the carrier at all."""
-    readers, why = _CARRIES.get(knob.carrier, (set(MPI), ""))
+    readers, why = CARRIES.get(knob.carrier, (set(MPI), ""))
     if where.mpi not in readers:
-        return Judged(knob, "dead", f"{why}, and the program uses {_library(where.mpi)}", "use that library's own form")
+        return Judged(
+            knob, "dead", f"{why}, and the program uses {library_name(where.mpi)}", "use that library's own form"
+        )
     if knob.carrier == "lfs" and where.file_system and where.file_system != "lustre":
         return Judged(knob, "dead", f"lfs lays out Lustre alone, the files lie on {where.file_system}", "leave it out")
     return None
@@ -188,7 +152,7 @@ def _carried(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
 def _find(knob: Knob) -> tuple[Stack, Parameter] | None:
     """The parameter behind a setting."""
     apply = _SYSTEM.get(knob.carrier, Apply.HINT)
-    for stack in _stacks():
+    for stack in known_stacks():
         for parameter in stack.parameters:
             if parameter.apply is apply and parameter.setting == knob.name:
                 return stack, parameter
@@ -196,20 +160,15 @@ def _find(knob: Knob) -> tuple[Stack, Parameter] | None:
 
 
 @cache
-def _stacks() -> tuple[Stack, ...]:
-    return tuple(load_stack(name) for name in stack_names())
-
-
-@cache
 def _derived() -> frozenset[str]:
-    return frozenset(derived.name for stack in _stacks() for derived in stack.derived)
+    return frozenset(derived.name for stack in known_stacks() for derived in stack.derived)
 
 
 def _unknown(knob: Knob) -> Judged:
     if knob.name in _derived():
         return Judged(knob, "live", "it goes with another setting of the same stack")
     apply = _SYSTEM.get(knob.carrier, Apply.HINT)
-    names = sorted({p.setting for stack in _stacks() for p in stack.parameters if p.apply is apply} | _derived())
+    names = sorted({p.setting for stack in known_stacks() for p in stack.parameters if p.apply is apply} | _derived())
     close = difflib.get_close_matches(knob.name, names, 1, _CLOSE)
     if close and apply is Apply.HINT:
         reason = (
@@ -220,136 +179,13 @@ def _unknown(knob: Knob) -> Judged:
     return Judged(knob, "unknown", f"no stack describes it, so nothing can be said{told}")
 
 
-def _meaningless(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
-    """Why it cannot act on this program here; empty if it can."""
-    if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
-        words = [spell(value) for value in parameter.values]
-        if knob.value not in words:
-            return f"'{knob.value}' is none of {', '.join(words)}: the library passes over it without a word"
-    elif _number(knob.value) is None and "$" not in knob.value:
-        return f"'{knob.value}' is no number: the library passes over it without a word"
-    io = "ompio" if where.mpi == "openmpi" else "romio"
-    if stack.io_component and io not in stack.io_component:
-        return f"{'/'.join(stack.io_component)} reads it, and the program's MPI-IO is {io}"
-    if stack.name == "cray" and where.mpi != "cray":
-        return f"Cray MPICH alone knows it, and the program uses {_library(where.mpi)}"
-    if parameter.driver and where.file_system and not where.file_system.upper().startswith(parameter.driver):
-        systems = " or ".join(word.lower() for word in parameter.driver)
-        return f"it acts on {systems} alone, the files lie on {where.file_system}"
-    version = _other_version(parameter, where)
-    if version:
-        return version
-    operation = where.workload.operation
-    if operation in ("read", "write") and operation not in parameter.operations:
-        return f"it acts on {parameter.operations[0]}s alone, the program {operation}s"
-    return _inactive(knob, stack, parameter, where, values)
-
-
-def _inactive(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
-    """Whether other settings of the script, or the workload, leave it without meaning."""
-    workload = where.workload
-    if where.file_system and workload.file_system is None:
-        workload = workload.model_copy(update={"file_system": where.file_system})
-    words: dict[str, Any] = {**workload.words()}
-    for other in _stacks():
-        words |= {p.name: _default(p, words) for p in other.parameters if p.name not in words}
-    for other in _stacks():
-        for p in other.parameters:
-            if p.setting in values:
-                words[p.name] = _typed(p, values[p.setting])
-    if parameter.active_if is not None and not _true(parameter.active_if, words):
-        because = [
-            f"{name} is {spell(words[name])}"
-            for name in sorted(parameter.active_if.names)
-            if name in values or name in ("collective", "independent", "reads", "writes", "file_system")
-        ]
-        return f"it has a meaning only where {_flat(parameter.active_if)}" + (
-            f"; here {', '.join(because)}" if because else ""
-        )
-    if _same(_typed(parameter, knob.value), words.get(parameter.name), parameter):
-        return "the library does the same without it: this is its default"
-    if parameter.same_as_default is not None and _true(parameter.same_as_default, words):
-        return "here it does what the default does anyway"
-    return ""
-
-
-def _same(value: Any, _: Any, parameter: Parameter) -> bool:
-    return bool(value == parameter.default and parameter.default_from is None and parameter.apply is not Apply.STRIPING)
-
-
-def _true(expression: Expression, words: Mapping[str, Any]) -> bool:
-    if not expression.names <= words.keys():
-        return expression.text == "" or False
-    try:
-        return bool(expression(words))
-    except UserError:
-        return True
-
-
-def _default(parameter: Parameter, words: Mapping[str, Any]) -> Any:
-    if parameter.default_from is not None and parameter.default_from.names <= words.keys():
-        return parameter.default_from(words)
-    return parameter.default
-
-
 def _values(script: Script, where: Surroundings) -> dict[str, str]:
     """The last value of each setting that the program's MPI library sees."""
     return {
         knob.name: knob.value
         for knob in script.knobs
-        if knob.exported and where.mpi in _CARRIES.get(knob.carrier, (set(MPI), ""))[0]
+        if knob.exported and where.mpi in CARRIES.get(knob.carrier, (set(MPI), ""))[0]
     }
-
-
-def _typed(parameter: Parameter, text: str) -> Any:
-    if parameter.kind is Kind.BOOLEAN:
-        return text.lower() in ("true", "1", "enable", "yes")
-    if parameter.kind is Kind.CATEGORICAL:
-        return text
-    number = _number(text)
-    return parameter.default if number is None else number
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        # lfs takes 4m and 1g.
-        short = re.fullmatch(r"(\d+)([kmgt])", text.strip(), re.I)
-        return float(parse_size(f"{short[1]} {short[2].upper()}iB" if short else text))
-    except (UserError, ValueError):
-        return None
-
-
-def _other_version(parameter: Parameter, where: Surroundings) -> str:
-    if not where.version or where.mpi not in ("mpich", "openmpi", "openmpi-romio"):
-        return ""
-    have = _parts(where.version)
-    if parameter.since and have < _parts(parameter.since):
-        return f"the library knows it since {parameter.since}, the program uses {where.version}"
-    if parameter.until and have[: len(_parts(parameter.until))] > _parts(parameter.until):
-        return f"the library knew it until {parameter.until}, the program uses {where.version}"
-    return ""
-
-
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
-
-
-def _library(mpi: str) -> str:
-    return {
-        "mpich": "MPICH",
-        "openmpi": "Open MPI with OMPIO",
-        "openmpi-romio": "Open MPI with ROMIO",
-        "cray": "Cray MPICH",
-        "intel": "Intel MPI",
-    }[mpi]
-
-
-def _flat(expression: Expression) -> str:
-    return re.sub(r"\s+", " ", expression.text).strip()
 
 
 def _about(parameter: Parameter) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse
 
-from stripewise.diagnosis.knobs import MPI, Surroundings, judge_script
+from stripewise.diagnosis.knobs import judge_script
+from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.service import Here, Service

@@ -1,0 +1,138 @@
+"""Whether a setting of a script can act: its value, the library's version, the program's work, other settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from stripewise.diagnosis.script import Knob
+from stripewise.diagnosis.surroundings import Surroundings, library_name
+from stripewise.errors import UserError
+from stripewise.spec.expression import Expression
+from stripewise.spec.parameter import Apply, Kind, Parameter
+from stripewise.spec.plan import spell
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.stack import Stack, load_stack, stack_names
+
+
+@cache
+def known_stacks() -> tuple[Stack, ...]:
+    """Give every stack that is described."""
+    return tuple(load_stack(name) for name in stack_names())
+
+
+def meaningless(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
+    """Say why a setting cannot act on this program here; empty if it can."""
+    if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
+        words = [spell(value) for value in parameter.values]
+        if knob.value not in words:
+            return f"'{knob.value}' is none of {', '.join(words)}: the library passes over it without a word"
+    elif _number(knob.value) is None and "$" not in knob.value:
+        return f"'{knob.value}' is no number: the library passes over it without a word"
+    io = "ompio" if where.mpi == "openmpi" else "romio"
+    if stack.io_component and io not in stack.io_component:
+        return f"{'/'.join(stack.io_component)} reads it, and the program's MPI-IO is {io}"
+    if stack.name == "cray" and where.mpi != "cray":
+        return f"Cray MPICH alone knows it, and the program uses {library_name(where.mpi)}"
+    if parameter.driver and where.file_system and not where.file_system.upper().startswith(parameter.driver):
+        systems = " or ".join(word.lower() for word in parameter.driver)
+        return f"it acts on {systems} alone, the files lie on {where.file_system}"
+    version = _other_version(parameter, where)
+    if version:
+        return version
+    operation = where.workload.operation
+    if operation in ("read", "write") and operation not in parameter.operations:
+        return f"it acts on {parameter.operations[0]}s alone, the program {operation}s"
+    return _inactive(knob, stack, parameter, where, values)
+
+
+def _inactive(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
+    """Whether other settings of the script, or the workload, leave it without meaning."""
+    workload = where.workload
+    if where.file_system and workload.file_system is None:
+        workload = workload.model_copy(update={"file_system": where.file_system})
+    words: dict[str, Any] = {**workload.words()}
+    for other in known_stacks():
+        words |= {p.name: _default(p, words) for p in other.parameters if p.name not in words}
+    for other in known_stacks():
+        for p in other.parameters:
+            if p.setting in values:
+                words[p.name] = _typed(p, values[p.setting])
+    if parameter.active_if is not None and not _true(parameter.active_if, words):
+        because = [
+            f"{name} is {spell(words[name])}"
+            for name in sorted(parameter.active_if.names)
+            if name in values or name in ("collective", "independent", "reads", "writes", "file_system")
+        ]
+        return f"it has a meaning only where {_flat(parameter.active_if)}" + (
+            f"; here {', '.join(because)}" if because else ""
+        )
+    if _is_default(parameter, _typed(parameter, knob.value)):
+        return "the library does the same without it: this is its default"
+    if parameter.same_as_default is not None and _true(parameter.same_as_default, words):
+        return "here it does what the default does anyway"
+    return ""
+
+
+def _is_default(parameter: Parameter, value: Any) -> bool:
+    """Whether the library's own default is known, and is this."""
+    known = parameter.default_from is None and parameter.apply is not Apply.STRIPING
+    return known and bool(value == parameter.default)
+
+
+def _true(expression: Expression, words: Mapping[str, Any]) -> bool:
+    if not expression.names <= words.keys():
+        return False
+    try:
+        return bool(expression(words))
+    except UserError:
+        return True
+
+
+def _default(parameter: Parameter, words: Mapping[str, Any]) -> Any:
+    if parameter.default_from is not None and parameter.default_from.names <= words.keys():
+        return parameter.default_from(words)
+    return parameter.default
+
+
+def _typed(parameter: Parameter, text: str) -> Any:
+    if parameter.kind is Kind.BOOLEAN:
+        return text.lower() in ("true", "1", "enable", "yes")
+    if parameter.kind is Kind.CATEGORICAL:
+        return text
+    number = _number(text)
+    return parameter.default if number is None else number
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        # lfs takes 4m and 1g.
+        short = re.fullmatch(r"(\d+)([kmgt])", text.strip(), re.I)
+        return float(parse_size(f"{short[1]} {short[2].upper()}iB" if short else text))
+    except (UserError, ValueError):
+        return None
+
+
+def _other_version(parameter: Parameter, where: Surroundings) -> str:
+    if not where.version or where.mpi not in ("mpich", "openmpi", "openmpi-romio"):
+        return ""
+    have = _parts(where.version)
+    if parameter.since and have < _parts(parameter.since):
+        return f"the library knows it since {parameter.since}, the program uses {where.version}"
+    if parameter.until and have[: len(_parts(parameter.until))] > _parts(parameter.until):
+        return f"the library knew it until {parameter.until}, the program uses {where.version}"
+    return ""
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _flat(expression: Expression) -> str:
+    return re.sub(r"\s+", " ", expression.text).strip()

@@ -1,0 +1,55 @@
+"""Where a script runs: what decides whether a setting in it is read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stripewise.spec.workload import Workload
+
+MPI = ("mpich", "openmpi", "openmpi-romio", "cray", "intel")
+"""The MPI libraries that verdicts are given for; ``openmpi-romio`` is Open MPI with ``--mca io romio341``."""
+_READS_ROMIO = {"mpich", "cray", "intel", "openmpi-romio"}
+CARRIES: dict[str, tuple[set[str], str]] = {
+    "cray": ({"cray"}, "only Cray MPICH reads MPICH_MPIIO_HINTS"),
+    "romio_file": (_READS_ROMIO, "ROMIO alone reads a hints file"),
+    "openmpi": ({"openmpi", "openmpi-romio"}, "only Open MPI reads MCA parameters"),
+    "intel": ({"intel"}, "only Intel MPI reads I_MPI_ variables"),
+}
+"""Carriers that not every library reads: those that do, and why the others do not."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a script runs.
+
+    Attributes
+    ----------
+    mpi : str
+        One of :data:`MPI`.
+    file_system : str
+        ``lustre``, ``ceph``, ``gpfs``, ``nfs``, ``ext4`` ...; empty if unknown.
+    version : str
+        Of the MPI library, as ``4.2.1``; empty if unknown.
+    workload : Workload
+        What the program does, as far as it is known.
+    effects : mapping
+        Parameter to what an experiment with this program has shown: ``(status, evidence)``.
+    """
+
+    mpi: str = "mpich"
+    file_system: str = ""
+    version: str = ""
+    workload: Workload = field(default_factory=Workload)
+    effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def library_name(mpi: str) -> str:
+    """Give the library as people write it."""
+    return {
+        "mpich": "MPICH",
+        "openmpi": "Open MPI with OMPIO",
+        "openmpi-romio": "Open MPI with ROMIO",
+        "cray": "Cray MPICH",
+        "intel": "Intel MPI",
+    }[mpi]
