@@ -15,17 +15,18 @@ import argparse
 import importlib
 import os
 import sys
+import time
 from pathlib import Path
 
 from benchmarks.studies import page
-from benchmarks.studies.steps import RESULTS, ROOT, WORK, Study, StudyError
+from benchmarks.studies.steps import RESULTS, ROOT, WORK, OutOfTime, Study, StudyError
 
 STUDIES = ("ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond")
 
 
-def run(name: str, results: Path, work: Path, *, quick: bool, simulated: bool) -> None:
+def run(name: str, results: Path, work: Path, *, quick: bool, simulated: bool, until: float) -> None:
     """Do what is missing of a study."""
-    study = Study(name, results, work, quick)
+    study = Study(name, results, work, quick, until=until)
     module = importlib.import_module(f"benchmarks.studies.{name.replace('-', '_')}")
     module.simulated(study)
     # A study whose figures are all computed has no other part.
@@ -34,11 +35,12 @@ def run(name: str, results: Path, work: Path, *, quick: bool, simulated: bool) -
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Give the exit code: 0 done, 1 a command failed."""
+    """Give the exit code: 0 done, 1 a command failed, 4 time is over and steps are left."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=[*STUDIES, "all", "page"])
     parser.add_argument("--quick", action="store_true", help="everything in small; the figures mean nothing")
     parser.add_argument("--simulated", action="store_true", help="leave out what launches programs")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no step after this time")
     parser.add_argument("--out", type=Path, help="folder of the results")
     given = parser.parse_args(arguments)
     if given.study == "page":
@@ -48,9 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     work = results / "work" if given.quick or given.out else WORK
     # Small matrices only: threads of the linear algebra would cost more than they save.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    until = time.monotonic() + 60 * given.minutes
     try:
         for name in STUDIES if given.study == "all" else [given.study]:
-            run(name, results, work, quick=given.quick, simulated=given.simulated)
+            run(name, results, work, quick=given.quick, simulated=given.simulated, until=until)
+    except OutOfTime as over:
+        print(over, file=sys.stderr)
+        return 4
     except StudyError as failure:
         print(failure, file=sys.stderr)
         return 1

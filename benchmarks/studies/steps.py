@@ -26,6 +26,10 @@ class StudyError(RuntimeError):
     """A command of a study ended with an error."""
 
 
+class OutOfTime(Exception):  # noqa: N818  no error: the same command goes on
+    """The time that was given is over, and steps are left."""
+
+
 class Study:
     """Results of a study, step by step.
 
@@ -38,11 +42,16 @@ class Study:
         Folder for tables, models and journals, which can be made again.
     quick : bool
         Everything in small, to see that it works; the figures mean nothing.
+    until : float
+        Time of :func:`time.monotonic` after which no further step begins.
     """
 
-    def __init__(self, name: str, results: Path, work: Path, quick: bool = False) -> None:
+    def __init__(
+        self, name: str, results: Path, work: Path, quick: bool = False, *, until: float = float("inf")
+    ) -> None:
         self.name = name
         self.quick = quick
+        self.until = until
         self.file = results / f"{name}.json"
         self.work = work / name
         self.work.mkdir(parents=True, exist_ok=True)
@@ -72,11 +81,18 @@ class Study:
             Files that later steps read: where one of them is missing the step is done again.
         **inputs
             Everything that decides the result.
+
+        Raises
+        ------
+        OutOfTime
+            Where the step is to be done and the study's time is over.
         """
         known = self._done.get(name)
         given = json.loads(json.dumps(inputs))
         if known is not None and known["inputs"] == given and not self._stale and all(map(Path.exists, makes)):
             return known["result"]
+        if time.monotonic() >= self.until:
+            raise OutOfTime(f"{self.name}: time is over before {name}; the same command goes on there")
         self._stale = self._stale or bool(makes)
         print(f"{self.name}: {name} ...", file=sys.stderr, flush=True)
         wall, processor = time.perf_counter(), _processor()
