@@ -103,6 +103,33 @@ def test_a_report_of_the_runtime_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "selections", "independent", "layout", "collective"),
+    [
+        ([1024], {"strided": 4}, 0, "strided", True),
+        ([1024], {"block": 4}, 0, "segmented", True),
+        ([1024], {"block": 2, "strided": 2}, 0, None, True),
+        ([32, 32], {"block": 4}, 0, None, True),
+        ([1024], {"strided": 4}, 2, "strided", None),
+    ],
+)
+def test_datasets_tell_what_a_program_of_hdf5_does(
+    size: list[int],
+    selections: dict[str, int],
+    independent: int,
+    layout: str | None,
+    collective: bool | None,
+    tmp_path: Path,
+) -> None:
+    data = recorded("romio_patterns")["random"]
+    calls = {"calls": 4, "bytes": 4096, "collective": 4, "independent": independent, "selections": selections}
+    dataset = {"name": "/values", "ranks": 4, "element_size": 4, "size": size, "write": calls}
+    data["files"][0]["hdf5"] = {"driver": "mpio", "datasets": [dataset]}
+    (tmp_path / "report.json").write_text(json.dumps(data), "utf-8")
+    found = observe(tmp_path / "report.json").workload
+    assert (found.api, found.layout, found.collective, found.piece_size) == ("hdf5", layout, collective, None)
+
+
+@pytest.mark.parametrize(
     "content, message", [("{", "is no report"), ('{"format": "other"}', "no report of the runtime"), ("junk", "log")]
 )
 def test_what_is_neither_is_refused(tmp_path: Path, content: str, message: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
-from stripewise.measure.report import observed_workload, parse_report
+from stripewise.measure.report import Report, observed_workload, parse_report
 from stripewise.spec.workload import Workload
 
 _NEGLIGIBLE = 0.001
@@ -85,12 +85,33 @@ def _of_report(text: str, path: Path) -> Observed:
         stripe = main.layout.get("stripe_size", main.layout.get("stripe_unit"))
         layout = {"stripe_count": main.layout.get("stripe_count"), "stripe_size": stripe}
     return Observed(
-        observed_workload(report),
+        observed_workload(report).model_copy(update=_of_datasets(report)),
         report.job.ranks,
         {key: int(value) for key, value in layout.items() if isinstance(value, int) and value > 0},
         {} if main is None else dict(main.info),
         tuple(notes),
     )
+
+
+def _of_datasets(report: Report) -> dict[str, Any]:
+    """What datasets of HDF5 tell: the calls below them are of metadata, too, and their views are of HDF5's making."""
+    main = report.main
+    if main is None or main.hdf5 is None or main.hdf5.driver != "mpio":
+        return {}
+    used = [dataset for dataset in main.hdf5.datasets if dataset.write or dataset.read]
+    transfers = [calls for dataset in used for calls in (dataset.write, dataset.read) if calls is not None]
+    together, alone = (sum(getattr(calls, how) for calls in transfers) for how in ("collective", "independent"))
+    if not together + alone:
+        return {}
+    selections = {name for calls in transfers for name, count in calls.selections.items() if count}
+    # Of more dimensions a block may be rows of all ranks or a tile of one.
+    flat = all(len(dataset.size) == 1 for dataset in used)
+    known = {frozenset({"block"}): "segmented", frozenset({"strided"}): "strided"}
+    return {
+        "collective": None if together and alone else together > 0,
+        "layout": known.get(frozenset(selections)) if flat else None,
+        "piece_size": None,
+    }
 
 
 def of_activity(activity: Activity) -> Observed:
