@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stripewise as sw
-from stripewise.search.economy import dearer, economical, price
+from stripewise.search.economy import dearer, departures, economical, price
 from stripewise.search.posterior import rank
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.parameter import Kind, Parameter
@@ -42,6 +42,15 @@ def test_the_price_grows_with_stripes_and_memory_and_not_with_what_is_free():
         price(SPACE, {"stripes": s, "memory": m, "mode": x}) for s, m, x in [(1, 1, "b"), (2, 1, "a"), (16, 16, "a")]
     ]
     assert prices == pytest.approx([0, 0.25, 1.2])
+
+
+def test_of_equally_cheap_ones_the_one_that_changes_least_is_preferred():
+    seen = history(DEFAULT, (1, 16, "b", 4.0, 4.0, 4.01), (4, 1, "b", 4.02, 4.02, 4.02), (4, 1, "a", 4.1, 4.1, 4.1))
+    ranked = economical(SPACE, seen, rank(seen))
+    assert ranked[0].number == 1  # the cheapest, whatever it changes
+    ranked = economical(SPACE, seen, [trial for trial in rank(seen) if trial.number != 1])
+    assert ranked[0].number == 3  # as cheap as trial 2, without the mode that gains nothing
+    assert [departures(SPACE, trial.configuration) for trial in seen.trials] == [0, 2, 2, 1]
 
 
 def test_the_cheapest_within_five_percent_is_preferred():

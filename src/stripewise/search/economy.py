@@ -23,8 +23,15 @@ def price(space: Space, configuration: Mapping[str, Value]) -> float:
     )
 
 
+def departures(space: Space, configuration: Mapping[str, Value]) -> int:
+    """Count the parameters that a configuration sets to anything but their default."""
+    return int(np.sum(space.levels([configuration]) != space.levels([space.default])))
+
+
 def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[Trial]:
     """Put the cheapest trial that is believed to be within 5% of the best in front.
+
+    Of several as cheap, the one that changes least of the default: settings that do nothing are not kept for nothing.
 
     A single lucky run does not bring a trial near the best: values count as far as they were repeated
     (:class:`stripewise.search.posterior.Posterior`). Trials ranked behind the default are left where they are.
@@ -46,7 +53,11 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
         return list(ranked)
     best = contenders[0]
     near = [trial for trial in contenders if mean[trial.number] - mean[best.number] <= -np.log(1 - NEAR)]
-    chosen = min(near, key=lambda trial: price(space, trial.configuration))
+
+    def burden(trial: Trial) -> tuple[float, int]:
+        return price(space, trial.configuration), departures(space, trial.configuration)
+
+    chosen = min(near, key=burden)
     return [chosen, *(trial for trial in ranked if trial is not chosen)]
 
 
