@@ -33,7 +33,15 @@ from stripewise.spec.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB, GIB = 1 << 20, 1 << 30
-SOURCES = ("model.c", "model_program.c", "model_trees.c", "model_network.c", "model_predict.c", "model_choose.c")
+SOURCES = (
+    "input.c",
+    "model.c",
+    "model_program.c",
+    "model_trees.c",
+    "model_network.c",
+    "model_predict.c",
+    "model_choose.c",
+)
 TUNABLES: dict[str, list[Any]] = {
     "stripe_count": [1, 4, 8, 16],
     "stripe_size": [MIB, 4 * MIB, 64 * MIB, 512 * MIB, 2 * GIB],

@@ -11,10 +11,17 @@ from typing import Any
 import numpy as np
 
 from tests.conftest import require
-from tests.integration.conftest import ROOT
-from tests.integration.runtime_support import checked
+from tests.integration.building import ROOT, checked
 
-SOURCES = ("model.c", "model_program.c", "model_trees.c", "model_network.c", "model_predict.c", "model_choose.c")
+SOURCES = (
+    "input.c",
+    "model.c",
+    "model_program.c",
+    "model_trees.c",
+    "model_network.c",
+    "model_predict.c",
+    "model_choose.c",
+)
 _ERROR = 256
 
 
