@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import require
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.integration.building import ROOT, native_parts
 
 
 @dataclass(frozen=True)
@@ -54,19 +52,10 @@ def mpi(request: pytest.FixtureRequest) -> Mpi:
 
 @pytest.fixture(scope="session")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mpi], Path]:
-    """Build stripewise-kernel with an MPI, once a session, warnings being errors."""
-    built: dict[str, Path] = {}
+    """Build stripewise-kernel with an MPI."""
 
     def build(mpi: Mpi) -> Path:
-        if mpi.name not in built:
-            require(shutil.which("cmake"), "no cmake: apt install cmake")
-            folder = tmp_path_factory.mktemp(f"kernel-{mpi.name}")
-            configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpi.mpicc}"]
-            configure += ["-DSTRIPEWISE_WERROR=ON", "-DSTRIPEWISE_RUNTIME=OFF"]
-            for command in (configure, ["cmake", "--build", folder, "--target", "stripewise-kernel"]):
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, done.stdout + done.stderr
-            built[mpi.name] = folder / "bin" / "stripewise-kernel"
-        return built[mpi.name]
+        require(shutil.which("cmake"), "no cmake: apt install cmake")
+        return native_parts(tmp_path_factory, mpi.mpicc, "-DSTRIPEWISE_RUNTIME=OFF") / "bin" / "stripewise-kernel"
 
     return build

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.integration.conftest import ROOT, Mpi
+import pytest
+
+from tests.integration.building import ROOT, checked, native_parts
+from tests.integration.conftest import Mpi
 
 PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
 PRELOADS = ROOT / "tests" / "fixtures" / "preloads"
@@ -39,31 +42,19 @@ class Outcome:
         return [line for line in self.stderr.splitlines() if line.startswith("stripewise:")]
 
 
-def checked(command: list[str], cwd: Path | None = None) -> None:
-    """Run a build step, its output in the failure."""
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @dataclass
 class Bench:
     """One MPI, the runtime built with it, and programs compiled on demand."""
 
     mpi: Mpi
-    folder: Path
+    factory: pytest.TempPathFactory
+    folder: Path = field(init=False)
     library: Path = field(init=False)
     built: dict[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        build = self.folder / "build"
-        options = [
-            "-DSTRIPEWISE_KERNEL=OFF",
-            "-DSTRIPEWISE_WERROR=ON",
-            f"-DCMAKE_C_COMPILER={self.mpi.mpicc}",
-        ]
-        checked(["cmake", "-S", str(ROOT), "-B", str(build), *options])
-        checked(["cmake", "--build", str(build), "-j2"])
-        self.library = build / "lib" / "libstripewise.so"
+        self.folder = self.factory.mktemp(self.mpi.name)
+        self.library = native_parts(self.factory, self.mpi.mpicc, "-DSTRIPEWISE_KERNEL=OFF") / "lib/libstripewise.so"
 
     @property
     def is_mpich(self) -> bool:

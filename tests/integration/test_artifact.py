@@ -20,7 +20,7 @@ from stripewise.model.artifact_members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact_reader import parse_artifact
 from stripewise.model.program import OUTPUT, Op, Program, apply, constant, read
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
-from tests.integration.conftest import ROOT
+from tests.integration.building import ROOT
 from tests.integration.native_model import NativeModel, compile_library
 
 BINARY = [op for op in Op if Op.ADD <= op < Op.SELECT]

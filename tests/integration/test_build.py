@@ -18,7 +18,8 @@ from stripewise.runner.compiler import ask_compiler, find_compiler
 from stripewise.runner.mpi import describe, library_of_launcher
 from stripewise.runner.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
 from tests.conftest import require
-from tests.integration.conftest import ROOT, Mpi
+from tests.integration.building import ROOT
+from tests.integration.conftest import Mpi
 
 ENVIRONMENT = dict(os.environ)
 SMALL = Target("small", ("native/include",), "lib/libsmall.so", (), shared=True)

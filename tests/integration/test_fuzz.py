@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import require
-from tests.integration.conftest import ROOT, Mpi
+from tests.integration.building import ROOT
+from tests.integration.conftest import Mpi
 
 sys.path.insert(0, str(ROOT / "native"))
 import soak

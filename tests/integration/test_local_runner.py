@@ -28,7 +28,8 @@ from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
 from stripewise.spec.trial import Phase, State
 from tests.conftest import require
-from tests.integration.conftest import ROOT, Mpi
+from tests.integration.building import ROOT
+from tests.integration.conftest import Mpi
 
 PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
 

@@ -21,7 +21,7 @@ SHARED = ["read_shared", "iread_shared", "read_ordered", "read_ordered_begin"]
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     mpi: Mpi = request.getfixturevalue(request.param)
-    return Bench(mpi, tmp_path_factory.mktemp(mpi.name))
+    return Bench(mpi, tmp_path_factory)
 
 
 def writes(names: list[str]) -> list[str]:
@@ -159,7 +159,7 @@ def test_the_applications_hints_win_unless_overridden(bench: Bench, tmp_path: Pa
 def test_misspelt_hints_are_told_by_their_echo(
     mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    bench = Bench(mpich, tmp_path_factory.mktemp("misspelt"))
+    bench = Bench(mpich, tmp_path_factory)
     plan = HEADER + "hint romio_cb_wriet enable\nhint romio_ds_write enabel\n"
     outcome = bench.run(bench.program("strided.c"), tmp_path / "data", plan=plan)
     key = outcome.setting("data", "romio_cb_wriet")
@@ -217,7 +217,7 @@ def test_a_failing_tuned_open_falls_back_to_the_plain_one(bench: Bench, tmp_path
 def test_data_sieving_shows_as_reads_during_writes(
     mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    bench = Bench(mpich, tmp_path_factory.mktemp("sieved"))
+    bench = Bench(mpich, tmp_path_factory)
     program = bench.program("scenarios.c", "-pthread")
     sieved = bench.run(program, tmp_path / "a", "sieved", ranks=1, plan=HEADER + "hint romio_ds_write enable\n")
     during = sieved.file("a")["posix"]["read"]["during_write"]

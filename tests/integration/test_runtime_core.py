@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import ROOT, Mpi
-from tests.integration.runtime_support import checked
+from tests.integration.building import ROOT, checked
+from tests.integration.conftest import Mpi
 
 
 @pytest.mark.parametrize("sanitize", ["OFF", "ON", "thread"])

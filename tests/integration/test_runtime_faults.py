@@ -17,7 +17,7 @@ RANKS = 4
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     mpi: Mpi = request.getfixturevalue(request.param)
-    return Bench(mpi, tmp_path_factory.mktemp(mpi.name))
+    return Bench(mpi, tmp_path_factory)
 
 
 def scenario(bench: Bench, name: str, data: Path, *arguments: object, **options: object) -> Outcome:
@@ -227,7 +227,7 @@ def test_the_library_depends_on_no_mpi(bench: Bench) -> None:
 def test_little_address_space_does_not_stop_a_program(
     mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    bench = Bench(mpich, tmp_path_factory.mktemp("small"))
+    bench = Bench(mpich, tmp_path_factory)
     program = bench.program("scenarios.c", "-pthread")
     words = [
         "/bin/sh",

@@ -23,7 +23,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     require(all(found.values()), f"no Fortran with {name} (Debian: apt install gfortran lib{name}-dev {name}*)")
     options = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     launcher = (str(found["mpiexec"]), *(options if name == "openmpi" else []))
-    return Bench(Mpi(name, Path(str(found["mpicc"])), launcher), tmp_path_factory.mktemp(f"system-{name}"))
+    return Bench(Mpi(name, Path(str(found["mpicc"])), launcher), tmp_path_factory)
 
 
 def compiler(bench: Bench) -> str:

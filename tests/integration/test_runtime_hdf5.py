@@ -24,7 +24,7 @@ FILTERS = "hdf5 chunk_size 65536\nhdf5 shuffle true\nhdf5 deflate 4\nhdf5 fletch
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Hdf5Bench:
-    return Hdf5Bench(debian_mpi(request.param), tmp_path_factory.mktemp(f"hdf5-{request.param}"))
+    return Hdf5Bench(debian_mpi(request.param), tmp_path_factory)
 
 
 def run(bench: Hdf5Bench, path: Path, name: str, *arguments: object, plan: str | None = None, **more: Any) -> Outcome:

@@ -20,7 +20,7 @@ LUSTRE, CEPH = "0bd00bd0", "00c36400"
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     mpi: Mpi = request.getfixturevalue(request.param)
-    return Bench(mpi, tmp_path_factory.mktemp(mpi.name))
+    return Bench(mpi, tmp_path_factory)
 
 
 def expected(ranks: int, number: int) -> bytes:

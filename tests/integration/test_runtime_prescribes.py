@@ -19,8 +19,8 @@ from stripewise.spec.parameter import Apply
 from stripewise.spec.workload import Workload
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
-from tests.integration.conftest import ROOT
-from tests.integration.runtime_support import PROGRAMS, checked
+from tests.integration.building import ROOT, checked
+from tests.integration.runtime_support import PROGRAMS
 
 SETTINGS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 PROGRAM = ("stripe_count", "stripe_size", "transfer_size", "collective")

@@ -15,7 +15,7 @@ RANKS = 2
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     mpi: Mpi = request.getfixturevalue(request.param)
-    return Bench(mpi, tmp_path_factory.mktemp(mpi.name))
+    return Bench(mpi, tmp_path_factory)
 
 
 def test_a_library_behind_sees_the_tuned_call_once(bench: Bench, tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import ROOT, Mpi
+from tests.integration.building import ROOT, checked
+from tests.integration.conftest import Mpi
 from tests.integration.runtime_models import save_model
-from tests.integration.runtime_support import HEADER, Bench, checked
+from tests.integration.runtime_support import HEADER, Bench
 
 RANKS = 4
 
@@ -16,7 +17,7 @@ RANKS = 4
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     mpi: Mpi = request.getfixturevalue(request.param)
-    return Bench(mpi, tmp_path_factory.mktemp(mpi.name))
+    return Bench(mpi, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
