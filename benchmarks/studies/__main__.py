@@ -32,6 +32,10 @@ def run(name: str, results: Path, work: Path, *, quick: bool, simulated: bool, u
     # A study whose figures are all computed has no other part.
     if not simulated and hasattr(module, "real"):
         module.real(study)
+    if not simulated and hasattr(module, "bed"):
+        from benchmarks.studies import on_bed  # noqa: PLC0415  of the system tests
+
+        on_bed.carry_out(study, module)
 
 
 def main(arguments: list[str] | None = None) -> int:

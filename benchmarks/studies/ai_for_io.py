@@ -217,28 +217,31 @@ def _choices(table: Path, depths: str, groups: int) -> dict[str, Any]:
 
 
 def real(study: Study) -> None:
-    """Sieve for real with ROMIO on this machine's disk, and tell cached reads from uncached ones by their time."""
+    """Sieve for real with ROMIO, and tell cached reads from uncached ones by their time."""
     from benchmarks.studies import holes  # noqa: PLC0415  needs a compiler and MPI
 
+    table, prediction = study.work / "sieving", study.work / "sieving-medians"
+    blocks, gaps = study.size(holes.BLOCKS, holes.BLOCKS[::16]), study.size(holes.HOLES, holes.HOLES[::11])
+    repeats, depths, groups = study.size(3, 2), study.size("1-4", "1-2"), study.size(8, 2)
+    study.step(
+        "real ROMIO",
+        lambda: holes.profiled(study, table, blocks, gaps, repeats),
+        "measured",
+        (table.with_suffix(".csv"),),
+        blocks=blocks, holes=gaps, repeats=repeats,
+    )  # fmt: skip
+    study.step(
+        "real errors",
+        lambda: {
+            "baseline": baseline(medians(table, prediction)),
+            "models": errors(prediction, study.size(MODELS, ("linear", "tree")), study.size(FOLDS, (2,)), 0),
+        },
+        "measured",
+        models=study.size(MODELS, ("linear", "tree")), folds=study.size(FOLDS, (2,)), seed=0,
+    )  # fmt: skip
+    study.step("real choices", lambda: _choices(table, depths, groups), "measured", depths=depths, groups=groups)
     folder = Path(tempfile.mkdtemp(prefix="ai-for-io-", dir=study.work))
     try:
-        table = study.work / "sieving"
-        blocks = study.size([64, KIB, 16 * KIB], [64, 16 * KIB])
-        gaps = study.size([64, KIB, 16 * KIB, 64 * KIB], [64, 64 * KIB])
-        repeats = study.size(4, 2)
-        study.step(
-            "real ROMIO",
-            lambda: holes.profiled(study, table, folder, blocks, gaps, repeats),
-            "measured",
-            (table.with_suffix(".csv"),),
-            blocks=blocks, holes=gaps, repeats=repeats,
-        )  # fmt: skip
-        study.step(
-            "real choices",
-            lambda: _choices(table, study.size("1-4", "1-2"), study.size(8, 2)),
-            "measured",
-            depths=study.size("1-4", "1-2"), groups=study.size(8, 2),
-        )  # fmt: skip
         study.step(
             "causes", lambda: holes.residency(folder, study.size(24, 4)), "measured", count=study.size(24, 4), seed=1
         )

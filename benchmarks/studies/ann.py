@@ -7,34 +7,20 @@ than any in training. What table 1 and table 5 do not print is assumed, in the c
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.studies.oracle import CASES, GIB, MIB, SITE, Oracle
 from benchmarks.studies.steps import ROOT, Study, stripewise, write_toml
 
-SITE = "sim:kay"
-MIB, GIB = 1 << 20, 1 << 30
 MODELS = ("ann", "auto")
-STRIPES, STRIPE_SIZES = [1, 4, 8, 16], [MIB, 4 * MIB, 64 * MIB, 512 * MIB, 2 * GIB]
-"""What the study's models choose from (listing 3; the values in between are assumed)."""
-CHUNKS = [256 * MIB, 512 * MIB, GIB, 2 * GIB]
-CASES: dict[str, list[Any]] = {
-    "nodes": [4, 8, 16],
-    "processes_per_node": [1, 4, 8],
-    "file_size": [64 * GIB, 128 * GIB, 256 * GIB],
-    "stripe_count": [1, 4, 8],
-    "stripe_size": [MIB, 64 * MIB, GIB],
-    "transfer_size": [512 * MIB, 2 * GIB, 4 * GIB],
-    "collective": [False, True],
-}
-"""Six parameters with three values and two patterns: the 1,458 cases of table 5, whose values are assumed."""
+REPEATS = 15
+"""Runs of which medians are taken, to judge predictions by."""
 DEFAULTS = {"stripe_count": 1, "stripe_size": MIB}
 
 
@@ -86,7 +72,12 @@ def simulated(study: Study) -> None:
     )  # fmt: skip
     study.step("parallel coordinates", lambda: sampled(table, study.size(400, 20)), "simulated", seed=0)
     for name in study.size(MODELS, ("boosting",)):
-        study.step(f"accuracy of {name}", lambda name=name: accuracy(table, name), "simulated", seed=0, test=0.2)
+        study.step(
+            f"accuracy of {name}",
+            lambda name=name: accuracy(table, name, None if study.quick else medians_of_runs(REPEATS)),
+            "simulated",
+            seed=0, test=0.2, medians_of=REPEATS,
+        )  # fmt: skip
         model = study.work / (f"{name}.pt" if name == "ann" else f"{name}.model")
         study.step(
             f"training of {name}",
@@ -107,12 +98,9 @@ def _profiled(study: Study, table: Path) -> dict[str, Any]:
         plan = write_toml(study.work / "training.toml", training_campaign())
         found = stripewise("profile", plan, "--out", table)
         return {"configurations": found["configurations"], "runs": found["runs"]["finished"]}
-    sys.path.insert(0, str(ROOT / "benchmarks" / "models"))
-    from simulated import tables  # noqa: PLC0415  of benchmarks/models
-
     from stripewise.profiling.outcome import save  # noqa: PLC0415  loads the engine
 
-    measured, _ = tables(SITE.removeprefix("sim:"), repeats=1)
+    measured, _ = _tables(repeats=1, seed=0)
     save(measured, table)
     return {"configurations": len(measured), "runs": len(measured)}
 
@@ -145,8 +133,18 @@ def sampled(path: Path, size: int) -> dict[str, Any]:
     }
 
 
-def accuracy(path: Path, name: str) -> dict[str, Any]:
-    """Prediction accuracy on a random fifth that the model has not seen, for each operation, as the study has it."""
+def accuracy(path: Path, name: str, medians: np.ndarray | None) -> dict[str, Any]:
+    """Prediction accuracy on a random fifth that the model has not seen, for each operation, as the study has it.
+
+    Parameters
+    ----------
+    path : Path
+        The table of the campaign.
+    name : str
+        Of a model.
+    medians : numpy.ndarray of shape (rows,), optional
+        Of other runs of the same configurations, to judge by besides the single runs.
+    """
     from stripewise.model.metrics import scores  # noqa: PLC0415  loads the engine
     from stripewise.model.registry import make_model  # noqa: PLC0415
     from stripewise.model.table import read_table  # noqa: PLC0415
@@ -157,12 +155,30 @@ def accuracy(path: Path, name: str) -> dict[str, Any]:
     fitted = make_model(name).fit(table.take(train), 0)
     told = table.take(test)
     predicted = fitted.predict_table(told).value
+    actual = {"runs": told.values} | ({} if medians is None else {"medians": medians[test]})
     place = [column.name for column in table.schema.context].index("operation")
     found: dict[str, Any] = {}
     for level, operation in enumerate(table.schema.context[place].values):
         rows = told.context_levels[:, place] == level
-        found[str(operation)] = scores(told.values[rows], predicted[rows], maximize=True).as_json()
+        found[str(operation)] = {
+            against: scores(values[rows], predicted[rows], maximize=True).as_json()
+            for against, values in actual.items()
+        }
     return found
+
+
+def medians_of_runs(repeats: int) -> np.ndarray:
+    """Medians of further runs of each configuration of the campaign, in its table's order."""
+    measured, _ = _tables(repeats, seed=1)
+    return np.median(measured.values.reshape(repeats, -1), axis=0)
+
+
+def _tables(repeats: int, seed: int) -> Any:
+    """The bundled campaign on the site, with and without noise."""
+    sys.path.insert(0, str(ROOT / "benchmarks" / "models"))
+    from simulated import tables  # noqa: PLC0415  of benchmarks/models
+
+    return tables(SITE.removeprefix("sim:"), repeats, seed)
 
 
 def _cases(study: Study, model: Path) -> dict[str, Any]:
@@ -183,86 +199,6 @@ def _cases(study: Study, model: Path) -> dict[str, Any]:
     return found
 
 
-class Oracle:
-    """The best of all settings that a model could have chosen, without noise.
-
-    Parameters
-    ----------
-    work : Path
-        For the files of workloads.
-    """
-
-    def __init__(self, work: Path) -> None:
-        self._file = work / "workload.toml"
-        self._known: dict[tuple[Any, ...], dict[tuple[Any, ...], float]] = {}
-
-    def judge(self, pairs: list[Mapping[str, Any]]) -> dict[str, Any]:
-        """Compare true values of defaults, choices and the oracle's choices.
-
-        Parameters
-        ----------
-        pairs : list of mapping
-            The document's ``pairs`` of one operation.
-        """
-        default, tuned, best = [], [], []
-        for pair in pairs:
-            before, after = pair["default_settings"], pair["tuned_settings"]
-            default.append(self._value(pair["operation"], before))
-            tuned.append(self._value(pair["operation"], after))
-            # A program's own settings are a choice, too.
-            best.append(max(self._best(pair["operation"], before), default[-1]))
-        d, t, b = (np.array(values) for values in (default, tuned, best))
-        worth = b > 1.05 * d
-        possible = float(b.mean() - d.mean())
-        return {
-            "default_mean": float(d.mean()),
-            "tuned_mean": float(t.mean()),
-            "oracle_mean": float(b.mean()),
-            "improvable": int(worth.sum()),
-            "improvable_improved_percent": 100.0 * float(np.mean(t[worth] > d[worth])) if worth.any() else None,
-            "share_of_oracle_gain": float(t.mean() - d.mean()) / possible if possible > 0 else None,
-            "of_oracle_percent": 100.0 * float(np.mean(t / b)),
-        }
-
-    def _value(self, operation: str, settings: Mapping[str, Any]) -> float:
-        chunk = (settings["transfer_size"], settings["collective"])
-        return self._values(operation, settings, chunk)[settings["stripe_count"], settings["stripe_size"]]
-
-    def _best(self, operation: str, settings: Mapping[str, Any]) -> float:
-        layout = (settings["stripe_count"], settings["stripe_size"])
-        found = 0.0
-        for chunk in itertools.product(CHUNKS, (False, True)):
-            values = self._values(operation, settings, chunk)
-            # The layout of a file that is read is not the reader's to choose.
-            chosen = [layout] if operation == "read" else list(itertools.product(STRIPES, STRIPE_SIZES))
-            found = max(found, *(values[each] for each in chosen))
-        return found
-
-    def _values(
-        self, operation: str, settings: Mapping[str, Any], chunk: tuple[int, bool]
-    ) -> dict[tuple[Any, ...], float]:
-        """Bandwidths of all layouts, as ``simulate run`` gives them."""
-        nodes, each, size = (settings[name] for name in ("nodes", "processes_per_node", "file_size"))
-        transfer = min(chunk[0], size // (nodes * each))
-        key = (operation, nodes, each, size, transfer, chunk[1])
-        if key not in self._known:
-            workload = {
-                "operation": operation, "nodes": nodes, "processes_per_node": each, "file_size": size,
-                "transfer_size": transfer, "piece_size": transfer, "collective": chunk[1], "layout": "segmented",
-                "api": "mpiio",
-            }  # fmt: skip
-            layouts = {
-                "stripe_count": sorted({*STRIPES, *CASES["stripe_count"]}),
-                "stripe_size": sorted({*STRIPE_SIZES, *CASES["stripe_size"]}),
-            }
-            write_toml(self._file, {"workload": workload, "settings": layouts})
-            told = stripewise("simulate", "run", SITE.removeprefix("sim:"), self._file)["runs"]
-            self._known[key] = {
-                (run["settings"]["stripe_count"], run["settings"]["stripe_size"]): run["bandwidth"] for run in told
-            }
-        return self._known[key]
-
-
 def decision_seconds(study: Study, model: Path) -> dict[str, float]:
     """Wall time of ``prescribe`` from a cold start, and of what is not starting Python; medians of three."""
     workload = {"operation": "write", "nodes": 16, "processes_per_node": 8, "file_size": 64 * GIB}
@@ -280,3 +216,55 @@ def decision_seconds(study: Study, model: Path) -> dict[str, float]:
         return sorted(seconds)[1]
 
     return {"prescribe": timed(command), "start of Python": timed([sys.executable, "-m", "stripewise", "--version"])}
+
+
+def bed_campaign(kernel: str, size: int) -> dict[str, Any]:
+    """The seven parameters in small, for the test bed."""
+    from benchmarks.studies.on_bed import LAUNCHER  # noqa: PLC0415  of the system tests
+
+    return {
+        "name": "mpi-io-ann-bed",
+        "executable": kernel,
+        "launcher": LAUNCHER,
+        "stacks": ["cephfs"],
+        "operations": ["write", "read"],
+        "repeats": 2,
+        "timeout": 120,
+        "design": {"kind": "latin_hypercube", "size": size},
+        "workload": [
+            {"name": "nodes", "values": [1, 2, 4]},
+            {"name": "processes_per_node", "values": [1, 2]},
+            {"name": "file_size", "values": [16 * MIB, 32 * MIB]},
+        ],
+        "tunable": [
+            {"name": "cephfs_stripe_count", "values": [1, 2, 4], "operations": ["write"]},
+            {"name": "cephfs_stripe_unit", "values": [MIB, 4 * MIB], "operations": ["write"]},
+            {"name": "transfer_size", "values": [MIB, 2 * MIB]},
+            {"name": "collective", "values": [False, True]},
+        ],
+    }
+
+
+def bed(study: Study, site: Any) -> None:
+    """A small campaign of the same parameters on the test bed, and how well models predict its runs."""
+    from benchmarks.studies.on_bed import MPICC  # noqa: PLC0415  of the system tests
+
+    kernel = stripewise("native", "build", "--mpicc", MPICC)["kernel"]
+    table, size = study.work / "bed", study.size(32, 6)
+    journal = study.work / "bed-journal"
+
+    def measured() -> dict[str, Any]:
+        plan = write_toml(study.work / "bed.toml", bed_campaign(kernel, size))
+        told = site.stripewise("profile", plan, "--folder", site.folder, "--journal", journal, "--out", table, "--yes")
+        return {key: told[key] for key in ("configurations", "repeats", "runs")}
+
+    study.step("bed campaign", measured, "measured", (table.with_suffix(".csv"),), size=size, seed=0)
+    study.step(
+        "bed accuracy",
+        lambda: {
+            name: stripewise("validate", table, "--model", name, "--folds", study.size(5, 2))["metrics"]
+            for name in study.size(MODELS, ("boosting",))
+        },
+        "measured",
+        folds=study.size(5, 2), seed=0,
+    )  # fmt: skip

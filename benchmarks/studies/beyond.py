@@ -144,3 +144,10 @@ def _chain(study: Study, size: int) -> dict[str, Any]:
             f"2,048 nodes, one run each; so the model is asked beyond all that it has seen. *Of the best*: of {len(every):,} configurations, all known without noise."
         ),
     }
+
+
+def bed(study: Study, site: Any) -> None:
+    """The same with a real program on the test bed, with the runtime and online learning at its end."""
+    from benchmarks.studies import chain  # noqa: PLC0415  of the system tests
+
+    chain.on_bed(study, site)

@@ -96,3 +96,30 @@ def curves(title: str, lines: Mapping[str, Sequence[float]]) -> str:
         body.append(f'<line x1="{x}" x2="{x + 22}" y1="42" y2="42" stroke="{colour}" stroke-width="3"/>')
         body.append(f'<text x="{x + 28}" y="46">{html.escape(name)}</text>')
     return _frame(title, body)
+
+
+def bars(title: str, groups: Mapping[str, Sequence[tuple[str, float]]]) -> str:
+    """Bars of stages, each group with its own scale from zero; figures at the bars' ends.
+
+    Parameters
+    ----------
+    groups : mapping
+        Names and values of each group's bars, by the group's heading.
+    """
+    rows = sum(len(bars) + 1 for bars in groups.values())
+    step = (HEIGHT - TOP - 10) / max(rows, 1)
+    body, y = [], float(TOP)
+    for number, (heading, listed) in enumerate(groups.items()):
+        body.append(f'<text x="{LEFT}" y="{y + step * 0.7:.0f}" font-weight="600">{html.escape(heading)}</text>')
+        y += step
+        most = max(value for _, value in listed)
+        for name, value in listed:
+            length = value / most * (WIDTH - 420)
+            body.append(f'<text x="310" y="{y + step * 0.7:.0f}" text-anchor="end">{html.escape(name)}</text>')
+            body.append(
+                f'<rect x="320" y="{y + step * 0.15:.1f}" width="{length:.1f}" height="{step * 0.7:.1f}" '
+                f'fill="{COLOURS[(number + 1) % len(COLOURS)]}"/>'
+            )
+            body.append(f'<text x="{326 + length:.0f}" y="{y + step * 0.7:.0f}">{value:,.0f}</text>')
+            y += step
+    return _frame(title, body)

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  texts of the page
-"""Data sieving for real: one process, blocks with holes, on a folder of this machine; and causes from time alone."""
+"""Data sieving for real: one process, blocks with holes, in memory; and causes from time alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies.steps import ROOT, Study, StudyError, stripewise, write_toml
+from benchmarks.studies.steps import ROOT, Study, StudyError, in_memory, stripewise, write_toml
 
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 PIECES = 256
+BLOCKS = [4 << i for i in range(17)]
+"""4 bytes to 256 KiB."""
+HOLES = [16 << i for i in range(12)]
+"""16 bytes to 32 KiB; with the blocks and sieving on and off 408 configurations an operation."""
 
 
 def built(work: Path) -> Path:
@@ -51,13 +55,14 @@ def campaign(program: Path, blocks: Sequence[int], holes: Sequence[int], repeats
     }
 
 
-def profiled(
-    study: Study, out: Path, folder: Path, blocks: Sequence[int], holes: Sequence[int], repeats: int
-) -> dict[str, Any]:
+def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int], repeats: int) -> dict[str, Any]:
     """Measure, and make one table with the column ``sieving``."""
     plan = write_toml(study.work / "sieving-campaign.toml", campaign(built(study.work), blocks, holes, repeats))
     raw = study.work / "sieving-runs"
-    told = stripewise("profile", plan, "--folder", folder, "--journal", study.work / "sieving-journal", "--out", raw)
+    with in_memory() as folder:
+        told = stripewise(
+            "profile", plan, "--folder", folder, "--journal", study.work / "sieving-journal", "--out", raw
+        )
     rows = study.work / "sieving-rows.csv"
     with raw.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
         listed = list(csv.DictReader(stream))
@@ -71,7 +76,7 @@ def profiled(
             writer.writerow({**row, "sieving": "disable" if off else "enable", "bandwidth": row[objective]})
     form = {
         "name": out.name,
-        "description": "Measured: one process, blocks with holes, on the local disk of one machine, shared with other work",
+        "description": "Measured: one process, blocks with holes, in the memory of one machine",
         "source": "python -m benchmarks.studies ai-for-io",
         "license": "CC0-1.0",
         "complete": True,
@@ -89,15 +94,13 @@ def profiled(
         ],
     }  # fmt: skip
     stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieving-schema.toml", form), "--out", out)
-    patterns = 2 * len(blocks) * len(holes)
-    failed = told["runs"]["failed"]
     return {
-        "patterns": patterns,
+        "configurations": 2 * len(blocks) * len(holes),
         "runs": told["runs"],
         "text": (
-            f"{patterns} patterns of reads and writes ({PIECES} blocks of {blocks[0]} B to {blocks[-1] // 1024} KiB, holes of {holes[0]} B to "
-            f"{holes[-1] // 1024} KiB) with ROMIO of MPICH on a local disk, pages dropped before each read, writes synced; sieving on (the default) "
-            f"and off, {repeats} repeats, {failed} of {told['runs']['planned']} runs failed. Striping cannot be had there."
+            f"One process reads and writes {PIECES} blocks of {blocks[0]} B to {blocks[-1] // 1024} KiB with holes of {holes[0]} B to {holes[-1] // 1024} KiB through ROMIO of MPICH, files in memory: "
+            f"{2 * len(blocks) * len(holes)} configurations an operation with sieving on (the default) and off, {repeats} repeats, {told['runs']['failed']} of {told['runs']['planned']} runs failed. "
+            "Stripes there are none."
         ),
     }
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import figures, io_search, sections
+from benchmarks.studies import chain, figures, io_search
+from benchmarks.studies.sections import SECTIONS
+from benchmarks.studies.sections.writing import result
 from benchmarks.studies.steps import RESULTS, ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "studies.md"
@@ -71,10 +73,8 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
     """Give the page's text."""
     parts = [HEAD]
     for name in STUDIES:
-        title, write = sections.SECTIONS[name]
-        body = write(studies[name])
-        body += "" if studies[name] else "\nNo results yet.\n"
-        parts.append(f"## {title}\n\n{body}")
+        title, write = SECTIONS[name]
+        parts.append(f"## {title}\n\n{write(studies[name])}")
     parts.append(cost(studies))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
@@ -82,7 +82,7 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
 def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Pictures of what is there, by file name."""
     found = {}
-    sampled = sections.result(studies["ann"], "parallel coordinates")
+    sampled = result(studies["ann"], "parallel coordinates")
     if sampled:
         found["studies-kay.svg"] = figures.parallel(
             f"Simulated campaign on Kay: {len(sampled['rows'])} of its writes", sampled["axes"], sampled["rows"]
@@ -97,6 +97,16 @@ def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         found["studies-search.svg"] = figures.curves(
             f"Best configuration so far over the best of all, mean of {len(searches)} simulated searches each", lines
         )
+    stages = {}
+    told = result(studies["beyond"], "simulated chain")
+    if told:
+        rows = [(row["stage"], row["value"]) for row in told["rows"]]
+        stages["10,000 nodes (simulated), MiB/s"] = [*rows, ("best of all configurations", told["best"])]
+    told = result(studies["beyond"], "bed comparison")
+    if told:
+        stages["test bed (measured), MiB/s"] = chain.stages(told)
+    if stages:
+        found["studies-chain.svg"] = figures.bars("What each stage of the chain is worth", stages)
     return found
 
 

@@ -50,7 +50,7 @@ def simulated(study: Study) -> None:
     table = study.work / "sctuner"
     told = study.step(
         "simulated campaign",
-        lambda: _summarised(study, campaign(apis, sizes, repeats), table),
+        lambda: _at_scale(study, campaign(apis, sizes, repeats), table),
         "simulated",
         site=SITE, apis=apis, sizes=sizes, stripes=STRIPES, repeats=repeats,
     )  # fmt: skip
@@ -58,8 +58,27 @@ def simulated(study: Study) -> None:
     study.step("HDF5 speed-ups", lambda: {"rows": _speedups(study, setting, sizes)}, "simulated", setting=setting)
 
 
-def _summarised(study: Study, plan: Mapping[str, Any], table: Path) -> dict[str, Any]:
-    stripewise("profile", write_toml(study.work / "campaign.toml", plan), "--out", table)
+def _at_scale(study: Study, plan: Mapping[str, Any], table: Path) -> dict[str, Any]:
+    title, text = f"At {NODES} nodes (simulated)", f"{NODES} nodes with 8 processes each write and read 1 TiB."
+    return summarised(plan, table, title, text)
+
+
+def summarised(plan: Mapping[str, Any], table: Path, title: str, text: str, *options: str | Path) -> dict[str, Any]:
+    """Profile a campaign and give what is dependable in its table.
+
+    Parameters
+    ----------
+    plan : mapping
+        The campaign.
+    table : Path
+        Where its table goes.
+    title, text : str
+        Of the page.
+    *options
+        Of ``profile``.
+    """
+    file = write_toml(table.with_name(f"{table.name}-campaign.toml"), plan)
+    stripewise("profile", file, "--out", table, *options)
     told = stripewise("summarize", table)
     operations = {}
     for name, own in told["operations"].items():
@@ -77,8 +96,8 @@ def _summarised(study: Study, plan: Mapping[str, Any], table: Path) -> dict[str,
             "picked_by_clusters": by_cluster["best_cluster"] <= best["best_cluster"],
         }
     return {
-        "title": f"At {NODES} nodes (simulated)",
-        "text": f"{told['rows']:,} runs of {', '.join(plan['workload'][0]['values'])}, {plan['repeats']} of each configuration.",
+        "title": title,
+        "text": f"{text} {told['rows']:,} runs of {', '.join(plan['workload'][0]['values'])}, {plan['repeats']} of each configuration.",
         "rows": told["rows"],
         "operations": operations,
     }
@@ -113,3 +132,10 @@ def _speedups(study: Study, setting: Mapping[str, Any], sizes: list[int]) -> lis
             }
         )
     return rows
+
+
+def real(study: Study) -> None:
+    """The same for real and small, and what only a real program shows."""
+    from benchmarks.studies import interfaces  # noqa: PLC0415  needs MPI and HDF5
+
+    interfaces.real(study)

@@ -51,6 +51,8 @@ def grids() -> dict[str, int]:
     }
 
 
+SERVED = "read09_small"
+"""The class that is tuned through the service."""
 PARTS = ((0, 2), (2, 4), (4, 7), (7, 10))
 """Programs of a class that one step tunes: all classes have had their first ones before any has its last."""
 
@@ -121,6 +123,8 @@ def by_class(steps: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         known = re.fullmatch(r"(read\d\d_\w+) \d+-\d+", name)
         if known:
             classes.setdefault(known[1], []).extend(step["result"])
+    if not classes:
+        return {}
     whole = [entry for members in classes.values() for entry in members]
     return {name: _medians(members) for name, members in {**classes, "all": whole}.items()}
 
@@ -159,9 +163,7 @@ def _real(study: Study, built: Path, program: programs.Program, budget: int) -> 
 
 
 def _on_disk(study: Study, built: Path, folder: Path, arguments: list[str], budget: int) -> dict[str, Any]:
-    stack = folder / "smallread.toml"
-    text = STACK.read_text("utf-8").replace("examples/accelerator/build", str(built))
-    stack.write_text(text, "utf-8")
+    stack = _stack(folder, built)
     # The first run makes the file.
     subprocess.run([built / "synthetic", *arguments], check=True, capture_output=True)
     found = stripewise(
@@ -172,6 +174,28 @@ def _on_disk(study: Study, built: Path, folder: Path, arguments: list[str], budg
     )  # fmt: skip
     kept = ("reference", "default", "best", "speedup", "speedup_ci95", "confirmed", "runs", "seconds")
     return {key: found[key] for key in kept} | {"exact": _exact(built, arguments)}
+
+
+def _stack(folder: Path, built: Path) -> Path:
+    """The stack file with the place of the library."""
+    stack = folder / "smallread.toml"
+    stack.write_text(STACK.read_text("utf-8").replace("examples/accelerator/build", str(built)), "utf-8")
+    return stack
+
+
+def bed(study: Study, site: Any) -> None:
+    """Tune programs of one class through the service, as jobs of the test bed's Slurm."""
+    from benchmarks.studies import service  # noqa: PLC0415  of the system tests
+
+    built = simulation.build(study.work / "accelerator")
+    members = programs.programs(0, study.size(3, 1))[SERVED]
+    budget = study.size(24, 6)
+    study.step(
+        f"service {SERVED}",
+        lambda: service.tuned(site, study.work, built, _stack(study.work, built), members, budget),
+        "measured",
+        programs=[member.arguments for member in members], budget=budget,
+    )  # fmt: skip
 
 
 def _exact(built: Path, arguments: list[str]) -> bool:

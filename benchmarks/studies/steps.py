@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -150,6 +151,14 @@ def _inside(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder in memory for a while, where this machine has such; else a temporary one."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="stripewise-study-", dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 def write_toml(path: Path, document: Mapping[str, Any]) -> Path:

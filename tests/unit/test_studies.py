@@ -12,8 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.studies import ai_for_io, io_search, page, shaman  # noqa: E402
-from benchmarks.studies.steps import Study, StudyError, stripewise, write_toml  # noqa: E402
+from benchmarks.studies import ai_for_io, chain, holes, interfaces, io_search, page, shaman  # noqa: E402
+from benchmarks.studies.sections.writing import Section, middle  # noqa: E402
+from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
 from stripewise.spec.campaign import load_campaign  # noqa: E402
 
@@ -65,6 +66,29 @@ def test_a_step_is_done_once_and_again_when_its_inputs_or_earlier_files_change(t
     assert calls == ["make", "use"] * 3
 
 
+def test_no_step_begins_when_time_is_over(tmp_path: Path) -> None:
+    study = Study("small", tmp_path / "results", tmp_path / "work")
+    assert study.step("first", lambda: 1, "computed") == 1
+    later = Study("small", tmp_path / "results", tmp_path / "work", until=0.0)
+    assert later.step("first", lambda: 2, "computed") == 1
+    with pytest.raises(OutOfTime, match="before second"):
+        later.step("second", lambda: 2, "computed")
+
+
+def test_a_section_says_what_is_open_reached_and_missing() -> None:
+    section = Section("About.", ("system", "theirs", "ours", "simulated"))
+    section.aims(("half", True, 1, 2), ("all", True, 2, 2), ("none", False))
+    section.missing({"done": {}}, {"done": "this", "left": "that"})
+    assert section.text().split("\n\n")[2:] == [
+        "- Open, 1 of 2 done: half.\n- Reached: all.\n- Not reached: none.",
+        "Not done yet: that.\n",
+    ]
+
+
+def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:
+    assert [middle([3, 1, 2]), middle([4, None]), middle([4, None, None])] == ["2", "4", "not reached"]
+
+
 def test_a_command_that_fails_ends_the_study(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StudyError, match="profile nothing"):
         stripewise("profile", "nothing")
@@ -83,6 +107,7 @@ def test_the_printed_space_of_the_accelerator_is_explained() -> None:
 def test_campaigns_of_data_sieving_have_408_patterns_and_configurations(tmp_path: Path) -> None:
     assert len(ai_for_io.BLOCKS) * len(ai_for_io.FEW_HOLES) * 8 == 408
     assert 2 * len(ai_for_io.BLOCKS) * len(ai_for_io.HOLES) == 408
+    assert 2 * len(holes.BLOCKS) * len(holes.HOLES) == 408
     file = write_toml(tmp_path / "one.toml", ai_for_io.campaign(4096, ["read", "write"], ai_for_io.BLOCKS, 3))
     assert [t.name for t in load_campaign(str(file)).tunable][2:] == ["romio_ds_read", "romio_ds_write"]
 
@@ -100,3 +125,19 @@ def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
 def test_toml_is_what_was_meant(tmp_path: Path) -> None:
     document = {"name": 'a "b"', "list": [1, 2], "empty": [], "inner": {"x": True}, "tables": [{"y": 1.5}, {"y": 2}]}
     assert tomllib.loads(write_toml(tmp_path / "x.toml", document).read_text("utf-8")) == document
+
+
+def test_settings_become_lines_of_plans() -> None:
+    assert len(interfaces.statics()) == 8
+    assert interfaces.statics()["default"] == []
+    told = chain.plan_of({"cephfs_stripe_count": 4, "romio_cb_write": "disable"})
+    assert told.splitlines()[-2:] == ["layout cephfs stripe_count 4", "hint romio_cb_write disable"]
+
+
+def test_checkpoints_are_read_from_what_the_program_prints() -> None:
+    told = {
+        "medians": {"default": 10.0},
+        "phases": {"default": [], "online": chain._bandwidths("phase 0 3.2\nphase 1 0.5\nphase 2 0.25\nwrite ...")},
+    }
+    assert told["phases"]["online"] == [10.0, 64.0, 128.0]
+    assert chain.stages(told) == [("default", 10.0), ("online, after it has settled", 96.0)]

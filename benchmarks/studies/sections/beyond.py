@@ -1,0 +1,56 @@
+# ruff: noqa: E501  prose of a page, one line a sentence or a row
+"""The chain that none of the studies has."""
+
+from __future__ import annotations
+
+from benchmarks.studies import chain
+from benchmarks.studies.sections.writing import Section, Steps, result, settings
+
+
+def section(steps: Steps) -> str:
+    """Give its text."""
+    page = Section(
+        "A chain that none of the five has: a site is profiled, a model trained; a program that was never tuned gets settings without a run, a search of five runs refines them, the runtime "
+        "applies them, and the program goes on learning by itself."
+    )
+    told = result(steps, "simulated chain")
+    if told:
+        page.heading("At ten thousand nodes (simulated)", told["text"])
+        page.table(
+            ("stage", "runs of the program", "true bandwidth, MiB/s", "over the default", "of the best"),
+            [
+                (row["stage"], row["runs"], f"{row['value']:,.0f}", f"{row['value'] / told['default']:.2f}", f"{100 * row['value'] / told['best']:.1f}%")
+                for row in told["rows"]
+            ],
+        )  # fmt: skip
+    _bed(page, steps)
+    if told or "bed comparison" in steps:
+        page.say("![What each stage is worth](studies-chain.svg)")
+    page.missing(
+        steps,
+        {"simulated chain": "the chain at ten thousand nodes", "bed comparison": "the chain on one real program on the test bed, with the runtime and its online learning at its end"},
+    )  # fmt: skip
+    return page.text()
+
+
+def _bed(page: Section, steps: Steps) -> None:
+    campaign, chosen, told = (result(steps, f"bed {name}") for name in ("campaign", "settings", "comparison"))
+    if not told:
+        return
+    page.heading(
+        "A real program on the test bed (measured)",
+        f"A program of four nodes writes checkpoints of 32 MiB collectively in pieces of 64 KiB to CephFS (four OSDs of 50 MB/s, one stripe by default). The campaign: the benchmark program, "
+        f"{campaign['configurations']} configurations of other sizes, {campaign['repeats']} repeats. Every stage's settings were then run under the runtime in {told['rounds']} turns of all.",
+    )
+    default = told["medians"]["default"]
+    page.table(
+        ("stage", "settings", "checkpoints, MiB/s, median", "over the default"),
+        [
+            (name, settings(chosen["of"].get(name, {})) if name in chosen["of"] or name == "default" else "the runtime's",
+             f"{value:.1f}", f"{value / default:.2f}")
+            for name, value in chain.stages(told)
+        ],
+    )  # fmt: skip
+    page.say(
+        f"The prescription promised {chosen['predicted_speedup']:.2f} times the default. Online began with the default and had {len(told['phases']['online'])} checkpoints."
+    )
