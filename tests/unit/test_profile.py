@@ -235,6 +235,26 @@ def test_the_estimate_is_honest() -> None:
     assert 0.8 <= inside / 200 <= 1.0
 
 
+def test_the_estimate_is_never_absurd() -> None:
+    """A line through few long runs and many short ones once gave an upper bound of 10^12 hours."""
+    steep = Clock()
+    for moved, took in ((1.0, 0.1), (2.0, 0.1), (3.0, 5.0), (3.0, 5.0)):
+        steep.add((moved,), moved, took)
+    unlike = steep.remaining([((4.0,), 4.0)] * 10)
+    assert unlike.seconds is None, "nothing that was seen is like what is left"
+    known = steep.remaining([((3.0,), 3.0)] * 10)
+    assert known.seconds == pytest.approx(50.0) and known.high < 200
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        clock = Clock()
+        sizes = 2.0 ** rng.integers(0, 12, 5)
+        for moved in sizes:
+            clock.add((moved,), float(moved), float(rng.lognormal(0, 3)))
+        left = clock.remaining((((kind, "other")), float(kind)) for kind in sizes)
+        if left.seconds is not None:
+            assert 0 <= left.low <= left.seconds <= left.high <= 20 * left.seconds
+
+
 def test_the_finished_of_several_attempts_counts() -> None:
     failed = Run(3, 0, Phase.SEARCH, State.FAILED, reason="x")
     finished = Run(3 + AGAIN, 0, Phase.SEARCH, State.FINISHED, 2.0)

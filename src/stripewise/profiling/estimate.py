@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
 Key = tuple[object, ...]
 _LEAST = 3
+_TRUSTED = math.log(3.0)
+"""A line that kinds seen miss by more than a factor of three, typically, says nothing of kinds not seen."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Remaining:
     Attributes
     ----------
     seconds : float or None
-        None before three runs have ended.
+        None before three runs have ended, and while what is left is not like what has ended.
     low, high : float
         Nine of ten campaigns whose runs vary as these did end within.
     """
@@ -52,29 +55,32 @@ class Clock:
 
         Notes
         -----
-        Kinds seen before take their mean; others a straight line over bytes, through all means. The interval adds the
-        scatter of single runs, which shrinks with their number, and the error of the means, which does not.
+        Kinds seen before take their mean; others a straight line over bytes, through all means, if those of three kinds
+        or more lie near one. The interval adds the scatter of single runs, which shrinks with their number, and the
+        error of the means, which does not.
         """
         total = sum(map(len, self._seen.values()))
         if total < _LEAST:
             return Remaining()
         means = {key: float(np.mean(values)) for key, values in self._seen.items()}
         spread = self._spread(means)
-        line = self._line(means)
+        offset, slope, off = self._line(means)
         counts: dict[Key, int] = {}
         size: dict[Key, float] = {}
         for key, moved in left:
             counts[key] = counts.get(key, 0) + 1
             size[key] = moved
+        if off > _TRUSTED and not counts.keys() <= means.keys():
+            return Remaining()
         expected, scatter, error = 0.0, 0.0, 0.0
         for key, count in counts.items():
             seen = len(self._seen.get(key, ()))
-            each = means[key] if seen else max(line[0] + line[1] * size[key], 0.0)
+            each = means[key] if seen else offset + slope * size[key]
             expected += count * each
             scatter += count * (spread * each) ** 2
             # The error of one mean is shared by all runs of its kind; a kind never seen may be off by as much as kinds
             # differ from the line.
-            error += (count * each) ** 2 * (spread**2 / seen if seen else line[2] ** 2 + spread**2)
+            error += (count * each) ** 2 * (spread**2 / seen if seen else off**2 + spread**2)
         half = 1.645 * math.sqrt(scatter + error)
         return Remaining(expected / capacity, max(0.0, expected - half) / capacity, (expected + half) / capacity)
 
@@ -90,14 +96,17 @@ class Clock:
         return math.sqrt(sum(part for part, _ in parts) / degrees) if degrees else 0.5
 
     def _line(self, means: Mapping[Key, float]) -> tuple[float, float, float]:
-        """Seconds at no bytes, seconds a byte, and the relative error of the line."""
+        """Seconds at no bytes, seconds a byte, both 0 or more, and the typical ratio to the line, as a logarithm.
+
+        Relative errors are made small: a line that suits the longest runs only may say nothing, or less, of the others.
+        """
         keys: Sequence[Key] = list(means)
+        if len(keys) < _LEAST:
+            return 0.0, 0.0, math.inf
         x = np.array([self._bytes[key] for key in keys])
-        y = np.array([means[key] for key in keys])
-        if len(keys) < 2 or np.ptp(x) == 0:
-            return float(np.mean(y)), 0.0, float(np.std(y) / max(np.mean(y), 1e-9))
-        slope, offset = np.polyfit(x, y, 1)
-        slope = max(float(slope), 0.0)
-        offset = float(np.mean(y) - slope * np.mean(x)) if slope == 0 else float(offset)
-        fitted = np.maximum(offset + slope * x, 1e-9)
-        return offset, slope, float(np.sqrt(np.mean((y / fitted - 1) ** 2)))
+        y = np.maximum([means[key] for key in keys], 1e-9)
+        scale = max(float(np.max(x)), 1.0)
+        (offset, slope), _ = nnls(np.column_stack([1 / y, x / scale / y]), np.ones(len(y)))
+        # Positive wherever a kind was seen: otherwise a larger multiple of the same line would be nearer.
+        ratios = np.log(y / np.maximum(offset + slope * x / scale, 1e-12))
+        return float(offset), float(slope) / scale, float(np.sqrt(np.sum(ratios**2) / (len(y) - 2)))
