@@ -33,7 +33,7 @@ $(OPENMPI)/.run:
 	@touch $@
 
 demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/stripewise demo --folder build
 
 # A file's tests stay together: they share what they build and start. There is one test bed, so its tests take turns.
 TESTS ?= tests/unit tests/contract tests/integration

@@ -72,9 +72,8 @@ def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Pat
     run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[mpich]"], tmp_path)
     where = run([python, "-c", "import stripewise; print(stripewise.__file__)"], tmp_path)
     assert where.startswith(str(tmp_path))
-    (tmp_path / "examples").mkdir()
-    shutil.copy2(ROOT / "examples" / "demo.py", tmp_path / "examples")
-    out = run([python, str(tmp_path / "examples" / "demo.py")], tmp_path, STRIPEWISE_HOME=str(tmp_path / "home"))
+    command = str(tmp_path / "bare" / "bin" / "stripewise")
+    out = run([command, "demo"], tmp_path, STRIPEWISE_HOME=str(tmp_path / "home"))
     assert "default" in out
     assert "open demo-report.html" in out
     page = (tmp_path / "demo-report.html").read_text("utf-8")

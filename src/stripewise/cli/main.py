@@ -91,6 +91,10 @@ class _Commands(LazyGroup):
             "Carry on the experiments and campaigns that the service was asked for; on any number of hosts.",
         ),
         "token": ("stripewise.server.commands", "The tokens with which people and programs use the service."),
+        "demo": (
+            "stripewise.cli.demo",
+            "Tune the bundled benchmark on this machine in under three minutes, and leave demo-report.html.",
+        ),
         "doctor": (
             "stripewise.cli.doctor",
             "Look at what this machine has for tuning, what is missing, and how to get it.",
