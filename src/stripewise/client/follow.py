@@ -16,6 +16,8 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Role, Run, State, Trial
 
 _PATIENCE_SECONDS = 120.0
+_SETTLE_SECONDS = 0.2
+_ENDED = ("finished", "stopped", "failed")
 
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -110,7 +112,7 @@ class Follower:
             self._run(data)
         elif name == "deleted":
             raise StripewiseError(f"experiment {self._identifier} was deleted")
-        elif name == "experiment" and data["state"] in ("finished", "stopped", "failed"):
+        elif name == "experiment" and data["state"] in _ENDED:
             return self._end()
         return None
 
@@ -161,10 +163,14 @@ class Follower:
     def _end(self) -> dict[str, Any] | None:
         """Give the result, or say why there is none; None where another worker goes on."""
         document = self._client.experiment(self._identifier)
+        while document["queued"] and document["state"] in _ENDED:
+            # Its worker is about to say why it ended, of which no event comes, or another one is to take it up.
+            time.sleep(_SETTLE_SECONDS)
+            document = self._client.experiment(self._identifier)
         if document["result"] is not None and document["state"] == "finished":
             self._tell("finished", {"result": document["result"]})
             return dict(document["result"])
-        if document["queued"] or document["state"] in ("running", "created"):
+        if document["state"] not in _ENDED:
             return None
         if document["state"] == "failed" or document["error"]:
             # Why comes as a message of the session; where it could not say it, the job does.

@@ -23,7 +23,7 @@ from stripewise.store.base import Store
 from stripewise.store.codec import load
 from stripewise.store.rows import seen_state
 from stripewise.store.schema import experiments, runs, trials
-from stripewise.store.service.keeping import Messages
+from stripewise.store.service.keeping import MOST_MESSAGES, Messages
 from stripewise.store.sql_reading import SqlReader
 from stripewise.store.transactions import Transactions
 
@@ -31,6 +31,7 @@ _BACK_SECONDS = 10.0
 _ENDED = ("finished", "failed", "pruned")
 _WAITING = 1000
 _QUIET_SECONDS = 15.0
+_BEHIND = 100
 
 log = logging.getLogger("stripewise.server")
 
@@ -103,7 +104,8 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self._known: dict[str, tuple[Any, ...]] = {}
         self._runs: dict[str, dict[int, tuple[str, int]]] = {}
-        self._last_message: int | None = None
+        self._heard_up_to: int | None = None
+        self._heard: set[int] = set()
         self._first = True
         # Looks and the beginnings of listeners come from threads of a pool.
         self._turn = threading.Lock()
@@ -179,15 +181,18 @@ class Hub:
 
     def _beginning(self, experiment: str, after: int | None) -> list[Change]:
         with self._turn:
-            # From here on every change of a run is told: who reads the runs after this misses none.
+            # From here on every change is told: who reads the experiment after this misses none of them.
             if experiment not in self._runs:
                 self._runs[experiment] = {}
                 self._look_at_runs(experiment)
-        rows = self._database.read(lambda connection: self._states(connection, experiments.c.id == experiment))
-        found = [_changed(row) for row in rows]
-        if after is not None:
-            found += [_said(message) for message in self._messages.after(after, experiment)]
-        return found
+            self._begin_to_hear()
+            rows = self._database.read(lambda connection: self._states(connection, experiments.c.id == experiment))
+            for row in rows:
+                self._known.setdefault(row.id, _seen(row))
+            found = [_changed(row) for row in rows]
+            if after is not None:
+                found += [_said(message) for message in self._messages.after(after, experiment)]
+            return found
 
     def _states(self, connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[sa.Row[Any]]:
         live = self._store.live(connection)
@@ -204,7 +209,7 @@ class Hub:
         rows = self._database.read(self._recent)
         touched = set()
         for row in rows:
-            seen = (row.state, row.updated, row.runs, row.ended)
+            seen = _seen(row)
             before = self._known.get(row.id)
             self._known[row.id] = seen
             if before == seen:
@@ -252,14 +257,25 @@ class Hub:
                 changes.append(Change("run", identifier, data))
         return changes
 
+    def _begin_to_hear(self) -> None:
+        if self._heard_up_to is None:
+            self._heard_up_to = max(0, self._messages.last() - _BEHIND)
+            self._heard = {message.number for message in self._messages.after(self._heard_up_to)}
+
     def _new_messages(self) -> list[Change]:
-        if self._last_message is None:
-            self._last_message = self._messages.last()
-            return []
-        found = self._messages.after(self._last_message)
+        """Find what was said since. Numbers are given before commits, so a lower one may come after a higher one."""
+        self._begin_to_hear()
+        assert self._heard_up_to is not None
+        found = self._messages.after(self._heard_up_to)
+        fresh = [message for message in found if message.number not in self._heard]
+        self._heard.update(message.number for message in fresh)
         if found:
-            self._last_message = found[-1].number
-        return [_said(message) for message in found]
+            past = max(message.time for message in found) - _BACK_SECONDS
+            many = len(found) >= MOST_MESSAGES
+            settled = [message.number for message in found if many or message.time < past]
+            self._heard_up_to = max(settled, default=self._heard_up_to)
+            self._heard = {number for number in self._heard if number > self._heard_up_to}
+        return [_said(message) for message in fresh]
 
     def tell_deleted(self, identifier: str) -> None:
         """Tell listeners at once that an experiment is gone; to be called from the loop."""
@@ -267,6 +283,10 @@ class Hub:
         for listener in self._listeners:
             if listener.experiment in (None, identifier):
                 listener.put(Change("deleted", identifier, {"id": identifier}))
+
+
+def _seen(row: sa.Row[Any]) -> tuple[Any, ...]:
+    return (row.state, row.updated, row.runs, row.ended)
 
 
 def _changed(row: sa.Row[Any]) -> Change:

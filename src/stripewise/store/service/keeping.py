@@ -16,6 +16,9 @@ from stripewise.store.transactions import Transactions
 ANSWER_SECONDS = 24 * 3600.0
 """How long the answer to a request with an idempotency key is kept."""
 
+MOST_MESSAGES = 1000
+"""So many are given at a time."""
+
 AUDIT_ROWS = 100_000
 """Older entries of the audit log are dropped above this number."""
 
@@ -57,7 +60,7 @@ class Messages:
 
         self._database.write(work)
 
-    def after(self, number: int, experiment: str | None = None, limit: int = 1000) -> list[Message]:
+    def after(self, number: int, experiment: str | None = None, limit: int = MOST_MESSAGES) -> list[Message]:
         """Give the messages after a number, of one experiment or of all."""
         query = sa.select(messages).where(messages.c.number > number).order_by(messages.c.number).limit(limit)
         if experiment is not None:
