@@ -22,21 +22,23 @@ static const size_t entry_sizes[SW_SECTIONS] = {
     [SW_MEMBERS] = sizeof(struct sw_model_member),
     [SW_FEATURES] = sizeof(uint32_t),
     [SW_BLOCKS] = sizeof(struct sw_model_block),
+    [SW_CUTS] = sizeof(struct sw_model_cut),
     [SW_NODES] = sizeof(struct sw_model_node),
     [SW_WEIGHTS] = sizeof(float),
 };
 
 _Static_assert(sizeof(struct sw_model_input) == 80, "laid out as in the file");
 _Static_assert(sizeof(struct sw_model_value) == 16, "laid out as in the file");
-_Static_assert(sizeof(struct sw_model_member) == 56, "laid out as in the file");
-_Static_assert(sizeof(struct sw_model_node) == 12, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_member) == 64, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_cut) == 8, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_node) == 8, "laid out as in the file");
 
 struct header {
     char magic[8];
     uint32_t version, flags;
     uint64_t size, checksum;
     uint32_t counts[SW_SECTIONS];
-    uint32_t name, identifier, objective, unit, result;
+    uint32_t name, identifier, objective, unit, result, zero;
     double margin;
 };
 _Static_assert(sizeof(struct header) == SW_ARTIFACT_HEADER, "laid out as in the file");
@@ -138,21 +140,21 @@ static const char *check_rules(const struct sw_model *model) {
 }
 
 /* A preorder walk with the end of every open left subtree on a stack. */
-static const char *check_tree(const struct sw_model_node *nodes, uint32_t count, uint32_t features) {
+static const char *check_tree(const struct sw_model_node *nodes, uint32_t count, uint32_t cuts) {
     uint32_t ends[SW_ARTIFACT_DEPTH];
     size_t depth = 1;
     ends[0] = count;
     for (uint32_t i = 0; i < count; i++) {
         const struct sw_model_node *node = &nodes[i];
-        if (!depth || !isfinite(node->value))
+        if (!depth)
             return "a tree is damaged";
         uint32_t end = ends[depth - 1];
-        if (node->feature == SW_ARTIFACT_NONE) {
-            if (end != i + 1 || node->right)
+        if (!node->right) {
+            if (end != i + 1 || !isfinite(sw_model_leaf(node)))
                 return "a tree is damaged";
             depth--;
         } else {
-            if (node->feature >= features || node->right <= i + 1 || node->right >= end)
+            if (node->what >= cuts || node->right <= i + 1 || node->right >= end)
                 return "a tree is damaged";
             if (depth == SW_ARTIFACT_DEPTH)
                 return "a tree is too deep";
@@ -185,18 +187,24 @@ static const char *check_members(const struct sw_model *model) {
             !isfinite(member->scale) || member->features > SW_MAX_FEATURES ||
             !is_span(member->first_feature, member->features, model->counts[SW_FEATURES]) ||
             !is_span(member->first_block, member->blocks, model->counts[SW_BLOCKS]) ||
+            !is_span(member->first_cut, member->cuts, model->counts[SW_CUTS]) ||
             !is_program(model, member->post, IN_RESULT, UINT32_MAX) ||
             (member->gate != SW_ARTIFACT_NONE && !is_program(model, member->gate, IN_RULE, UINT32_MAX)))
             return "a member is damaged";
         for (uint32_t f = 0; f < member->features; f++)
             if (!is_program(model, model->features[member->first_feature + f], IN_RULE, UINT32_MAX))
                 return "a feature is damaged";
+        for (uint32_t c = 0; c < member->cuts; c++) {
+            const struct sw_model_cut *cut = &model->cuts[member->first_cut + c];
+            if (cut->feature >= member->features || !isfinite(cut->threshold))
+                return "a cut is damaged";
+        }
         const char *problem = member->kind == SW_MEMBER_NETWORK ? check_network(model, member) : NULL;
         for (uint32_t b = 0; !problem && member->kind == SW_MEMBER_TREES && b < member->blocks; b++) {
             struct sw_model_block tree = model->blocks[member->first_block + b];
             if (!tree.count || !is_span(tree.first, tree.count, model->counts[SW_NODES]))
                 return "a tree is damaged";
-            problem = check_tree(model->nodes + tree.first, tree.count, member->features);
+            problem = check_tree(model->nodes + tree.first, tree.count, member->cuts);
         }
         if (problem)
             return problem;
@@ -260,6 +268,7 @@ static bool lay_out(struct sw_model *model) {
     model->members = (const void *)places[SW_MEMBERS];
     model->features = (const void *)places[SW_FEATURES];
     model->blocks = (const void *)places[SW_BLOCKS];
+    model->cuts = (const void *)places[SW_CUTS];
     model->nodes = (const void *)places[SW_NODES];
     model->weights = (const void *)places[SW_WEIGHTS];
     return at == model->size;
@@ -281,7 +290,7 @@ bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *err
         return false;
     } else if (header->size != size || size % 8) {
         problem = "it is cut off";
-    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED)) {
+    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED) || header->zero) {
         problem = "its header is damaged";
     } else if (size > SW_MAX_ARTIFACT_BYTES) {
         problem = "it is too large";

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "stripewise_format.h"
 
@@ -30,7 +31,7 @@ struct sw_model_derived {
 };
 
 struct sw_model_member {
-    uint32_t kind, gate, post, first_feature, features, first_block, blocks, flags;
+    uint32_t kind, gate, post, first_feature, features, first_block, blocks, first_cut, cuts, flags;
     double weight, base, scale;
 };
 
@@ -38,9 +39,14 @@ struct sw_model_block {
     uint32_t first, count, inputs, outputs;
 };
 
+struct sw_model_cut {
+    float threshold;
+    uint32_t feature;
+};
+
+/* A leaf if right is 0: what is its value then, else the cut. */
 struct sw_model_node {
-    float value;
-    uint32_t feature, right;
+    uint32_t what, right;
 };
 
 struct sw_model {
@@ -60,9 +66,16 @@ struct sw_model {
     const struct sw_model_member *members;
     const uint32_t *features;
     const struct sw_model_block *blocks;
+    const struct sw_model_cut *cuts;
     const struct sw_model_node *nodes;
     const float *weights;
 };
+
+static inline double sw_model_leaf(const struct sw_model_node *node) {
+    float value;
+    memcpy(&value, &node->what, sizeof value);
+    return (double)value;
+}
 
 /* Many numbers of one quantity, or one that holds for all. */
 struct sw_column {

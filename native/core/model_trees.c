@@ -15,25 +15,24 @@
 #define MOST_SETS 4096
 #define SET_SLOTS (2 * MOST_SETS)
 #define CUT_SLOTS 8192
-#define LANES 16
 #define NO_SET 0xffffu
 
 typedef struct {
     uint64_t bits[WORDS];
 } set;
 
-/* The distinct values of a feature in ascending order; up_to[i] are the rows with one of the first i. Cuts
- * between them are numbered on from first_cut. */
-typedef float four __attribute__((vector_size(16), aligned(4)));
-typedef int32_t four_truths __attribute__((vector_size(16)));
-
+/* The distinct values of a feature in ascending order; up_to[i] are the rows with one of the first i. */
 struct axis {
-    float lanes[LANES]; /* the values once more, then infinity, if they are few and all of them floats */
-    bool few;
-    uint32_t count, first_cut;
+    uint32_t count;
     double *values;
     set *up_to;
 };
+
+/* What a cut does to the rows of a group: all of them go one way, or it parts them as the set of this number
+ * says, that of the rows on its left. */
+#define ALL_LEFT 0xfffeu
+#define ALL_RIGHT 0xffffu
+#define MOST_PARTS 0xfffeu
 
 struct pending {
     uint32_t node, rows;
@@ -98,12 +97,6 @@ static void measure(struct axis *axis, const double *data, size_t n) {
         axis->values[place] = value;
         axis->count++;
     }
-    axis->few = axis->count <= LANES;
-    for (uint32_t i = 0; i < LANES; i++) {
-        double value = i < axis->count ? axis->values[i] : INFINITY;
-        axis->lanes[i] = (float)value;
-        axis->few &= (double)axis->lanes[i] == value;
-    }
     if (axis->count == 1) /* nothing to cut */
         return;
     memset(axis->up_to, 0, (axis->count + 1) * sizeof *axis->up_to);
@@ -117,16 +110,8 @@ static void measure(struct axis *axis, const double *data, size_t n) {
             axis->up_to[v].bits[w] |= axis->up_to[v - 1].bits[w];
 }
 
-/* The number of values that are at most the threshold. Few are all compared: no branch can be foreseen here.
- */
-static inline uint32_t count_below(const struct axis *axis, float threshold) {
-    if (axis->few) {
-        four limit = {threshold, threshold, threshold, threshold};
-        four_truths below = -(*(const four *)axis->lanes <= limit);
-        for (uint32_t i = 4; i < axis->count; i += 4)
-            below -= *(const four *)(axis->lanes + i) <= limit;
-        return (uint32_t)(below[0] + below[1] + below[2] + below[3]);
-    }
+/* The number of values that are at most the threshold. */
+static uint32_t count_below(const struct axis *axis, float threshold) {
     uint32_t count = place_of(axis->values, axis->count, (double)threshold);
     return count + (count < axis->count && axis->values[count] == (double)threshold);
 }
@@ -196,15 +181,16 @@ static const struct cut *cut_of(struct memory *memory, uint32_t rows, uint32_t c
     }
 }
 
-static void descend(const struct sw_model_node *nodes, const struct axis *axes, struct memory *memory) {
+static void descend(const struct sw_model_node *nodes, const uint16_t *parts, const set *lefts,
+                    struct memory *memory) {
     struct pending
         waiting[SW_ARTIFACT_DEPTH]; /* right children on the way down: no more than a path is long */
     size_t count = 0;
     uint32_t at = 0, rows = 0;
     for (;;) {
         const struct sw_model_node *node = &nodes[at];
-        if (node->feature == SW_ARTIFACT_NONE) {
-            memory->sums[rows] += (double)node->value;
+        if (!node->right) {
+            memory->sums[rows] += sw_model_leaf(node);
             if (!count)
                 return;
             count--;
@@ -212,15 +198,14 @@ static void descend(const struct sw_model_node *nodes, const struct axis *axes, 
             rows = waiting[count].rows;
             continue;
         }
-        const struct axis *axis = &axes[node->feature];
-        uint32_t below = count_below(axis, node->value);
-        /* Which way all rows go cannot be foreseen: it is computed, not branched on. */
-        uint32_t left = 0u - (below != 0);
-        if (below - 1 >= axis->count - 1) {
-            at = ((at + 1) & left) | (node->right & ~left);
+        uint32_t part = parts[node->what];
+        if (part >= ALL_LEFT) {
+            /* Which way cannot be foreseen: it is computed, not branched on. */
+            uint32_t right = 0u - (part & 1);
+            at = ((at + 1) & ~right) | (node->right & right);
             continue;
         }
-        const struct cut *cut = cut_of(memory, rows, axis->first_cut + below, &axis->up_to[below]);
+        const struct cut *cut = cut_of(memory, rows, part, &lefts[part]);
         if (cut->left == NO_SET) {
             at = node->right;
             continue;
@@ -233,14 +218,16 @@ static void descend(const struct sw_model_node *nodes, const struct axis *axes, 
 }
 
 /* A single row needs no sets. */
-static double walk(const struct sw_model_node *node, const struct sw_column *encoded, size_t row) {
-    const struct sw_model_node *nodes = node;
-    while (node->feature != SW_ARTIFACT_NONE) {
-        const struct sw_column *column = &encoded[node->feature];
+static double walk(const struct sw_model_node *nodes, const struct sw_model_cut *cuts,
+                   const struct sw_column *encoded, size_t row) {
+    const struct sw_model_node *node = nodes;
+    while (node->right) {
+        const struct sw_model_cut *cut = &cuts[node->what];
+        const struct sw_column *column = &encoded[cut->feature];
         double value = compared(column->data[column->uniform ? 0 : row]);
-        node = value <= (double)node->value ? node + 1 : nodes + node->right;
+        node = value <= (double)cut->threshold ? node + 1 : nodes + node->right;
     }
-    return (double)node->value;
+    return sw_model_leaf(node);
 }
 
 static void walk_all(const struct sw_model *model, const struct sw_model_member *member, size_t n,
@@ -248,7 +235,8 @@ static void walk_all(const struct sw_model *model, const struct sw_model_member 
     for (size_t row = 0; row < n; row++) {
         double sum = 0;
         for (uint32_t b = 0; b < member->blocks; b++)
-            sum += walk(model->nodes + model->blocks[member->first_block + b].first, encoded, row);
+            sum += walk(model->nodes + model->blocks[member->first_block + b].first,
+                        model->cuts + member->first_cut, encoded, row);
         sums[row] = member->base + member->scale * sum;
     }
 }
@@ -261,6 +249,33 @@ static void fetch(const struct sw_model *model, const struct sw_model_block *blo
         __builtin_prefetch(from + at);
 }
 
+/* What each cut of the member does to these rows; false if that are too many ways. */
+static bool part(const struct sw_model *model, const struct sw_model_member *member, size_t start,
+                 size_t rows, const struct sw_column *encoded, struct axis *axes, set *lefts,
+                 uint16_t *parts) {
+    uint32_t used = 0;
+    for (uint32_t f = 0; f < member->features; f++) {
+        const struct sw_column *column = &encoded[f];
+        axes[f].up_to = lefts + used;
+        measure(&axes[f], column->data + (column->uniform ? 0 : start), column->uniform ? 1 : rows);
+        used += axes[f].count > 1 ? axes[f].count + 1 : 0;
+    }
+    if (used > MOST_PARTS)
+        return false;
+    for (uint32_t c = 0; c < member->cuts; c++) {
+        const struct sw_model_cut *cut = &model->cuts[member->first_cut + c];
+        const struct axis *axis = &axes[cut->feature];
+        uint32_t below = count_below(axis, cut->threshold);
+        if (below == 0)
+            parts[c] = ALL_RIGHT;
+        else if (below == axis->count)
+            parts[c] = ALL_LEFT;
+        else
+            parts[c] = (uint16_t)((size_t)(axis->up_to - lefts) + below);
+    }
+    return true;
+}
+
 bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *member, size_t n,
                     const struct sw_column *encoded, double *sums) {
     size_t features = member->features ? member->features : 1, group = n < GROUP ? n : GROUP;
@@ -270,26 +285,19 @@ bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *
     }
     struct axis *axes = calloc(features, sizeof *axes);
     double *values = malloc(features * (group + 1) * sizeof *values);
-    set *sets = malloc(features * (group + 1) * sizeof *sets);
+    set *lefts = malloc(features * (group + 1) * sizeof *lefts);
+    uint16_t *parts = malloc((member->cuts + (size_t)1) * sizeof *parts);
     struct memory *memory = malloc(sizeof *memory);
-    bool ready = axes && values && sets && memory;
-    for (size_t f = 0; ready && f < member->features; f++) {
+    bool ready = axes && values && lefts && parts && memory;
+    for (size_t f = 0; ready && f < member->features; f++)
         axes[f].values = values + f * (group + 1);
-        axes[f].up_to = sets + f * (group + 1);
-    }
     for (size_t start = 0; ready && start < n; start += group) {
         size_t rows = n - start < group ? n - start : group;
-        uint32_t cuts = 0;
         set all = {{0}};
         for (size_t i = 0; i < rows; i++)
             all.bits[i / 64] |= 1ull << i % 64;
         double partial[GROUP] = {0};
-        for (size_t f = 0; f < member->features; f++) {
-            const struct sw_column *column = &encoded[f];
-            measure(&axes[f], column->data + (column->uniform ? 0 : start), column->uniform ? 1 : rows);
-            axes[f].first_cut = cuts;
-            cuts += axes[f].count;
-        }
+        bool parted = part(model, member, start, rows, encoded, axes, lefts, parts);
         forget(memory, &all);
         for (uint32_t b = 0; b < member->blocks; b++) {
             const struct sw_model_block *block = &model->blocks[member->first_block + b];
@@ -297,15 +305,16 @@ bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *
                 fetch(model, block + 1);
             /* A tree makes at most two sets a node. One that could overflow the memory walks row by row. */
             if (memory->count + 2 * (size_t)block->count > MOST_SETS ||
-                memory->cuts + (size_t)block->count > CUT_SLOTS / 2 || cuts > 0xfffe) {
+                memory->cuts + (size_t)block->count > CUT_SLOTS / 2) {
                 hand_out(memory, partial);
                 forget(memory, &all);
             }
-            if (2 * (size_t)block->count + 1 <= MOST_SETS && cuts <= 0xfffe)
-                descend(model->nodes + block->first, axes, memory);
+            if (2 * (size_t)block->count + 1 <= MOST_SETS && parted)
+                descend(model->nodes + block->first, parts, lefts, memory);
             else
                 for (size_t i = 0; i < rows; i++)
-                    partial[i] += walk(model->nodes + block->first, encoded, start + i);
+                    partial[i] += walk(model->nodes + block->first, model->cuts + member->first_cut, encoded,
+                                       start + i);
         }
         hand_out(memory, partial);
         for (size_t i = 0; i < rows; i++)
@@ -313,7 +322,8 @@ bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *
     }
     free(axes);
     free(values);
-    free(sets);
+    free(lefts);
+    free(parts);
     free(memory);
     return ready;
 }

@@ -238,7 +238,7 @@
 /* clang-format off */
 /* ---- the artifact ----
  *
- * Little-endian; one header, then thirteen sections in the order of enum sw_section, each an array of the counted
+ * Little-endian; one header, then fourteen sections in the order of enum sw_section, each an array of the counted
  * entries, starting at a multiple of 8 bytes, with zeros between. A reader refuses a file that breaks any rule
  * below, so that evaluation needs no further checks.
  *
@@ -247,10 +247,11 @@
  * 12  4  flags      SW_ARTIFACT_* bits
  * 16  8  size       of the file in bytes, a multiple of 8, at most SW_MAX_ARTIFACT_BYTES
  * 24  8  checksum   over the 8-byte words w[0], w[1] ... from byte 32 to the end: sum of (2 i + 1) w[i] modulo 2^64
- * 32 52  counts     13 numbers of 4 bytes: the entries of each section
- * 84  4  name, 88 4 identifier, 92 4 objective, 96 4 unit       TEXTs
- * 100 4  result     PROGRAM from the blended members (OUTPUT) to the predicted objective
- * 104 8  margin     a gain is taken for one if its natural logarithm exceeds this; at least 0
+ * 32 56  counts     14 numbers of 4 bytes: the entries of each section
+ * 88  4  name, 92 4 identifier, 96 4 objective, 100 4 unit      TEXTs
+ * 104 4  result     PROGRAM from the blended members (OUTPUT) to the predicted objective
+ * 108 4  zeros
+ * 112 8  margin     a gain is taken for one if its natural logarithm exceeds this; at least 0
  *
  * TEXT       offset of a NUL-terminated UTF-8 string in the section strings. Equal strings have equal offsets, and the
  *            value of a text in all arithmetic is its offset; a text that the artifact lacks has the value -1.
@@ -272,18 +273,21 @@
  * constraints PROGRAMs; all must give other than 0
  * derived    {apply, layer, key, template, value PROGRAM, active PROGRAM, needs (a bit mask over tunables), 0}: a setting
  *            that follows from others; in template "{value}" stands for the number
- * members    {kind, gate PROGRAM or none, post PROGRAM, first feature, features, first block, blocks, flags; weight,
- *            base, scale}, eight of 4 bytes, three of 8. The members' values are added, each times its weight (and
+ * members    {kind, gate PROGRAM or none, post PROGRAM, first feature, features, first block, blocks, first cut, cuts,
+ *            flags; weight, base, scale}, ten of 4 bytes, three of 8. The members' values are added, each times its weight (and
  *            times what gate gives: which member answers for which operation), after post (raw value = OUTPUT).
  *            trees: raw = base + scale * sum of the trees; network: base + scale * its one output.
  * features   PROGRAMs over inputs: the encoder of a member; what is no number counts as infinite in a tree
  * blocks     {first, count, inputs, outputs}: of trees first and count of nodes; of a network a layer with its weights
  *            (outputs rows of inputs, then the biases) starting at the first; count 1 means that negative outputs become
  *            zero (ReLU)
- * nodes      {value, feature, right}, a 4-byte number and two of 4 bytes: a tree in preorder. Inner nodes: the left child
- *            follows directly and is taken where feature <= value; right is the place of the right child, counted from
- *            the tree's first node. Leaves have feature SW_ARTIFACT_NONE and right 0. No path has more nodes than
- *            SW_ARTIFACT_DEPTH.
+ * cuts       {threshold, feature}, a 4-byte number and one of 4 bytes: a row is on the left of a cut where its feature
+ *            is at most the threshold. Trees share them: each cut is judged once a decision, however many
+ *            have it.
+ * nodes      {what, right} of 4 bytes each: a tree in preorder. Inner nodes: what is a cut, counted from the member's
+ *            first one; the left child follows directly; right is the place of the right child, counted from the tree's
+ *            first node. Leaves have right 0, and what is the leaf's value, a 4-byte IEEE 754 number. No path has more
+ *            nodes than SW_ARTIFACT_DEPTH.
  * weights    4-byte IEEE 754 numbers, finite; all sums are made of doubles
  *
  * Programs and features up to the member's inputs are the same bits in C and Python: additions, subtractions,
@@ -292,7 +296,7 @@
  */
 /* clang-format on */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
-#define SW_ARTIFACT_VERSION 1
+#define SW_ARTIFACT_VERSION 2
 #define SW_ARTIFACT_MAXIMIZE 1u  /* larger values of the objective are better */
 #define SW_ARTIFACT_SIMULATED 2u /* learned from simulated runs */
 #define SW_ARTIFACT_FLOAT32                                                                                  \
@@ -300,7 +304,7 @@
 #define SW_ARTIFACT_NONE 0xffffffffu
 #define SW_ARTIFACT_STACK 32
 #define SW_ARTIFACT_DEPTH 256
-#define SW_ARTIFACT_HEADER 112
+#define SW_ARTIFACT_HEADER 120
 #define SW_MAX_ARTIFACT_BYTES 33554432
 #define SW_MAX_INPUTS 64
 #define SW_MAX_TUNABLES 32
@@ -320,6 +324,7 @@ enum sw_section {
     SW_MEMBERS,
     SW_FEATURES,
     SW_BLOCKS,
+    SW_CUTS,
     SW_NODES,
     SW_WEIGHTS,
     SW_SECTIONS

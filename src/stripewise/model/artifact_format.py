@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 MAGIC = b"SWMODEL\n"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 32 << 20
 MAX_INPUTS = 64
 MAX_TUNABLES = 32
@@ -16,12 +16,13 @@ MAX_LAYER = 4096
 MAX_DEPTH = 256
 MAXIMIZE, SIMULATED = 1, 2
 FLOAT32 = 1
-HEADER = struct.Struct("<8sIIQQ13I5Id")
+HEADER = struct.Struct("<8sIIQQ14I5I4xd")
 INPUT = struct.Struct("<16I2d")
 VALUE = struct.Struct("<dII")
 DERIVED = struct.Struct("<8I")
-MEMBER = struct.Struct("<8I3d")
-NODE = np.dtype([("value", "<f4"), ("feature", "<u4"), ("right", "<u4")])
+MEMBER = struct.Struct("<10I3d")
+CUT = np.dtype([("threshold", "<f4"), ("feature", "<u4")])
+NODE = np.dtype([("what", "<u4"), ("right", "<u4")])
 
 
 def checksum(data: bytes) -> int:

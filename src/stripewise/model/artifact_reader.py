@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model import artifact_format as form
@@ -47,9 +49,17 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
     if size != len(data) or size % 8 or form.checksum(data) != total or flags & ~(form.MAXIMIZE | form.SIMULATED):
         raise UserError(f"{origin} is cut off or damaged", mend)
     try:
-        return _Reader(data, flags, rest[:13], rest[13:18], rest[18]).artifact()
+        return _Reader(data, flags, rest[:14], rest[14:19], rest[19]).artifact()
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
         raise UserError(f"{origin} is damaged: {error}", mend) from error
+
+
+def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
+    inner = nodes["right"] != 0
+    value, feature = nodes["what"].view("<f4").copy(), np.full(len(nodes), NONE, np.uint32)
+    places = nodes["what"][inner]
+    value[inner], feature[inner] = cuts["threshold"][places], cuts["feature"][places]
+    return TreeBlock(value, feature, nodes["right"].copy())
 
 
 class _Reader:
@@ -67,6 +77,7 @@ class _Reader:
             form.MEMBER.size,
             4,
             16,
+            form.CUT.itemsize,
             form.NODE.itemsize,
             4,
         )
@@ -138,11 +149,13 @@ class _Reader:
     def _members(self) -> tuple[Member, ...]:
         features = [self._programs[int(n)] for n in np.frombuffer(self._parts[9], dtype="<u4")]
         blocks = np.frombuffer(self._parts[10], dtype="<u4").reshape(-1, 4)
-        nodes = np.frombuffer(self._parts[11], dtype=form.NODE)
-        weights = np.frombuffer(self._parts[12], dtype="<f4")
+        cuts = np.frombuffer(self._parts[11], dtype=form.CUT)
+        nodes = np.frombuffer(self._parts[12], dtype=form.NODE)
+        weights = np.frombuffer(self._parts[13], dtype="<f4")
         found = []
         for row in form.MEMBER.iter_unpack(self._parts[8]):
-            kind, gate, post, first_feature, count, first_block, used, flags, weight, base, scale = row
+            kind, gate, post, first_feature, count, first_block, used, *more = row
+            first_cut, own_cuts, flags, weight, base, scale = more
             own = blocks[first_block : first_block + used].tolist()
             trees, layers = [], []
             for first, size, inputs, outputs in own:
@@ -151,8 +164,7 @@ class _Reader:
                     matrix = weights[first:end].reshape(outputs, inputs)
                     layers.append(Layer(matrix, weights[end : end + outputs], bool(size)))
                 else:
-                    part = nodes[first : first + size]
-                    trees.append(TreeBlock(part["value"].copy(), part["feature"].copy(), part["right"].copy()))
+                    trees.append(_tree(nodes[first : first + size], cuts[first_cut : first_cut + own_cuts]))
             found.append(
                 Member(
                     tuple(features[first_feature : first_feature + count]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError
 from stripewise.model import artifact_format as form
 from stripewise.model.artifact import CARRIERS, TUNABLE, Artifact, DerivedSetting
-from stripewise.model.artifact_members import NONE
+from stripewise.model.artifact_members import NONE, TreeBlock
 from stripewise.model.program import MAX_STACK, Op, Program, depth
 
 
@@ -45,6 +46,22 @@ def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
+def _packed(trees: Sequence[TreeBlock]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The distinct cuts of trees, by feature and threshold, and all their nodes."""
+    value = np.concatenate([tree.value for tree in trees] or [np.empty(0, np.float32)])
+    feature = np.concatenate([tree.feature for tree in trees] or [np.empty(0, np.uint32)])
+    right = np.concatenate([tree.right for tree in trees] or [np.empty(0, np.uint32)])
+    inner = feature != NONE
+    order = np.column_stack([feature[inner], value[inner]]).astype(np.float64)
+    distinct, places = np.unique(order, axis=0, return_inverse=True)
+    cuts = np.empty(len(distinct), dtype=form.CUT)
+    cuts["threshold"], cuts["feature"] = distinct[:, 1], distinct[:, 0]
+    nodes = np.empty(len(value), dtype=form.NODE)
+    nodes["what"], nodes["right"] = value.astype("<f4").view("<u4"), right
+    nodes["what"][inner] = places.ravel()
+    return cuts, nodes
+
+
 class _Writer:
     """The sections of a file, as they grow."""
 
@@ -60,7 +77,7 @@ class _Writer:
         inputs, values = self._inputs()
         constraints = [self._program(program) for program in a.constraints]
         derived = [self._derived(entry) for entry in a.derived]
-        members, features, blocks, nodes, weights = self._members()
+        members, features, blocks, cuts, nodes, weights = self._members()
         result = self._program(a.result)
         names = (code(a.name), code(a.identifier), code(a.objective), code(a.unit))
         sections: list[tuple[int, bytes]] = [
@@ -75,6 +92,7 @@ class _Writer:
             (len(members), b"".join(members)),
             (len(features), np.asarray(features, dtype="<u4").tobytes()),
             (len(blocks), np.asarray(blocks, dtype="<u4").tobytes()),
+            (sum(len(part) for part in cuts), b"".join(part.tobytes() for part in cuts)),
             (sum(len(part) for part in nodes), b"".join(part.tobytes() for part in nodes)),
             (sum(len(part) for part in weights), b"".join(part.tobytes() for part in weights)),
         ]
@@ -139,22 +157,25 @@ class _Writer:
             *(self._program(entry.value), self._optional(entry.active), mask, 0),
         )
 
-    def _members(self) -> tuple[list[bytes], list[int], list[tuple[int, int, int, int]], list[Any], list[Any]]:
+    def _members(
+        self,
+    ) -> tuple[list[bytes], list[int], list[tuple[int, int, int, int]], list[Any], list[Any], list[Any]]:
         members: list[bytes] = []
         features: list[int] = []
         blocks: list[tuple[int, int, int, int]] = []
+        cuts: list[NDArray[Any]] = []
         nodes: list[NDArray[Any]] = []
         weights: list[NDArray[Any]] = []
-        node_count = weight_count = 0
+        cut_count = node_count = weight_count = 0
         for member in self._artifact.members:
             first_feature, first_block = len(features), len(blocks)
             features += [self._program(program) for program in member.features]
+            own_cuts, own_nodes = _packed(member.trees)
+            cuts.append(own_cuts)
+            nodes.append(own_nodes)
             for tree in member.trees:
-                packed = np.empty(len(tree.value), dtype=form.NODE)
-                packed["value"], packed["feature"], packed["right"] = tree.value, tree.feature, tree.right
-                blocks.append((node_count, len(packed), 0, 0))
-                nodes.append(packed)
-                node_count += len(packed)
+                blocks.append((node_count, len(tree.value), 0, 0))
+                node_count += len(tree.value)
             for layer in member.layers:
                 flat = np.concatenate([layer.weights.ravel(), layer.bias]).astype("<f4")
                 outputs, width = layer.weights.shape
@@ -166,8 +187,10 @@ class _Writer:
                     int(bool(member.layers)),
                     *(self._optional(member.gate), self._program(member.post)),
                     *(first_feature, len(member.features), first_block, len(blocks) - first_block),
+                    *(cut_count, len(own_cuts)),
                     form.FLOAT32 * member.float32,
                     *(member.weight, member.base, member.scale),
                 )
             )
-        return members, features, blocks, nodes, weights
+            cut_count += len(own_cuts)
+        return members, features, blocks, cuts, nodes, weights
