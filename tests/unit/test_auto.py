@@ -150,6 +150,29 @@ def test_model_prior_is_asked_first_and_a_wrong_one_is_recovered_from():
     assert min(map(cost, wrong)) <= 0.3
 
 
+def test_prior_saves_the_plan_only_while_the_runs_bear_it_out():
+    def cost(row):
+        return 0.1 * ((row[0] - 2) ** 2 + (row[1] - 2) ** 2)
+
+    def right(space, levels):
+        return -0.1 * ((levels[:, 0] - 2.0) ** 2 + (levels[:, 1] - 2.0) ** 2)
+
+    def third(prior):
+        sampler, trials = AutoSampler(prior=prior), []
+        for number in range(3):
+            (suggestion,) = sampler.ask(GRID, History(ELAPSED, tuple(trials)), sampler_rng(0, number), 1)
+            row = GRID.levels([suggestion.configuration])[0]
+            trials.append(trial(GRID, number, row, float(np.exp(cost(row)))))
+        believed = believe(GRID, History(ELAPSED, tuple(trials[:2])), prior, trust=0.5, most=100, judged=True)
+        assert believed is not None
+        return suggestion.tag, believed.prior is not None
+
+    assert third(right) == ("gain", True)
+    assert third(lambda space, levels: -right(space, levels)) == ("plan", False)
+    # Of a prior that tells no configurations apart nothing can be borne out.
+    assert third(lambda space, levels: np.zeros(len(levels)))[0] == "plan"
+
+
 def test_knowledge_of_the_stack_is_a_prior():
     parameters = [Parameter(name, Kind.INTEGER, range(10), 0) for name in ("a", "b", "c")]
     space = Space.bind(parameters, knowledge=[Knowledge(Expression.parse("a == 8"), 2.0, "a test")])

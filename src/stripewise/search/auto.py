@@ -20,6 +20,7 @@ from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial
 
 _SAMPLE = 2_000
+_CONVINCING = 0.25
 
 
 class AutoOptions(SamplerOptions):
@@ -30,7 +31,7 @@ class AutoOptions(SamplerOptions):
         ge=1,
         le=10_000,
         description="points tried before the process is asked: the default, what the stack's knowledge likes best, "
-        "a Latin hypercube; a model's prior makes them needless",
+        "a Latin hypercube; a model's prior makes them needless as long as the runs bear it out",
     )
     knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
     trust: float = Field(
@@ -82,7 +83,8 @@ class AutoSampler(Sampler):
         # Knowledge speaks of few parameters: its favourite is worth a run, but no reason to leave the rest unexplored.
         if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
             return self._liked(space, seen, prior, rng), "prior"
-        if belief is not None and (self.prior is not None or len(seen) >= self.options.initial):
+        # A model's prior saves the plan for as long as what was measured bears it out.
+        if belief is not None and (belief.evidence > _CONVINCING or len(seen) >= self.options.initial):
             return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
         # Nothing has worked yet, or it is early: a plan, which goes on as long as everything fails.
         size = max(self.options.initial, len(seen) + 1)
@@ -136,6 +138,13 @@ class AutoSampler(Sampler):
         held = self._believed
         if held is None or held[0] is not space or held[1] is not history:
             options = self.options
-            belief = believe(space, history, self.expectation(space), trust=options.trust, most=options.observations)
+            belief = believe(
+                space,
+                history,
+                self.expectation(space),
+                trust=options.trust,
+                most=options.observations,
+                judged=self.prior is not None,
+            )
             self._believed = held = (space, history, belief)
         return held[2]

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 
 from stripewise.search.base import PriorMean
 from stripewise.search.costs import Costs, CostScale, Floats
-from stripewise.search.gp import Data, Process, fit
+from stripewise.search.gp import Data, Hyperprior, Process, fit, most_probable
 from stripewise.search.kernel import Geometry
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
@@ -19,6 +19,8 @@ _MOST_FITTED = 120
 _OPTIMISM = 0.5
 _OUTLYING = 4.0
 _ROUNDS = 2
+_INFORMED = Hyperprior(amplitude=(float(np.log(0.3)), 0.5))
+"""What a prior worth having leaves open: costs within about a third of what it expects."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Belief:
     ----------
     geometry : Geometry
     prior : PriorMean or None
+        None also where one was given and the data speak against it.
+    evidence : float
+        For the prior: how many e-folds more probable the data are with it than without; 0 where it was not judged.
     run : ndarray, shape (m, d)
         Configurations with a value.
     centre, offset : float
@@ -49,6 +54,7 @@ class Belief:
     process: Process
     feasibility: Process | None
     best: float
+    evidence: float = 0.0
 
     def _expected(self, levels: Levels) -> Floats:
         return expected(self.prior, self.geometry.space, levels) - self.offset
@@ -108,7 +114,9 @@ def expected(prior: PriorMean | None, space: Space, levels: Levels) -> Floats:
     return np.zeros(len(levels)) if prior is None else -np.asarray(prior(space, levels), dtype=np.float64)
 
 
-def believe(space: Space, history: History, prior: PriorMean | None, *, trust: float, most: int) -> Belief | None:
+def believe(
+    space: Space, history: History, prior: PriorMean | None, *, trust: float, most: int, judged: bool = False
+) -> Belief | None:
     """Learn from a history.
 
     Parameters
@@ -120,6 +128,8 @@ def believe(space: Space, history: History, prior: PriorMean | None, *, trust: f
         Standard deviation of the prior's weight.
     most : int
         Observations to learn from; of more, see :func:`thin`.
+    judged : bool
+        Drop the prior wherever the data are less probable with it than without.
 
     Returns
     -------
@@ -136,12 +146,22 @@ def believe(space: Space, history: History, prior: PriorMean | None, *, trust: f
     centre, offset = float(np.median(cost)), float(np.mean(prior_cost))
     squares, freedom = _repeats(history)
     data = Data(knots, cost - centre, 1.0 / costs.runs[kept], prior_cost - offset, squares, freedom)
-    process = _fit(geometry, data, np.isnan(costs.cost[kept]), trust)
+    evidence = 0.0
+    if prior is not None and judged:
+        # Under the same assumptions with and without, so that a prior which expects no differences gains nothing.
+        bare = replace(data, prior=np.zeros(len(kept)))
+        theta, density = _fitted(geometry, data, trust, _INFORMED)
+        evidence = density - _fitted(geometry, bare, trust, _INFORMED)[1]
+        if evidence < 0:
+            prior, offset, data = None, 0.0, bare
+    if prior is None or not judged:
+        theta, _ = _fitted(geometry, data, trust, Hyperprior())
+    process = _corrected(geometry, data, theta, np.isnan(costs.cost[kept]), trust)
     mean = process.seen()
     ended = ~np.isnan(costs.cost[kept])
     best = float(np.min(mean[ended] if ended.any() else mean)) + centre
     feasibility = _feasibility(geometry, levels, costs, most)
-    belief = Belief(geometry, prior, levels[kept], centre, offset, process, feasibility, best)
+    belief = Belief(geometry, prior, levels[kept], centre, offset, process, feasibility, best, evidence)
     return belief.imagine(levels[costs.open][:most])
 
 
@@ -159,11 +179,15 @@ def thin(cost: Floats, most: int) -> NDArray[np.int64]:
     return np.sort(np.concatenate([ranked[:half], ranked[spread]]))
 
 
-def _fit(geometry: Geometry, data: Data, censored: NDArray[np.bool_], trust: float) -> Process:
-    """Fit, then correct what a normal error cannot express: values known only to lie above a bound, and stragglers."""
+def _fitted(geometry: Geometry, data: Data, trust: float, hyper: Hyperprior) -> tuple[Floats, float]:
+    """Most probable hyperparameters, and how probable, by a part of many data."""
     few = thin(data.cost, _MOST_FITTED)
     part = replace(data, knots=data.knots[few], cost=data.cost[few], variance=data.variance[few], prior=data.prior[few])
-    theta = fit(geometry, part, trust=trust).theta
+    return most_probable(geometry, part, trust=trust, hyper=hyper)
+
+
+def _corrected(geometry: Geometry, data: Data, theta: Floats, censored: NDArray[np.bool_], trust: float) -> Process:
+    """Correct what a normal error cannot express: values known only to lie above a bound, and stragglers."""
     process = Process(geometry, data, theta, trust)
     for _ in range(_ROUNDS):
         mean, sd = process.left_out()

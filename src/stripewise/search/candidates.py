@@ -76,6 +76,8 @@ class Pool:
     def expected(self, prior: PriorMean | None) -> Floats:
         """Cost of :attr:`levels` that a prior expects; asked for anew with each question, computed once."""
         assert self.levels is not None
+        if prior is None:
+            return np.zeros(len(self.levels))
         if self._expected is None or self._expected[0] is not prior:
             self._expected = prior, expected(prior, self.space, self.levels)
         return self._expected[1]

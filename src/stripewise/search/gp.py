@@ -239,16 +239,30 @@ def _merge(rows: list[Floats]) -> list[tuple[list[int], NDArray[np.int64], Float
 
 
 def fit(geometry: Geometry, data: Data, *, trust: float = 0.5, hyper: Hyperprior | None = None) -> Process:
-    """Find the most probable hyperparameters (MAP), searched in units of their priors' deviations."""
+    """Give the process with the most probable hyperparameters."""
+    return Process(geometry, data, most_probable(geometry, data, trust=trust, hyper=hyper)[0], trust)
+
+
+def most_probable(
+    geometry: Geometry, data: Data, *, trust: float = 0.5, hyper: Hyperprior | None = None
+) -> tuple[Floats, float]:
+    """Find the most probable hyperparameters (MAP), searched in units of their priors' deviations.
+
+    Returns
+    -------
+    tuple of ndarray and float
+        The hyperparameters, and the logarithm of their posterior density up to a constant. Of two ways to explain the
+        same data, the one with the larger is the more credible, by so many e-folds.
+    """
     likelihood = Likelihood(geometry, data, hyper or Hyperprior(), trust)
-    if len(data.cost) < 2:
-        return Process(geometry, data, likelihood.mean, trust)
 
     def objective(z: Floats) -> tuple[float, Floats]:
         value, gradient = likelihood(likelihood.mean + likelihood.sd * z)
         return value, gradient * likelihood.sd
 
     start = np.zeros(len(likelihood.mean))
+    if len(data.cost) < 2:
+        return likelihood.mean, -objective(start)[0]
     box = [(-_BOX, _BOX)] * len(start)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": _ITERATIONS})
-    return Process(geometry, data, likelihood.mean + likelihood.sd * found.x, trust)
+    return likelihood.mean + likelihood.sd * found.x, -float(found.fun)
