@@ -16,23 +16,28 @@ import importlib
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.studies import page
 from benchmarks.studies.steps import RESULTS, ROOT, WORK, OutOfTime, Study, StudyError
 
+PARTS = {
+    "simulated": "what needs no launch",
+    "measured": "programs of this machine",
+    "bed": "programs of the test bed, where it is up",
+}
 STUDIES = ("ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond")
 
 
-def run(name: str, results: Path, work: Path, *, quick: bool, simulated: bool, until: float) -> None:
-    """Do what is missing of a study."""
-    study = Study(name, results, work, quick, until=until)
-    module = importlib.import_module(f"benchmarks.studies.{name.replace('-', '_')}")
-    module.simulated(study)
-    # A study whose figures are all computed has no other part.
-    if not simulated and hasattr(module, "real"):
+def run(study: Study, parts: Sequence[str]) -> None:
+    """Do what is missing of a study's parts; one whose figures are all computed has no others."""
+    module = importlib.import_module(f"benchmarks.studies.{study.name.replace('-', '_')}")
+    if "simulated" in parts:
+        module.simulated(study)
+    if "measured" in parts and hasattr(module, "real"):
         module.real(study)
-    if not simulated and hasattr(module, "bed"):
+    if "bed" in parts and hasattr(module, "bed"):
         from benchmarks.studies import on_bed  # noqa: PLC0415  of the system tests
 
         on_bed.carry_out(study, module)
@@ -43,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=[*STUDIES, "all", "page"])
     parser.add_argument("--quick", action="store_true", help="everything in small; the figures mean nothing")
-    parser.add_argument("--simulated", action="store_true", help="leave out what launches programs")
+    for part, what in PARTS.items():
+        parser.add_argument(f"--{part}", action="append_const", dest="parts", const=part, help=f"only {what}")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no step after this time")
     parser.add_argument("--out", type=Path, help="folder of the results")
     given = parser.parse_args(arguments)
@@ -57,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     until = time.monotonic() + 60 * given.minutes
     try:
         for name in STUDIES if given.study == "all" else [given.study]:
-            run(name, results, work, quick=given.quick, simulated=given.simulated, until=until)
+            run(Study(name, results, work, given.quick, until=until), given.parts or list(PARTS))
     except OutOfTime as over:
         print(over, file=sys.stderr)
         return 4

@@ -59,7 +59,7 @@ def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int
     """Measure, and make one table with the column ``sieving``."""
     plan = write_toml(study.work / "sieving-campaign.toml", campaign(built(study.work), blocks, holes, repeats))
     raw = study.work / "sieving-runs"
-    with in_memory() as folder:
+    with in_memory(study) as folder:
         told = stripewise(
             "profile", plan, "--folder", folder, "--journal", study.work / "sieving-journal", "--out", raw
         )

@@ -113,9 +113,9 @@ def real(study: Study) -> None:
     from benchmarks.studies.sctuner import summarised  # noqa: PLC0415  imports this module
 
     apis, pieces = study.size(["posix", "mpiio", "hdf5"], ["hdf5"]), study.size([4 * KIB, 64 * KIB], [4 * KIB])
-    repeats, phases, rounds = study.size(100, 1), study.size(60, 12), study.size(5, 1)
+    repeats, phases, rounds = study.size(100, 1), study.size(60, 5), study.size(5, 1)
     table, model = study.work / "interfaces-table", study.work / "interfaces.model"
-    with in_memory() as folder:
+    with in_memory(study) as folder:
         study.step(
             "real campaign",
             lambda: summarised(
@@ -131,22 +131,21 @@ def real(study: Study) -> None:
         )  # fmt: skip
         study.step(
             "extractor",
-            lambda: _prescribed(Program(study, folder), study.work, table, model),
+            lambda: _prescribed(Program(study, folder), study.work, table, model, study.size("auto", "boosting")),
             "measured",
             (model,),
             piece=HELD, model=study.size("auto", "boosting"),
         )  # fmt: skip
         study.step(
             "online",
-            lambda: _online(Program(study, folder), study.work, model, phases, rounds),
+            lambda: _online(Program(study, folder), study.work, model, study.size(statics(), _few()), phases, rounds),
             "measured",
             phases=phases, rounds=rounds, seed=0,
         )  # fmt: skip
 
 
-def _prescribed(program: Program, work: Path, table: Path, model: Path) -> dict[str, Any]:
+def _prescribed(program: Program, work: Path, table: Path, model: Path, kind: str) -> dict[str, Any]:
     """Observe one run with default settings; what its report shows is all that the prescription is asked with."""
-    kind = "auto" if len(table.with_suffix(".csv").read_text("utf-8").splitlines()) > 500 else "boosting"
     stripewise("train", table, "--model", kind, "--out", model)
     report = work / "report.json"
     program.run(1, {"STRIPEWISE_MODE": "observe", "STRIPEWISE_REPORT": str(report)})
@@ -187,24 +186,32 @@ def statics() -> dict[str, list[str]]:
     return found
 
 
-def _online(program: Program, work: Path, model: Path, phases: int, rounds: int) -> dict[str, Any]:
+def _few() -> dict[str, list[str]]:
+    """The default and the last, for a quick look."""
+    return {name: lines for place, (name, lines) in enumerate(statics().items()) if place in (0, 7)}
+
+
+def _online(
+    program: Program, work: Path, model: Path, plans: Mapping[str, Sequence[str]], phases: int, rounds: int
+) -> dict[str, Any]:
     """The best static setting is known from turns of all; then it, the default and mode online take turns."""
     artifact = work / "interfaces.swm"
     stripewise("prescribe", model, "--artifact", artifact)
-    shuffle, plans = random.Random(0), statics()
+    shuffle = random.Random(0)
     swept: dict[str, list[float]] = {name: [] for name in plans}
     for _ in range(rounds):
         for name in shuffle.sample(list(plans), len(plans)):
             # The first phase also loads the libraries.
-            swept[name] += program.run(max(3, phases // 6), {}, plans[name])[1:]
+            swept[name] += program.run(max(2, phases // 6), {}, plans[name])[1:]
     best = min(swept, key=lambda name: statistics.median(swept[name]))
     learning = {"STRIPEWISE_MODE": "online", "STRIPEWISE_MODEL": str(artifact)}
     kept = []
     for _ in range(rounds):
         totals = {}
         for name in shuffle.sample(["default", "best", "online"], 3):
-            lines = {"default": [], "best": plans[best], "online": None}[name]
-            totals[name] = sum(program.run(phases, learning if lines is None else {}, lines))
+            online = name == "online"
+            lines = None if online else plans[best if name == "best" else name]
+            totals[name] = sum(program.run(phases, learning if online else {}, lines))
         kept.append(totals)
     return {
         "phases": phases,

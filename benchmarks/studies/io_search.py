@@ -141,9 +141,15 @@ def simulated(study: Study) -> None:
     for seed in study.size(SEEDS, (0,)):
         for case in study.size(CASES, (CASES[0], CASES[-1])):
             runs = study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12))
+            every = study.step(
+                f"{case.name}, exhaustive",
+                lambda case=case: _exhaustive(case),
+                "simulated",
+                case=dataclasses.asdict(case),
+            )
             study.step(
                 f"{case.name}, seed {seed}",
-                lambda case=case, seed=seed, runs=runs: _searched(case, str(model), seed, *runs),
+                lambda case=case, seed=seed, runs=runs, every=every: _searched(case, str(model), seed, every, *runs),
                 "simulated",
                 case=dataclasses.asdict(case), seed=seed, runs=runs,
             )  # fmt: skip
@@ -157,28 +163,37 @@ def _model(work: Path, model: Path, size: int) -> dict[str, Any]:
     return {"rows": found["rows"], "seconds": found["seconds"]}
 
 
-def _searched(case: Case, model: str, seed: int, genetic_runs: int, auto_runs: int) -> dict[str, Any]:
-    """Exhaustive search without noise, and each method's runs until it is as good as others are in the end."""
+def _exhaustive(case: Case) -> dict[str, Any]:
+    """What all configurations are worth without noise."""
+    from benchmarks.studies.searches import Truth  # noqa: PLC0415  loads the engine
+
+    truth = Truth(experiment(case, "auto", 1, 0))
+    every = truth.all()
+    return {
+        "configurations": len(every),
+        "default": truth.of({}),
+        "best": max(every),
+        "median": statistics.median(every),
+    }
+
+
+def _searched(
+    case: Case, model: str, seed: int, every: Mapping[str, Any], genetic_runs: int, auto_runs: int
+) -> dict[str, Any]:
+    """Each method's runs until it is as good as the best of all, and as others are in the end."""
     from benchmarks.studies.searches import Truth, search  # noqa: PLC0415
 
     truth = Truth(experiment(case, "auto", 1, seed))
-    every = truth.all()
-    best = max(every)
     genetic = search(experiment(case, "io-search", genetic_runs, seed), truth)
     auto = search(experiment(case, "auto", auto_runs, seed), truth)
     prior = search(experiment(case, "auto", auto_runs, seed, model), truth)
-    found: dict[str, Any] = {
-        "configurations": len(every),
-        "default": truth.of({}),
-        "best": best,
-        "median": statistics.median(every),
-    }
+    found: dict[str, Any] = dict(every)
     for name, trace in (("genetic", genetic), ("auto", auto), ("auto with model", prior)):
         found[name] = {
             "final": trace.final,
             "runs": len(trace.values),
             "seconds": trace.seconds,
-            "runs_to_98_percent": trace.runs_until(0.98 * best),
+            "runs_to_98_percent": trace.runs_until(0.98 * every["best"]),
             "runs_to_genetic": trace.runs_until(genetic.final),
             "curve": _curve(trace.values),
         }

@@ -27,9 +27,10 @@ a competition. What each figure is stands beside it:
 - **computed**: arithmetic.
 
 ```
-python -m benchmarks.studies all --simulated    # what needs no launch
-python -m benchmarks.studies all                # programs of this machine too, and the test bed where it is up
-python -m benchmarks.studies all --quick        # in small, to see that it works; runs in CI
+python -m benchmarks.studies all --simulated                # what needs no launch
+python -m benchmarks.studies all --simulated --minutes 10   # the same for ten minutes; the next call goes on
+python -m benchmarks.studies all                            # programs of this machine too, and the test bed where it is up
+python -m benchmarks.studies all --quick                    # in small, to see that it works; runs in CI
 ```
 
 Seeds are fixed. Every step is kept in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one.

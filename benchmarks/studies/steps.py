@@ -7,10 +7,12 @@ A study that was interrupted goes on with the first step that is missing.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -154,11 +156,15 @@ def _inside(folder: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_memory() -> Iterator[Path]:
-    """A folder in memory for a while, where this machine has such; else a temporary one."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="stripewise-study-", dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
+def in_memory(study: Study) -> Iterator[Path]:
+    """A folder in memory for a while, where this machine has such; always the same, as a journal asks for it."""
+    memory, name = Path("/dev/shm"), hashlib.sha256(str(study.work.absolute()).encode()).hexdigest()[:12]
+    folder = (memory if memory.is_dir() else Path(tempfile.gettempdir())) / f"stripewise-study-{name}"
+    folder.mkdir(exist_ok=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_toml(path: Path, document: Mapping[str, Any]) -> Path:

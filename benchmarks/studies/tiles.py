@@ -53,7 +53,7 @@ def real(study: Study) -> None:
 
 def _measured(study: Study, table: Path, repeats: int, budget: int, seeds: int) -> dict[str, Any]:
     plan = write_toml(study.work / "tiles-campaign.toml", campaign(repeats, quick=study.quick))
-    with in_memory() as folder:
+    with in_memory(study) as folder:
         told = stripewise(
             "profile", plan, "--folder", folder, "--journal", study.work / "tiles-journal", "--out", table
         )

@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import require
+
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.studies import holes, interfaces, page  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-def study(name: str, out: Path) -> subprocess.CompletedProcess[str]:
+def studies(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = ["all", "--quick", "--simulated", "--measured", "--out", str(out), *options]
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.studies", name, "--quick", "--out", str(out)],
+        [sys.executable, "-m", "benchmarks.studies", *words],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=1200,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond"])
-def test_a_study_runs_in_small_and_goes_on_where_it_was(name: str, tmp_path: Path) -> None:
-    first = study(name, tmp_path)
+def test_all_studies_run_in_small_and_go_on_where_they_were(tmp_path: Path) -> None:
+    require(shutil.which(interfaces.MPICC), "Debian's libmpich-dev and libhdf5-mpich-dev")
+    begun = studies(tmp_path, "--minutes", "0")
+    assert begun.returncode == 4, begun.stderr[-3000:]
+    first = studies(tmp_path)
     assert first.returncode == 0, first.stderr[-3000:]
-    kept = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
-    assert kept["quick"] is True
-    assert kept["steps"]
-    again = study(name, tmp_path)
+    kept = page.load(tmp_path)
+    assert all(kept.values()), {name: list(steps) for name, steps in kept.items()}
+    for name in page.STUDIES:
+        assert json.loads((tmp_path / f"{name}.json").read_text("utf-8"))["quick"] is True
+    again = studies(tmp_path)
     assert again.returncode == 0, again.stderr[-3000:]
-    assert f"{name}: " not in again.stderr, "a step was done again"
-    assert json.loads((tmp_path / f"{name}.json").read_text("utf-8")) == kept
+    assert " ...\n" not in again.stderr, "a step was done again"
+    assert page.load(tmp_path) == kept
 
 
 def test_real_sieving_reads_and_writes_what_it_should(tmp_path: Path) -> None:
-    sys.path.insert(0, str(ROOT))
-    from benchmarks.studies import holes
-
     program = holes.built(tmp_path)
     for operation in ("read", "write"):
         words = [holes.BIN / "mpiexec", "-n", "1", program, tmp_path / "data", operation, "100", "900", "50"]
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert f"{operation} bandwidth: " in done.stdout
+
+
+@pytest.mark.parametrize("interface", ["posix", "mpiio", "hdf5"])
+def test_each_interface_reads_what_its_neighbour_wrote(interface: str, tmp_path: Path) -> None:
+    require(shutil.which(interfaces.MPICC), "Debian's libmpich-dev and libhdf5-mpich-dev")
+    program = interfaces.built(tmp_path)
+    for operation in ("write", "read"):
+        words = [*interfaces.MPIEXEC, str(program), interface, operation, str(tmp_path / "data"), "1000", "16", "1"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         assert f"{operation} bandwidth: " in done.stdout
