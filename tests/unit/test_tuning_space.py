@@ -91,6 +91,13 @@ def test_a_program_that_nothing_reaches_is_refused(make):
         make(experiment(), WRITER, None, lost=hints_are_lost)
 
 
+@pytest.mark.parametrize("named", [[], ["romio"]])
+def test_no_stack_is_advised_that_was_named_in_vain(named):
+    with pytest.raises(UserError) as caught:
+        bind_space(experiment(stacks=named), WRITER, "romio", lost=hints_are_lost)
+    assert ("--stack romio" in str(caught.value)) == (not named)
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [

@@ -228,7 +228,7 @@ def _chosen(
             else:
                 parameters.append(own)
     if not parameters:
-        raise _nothing_left(left_out, lost)
+        raise _nothing_left(left_out, lost, bool(experiment.stacks))
     return parameters, left_out
 
 
@@ -244,13 +244,14 @@ def _allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
     return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")
 
 
-def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str]) -> UserError:
+def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], named_stacks: bool) -> UserError:
     unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, apply=Apply.HINT))
     if unreachable:
+        unseen = "" if named_stacks else "name --stack romio if it starts one unseen, "
         return UserError(
             f"nothing is left to tune: {unreachable}",
-            "launch an MPI program (tune -- mpiexec -n 4 ./my_app), name --stack romio if it starts one unseen, or a "
-            "stack of your own whose settings are variables or arguments",
+            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app), {unseen}or name a stack of your own whose "
+            "settings are variables or arguments",
         )
     named = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
     return UserError(f"nothing is left to tune ({named})", "name another stack with --stack")
