@@ -18,11 +18,24 @@ def checked(command: Sequence[str | Path], cwd: Path | None = None) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def shared(factory: pytest.TempPathFactory) -> Path:
+    """Give the folder of a run that all of its workers see."""
+    run = factory.getbasetemp()
+    return run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
+
+
+def fresh_home(factory: pytest.TempPathFactory) -> Path:
+    """Give an empty STRIPEWISE_HOME but for what stripewise itself has built in this run."""
+    builds = shared(factory) / "builds"
+    builds.mkdir(exist_ok=True)
+    home = factory.mktemp("home")
+    (home / "native").symlink_to(builds)
+    return home
+
+
 def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) -> Path:
     """Give a folder with the native parts built by this compiler and these options of CMake, warnings being errors."""
-    run = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        run = run.parent
+    run = shared(factory)
     key = hashlib.sha256("\n".join([str(mpicc), *options]).encode()).hexdigest()[:12]
     folder = run / f"native-{key}"
     with (run / f"native-{key}.lock").open("w") as lock:

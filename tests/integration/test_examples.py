@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.cli import main
+from tests.integration.building import fresh_home
 from tests.integration.conftest import Mpi
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +31,8 @@ def script(path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the runtime is built, once for all examples."""
-    return tmp_path_factory.mktemp("home")
+    """Of all examples."""
+    return fresh_home(tmp_path_factory)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
 from stripewise.spec.trial import Phase, State
 from tests.conftest import require
-from tests.integration.building import ROOT
+from tests.integration.building import ROOT, fresh_home
 from tests.integration.conftest import Mpi
 
 PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
@@ -94,7 +94,7 @@ def bench(tmp_path: Path) -> Bench:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Build into a cache of the session's own: a user's must neither help nor be touched."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("STRIPEWISE_HOME", str(tmp_path_factory.mktemp("home")))
+    patch.setenv("STRIPEWISE_HOME", str(fresh_home(tmp_path_factory)))
     yield
     patch.undo()
 
@@ -621,7 +621,7 @@ def test_a_missing_mpi_library_is_found_beforehand(mpich: Mpi, bench: Bench) -> 
     subprocess.run([mpich.mpicc, "-o", bench.cwd / "app", PROGRAMS / "strided.c", "-Wl,-rpath-link,/"], check=True)
     content = (bench.cwd / "app").read_bytes()
     (bench.cwd / "app").write_bytes(content.replace(b"libmpi.so.12\0", b"libmpi.so.99\0"))
-    with pytest.raises(UserError, match=r"asks for libmpi\.so\.99, which is not found; load its module with --setup"):
+    with pytest.raises(UserError, match=r"asks for libmpi\.so\.99, which is not found; load its module .tune --setup"):
         bench.prepare(*mpich.mpiexec(2), "./app", "data")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import THOROUGH
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_models import save_model
 from tests.integration.runtime_support import HEADER, Bench
 
 MODES = ("observe", "apply", "predict", "online")
-EXAMPLES = 25 if os.environ.get("STRIPEWISE_THOROUGH") else 5
+EXAMPLES = 12 if THOROUGH else 5
 RANKS = 3
 
 
