@@ -50,31 +50,34 @@ def fill(store: Store, count: int, each: int) -> list[str]:
     default, best = (RESULT[name]["configuration"] for name in ("default", "best"))
     experiment = Experiment(command=["mpiexec", "-n", "64", "./application"], objective="write_bandwidth")
     definition, made = codec.dump(codec.experiment_json(experiment)), []
+    facts = codec.dump({"seconds": 10.0 * each, "submitter": "ada"})
+    roles = [Role.DEFAULT, *[Role.CANDIDATE] * (each // 2 - 1)]
+    tried = [
+        rows.trial_values("", Trial(n, Configuration(best if n % 2 else default), role)) for n, role in enumerate(roles)
+    ]
+    ended = [
+        rows.run_values(
+            "",
+            Claim("", 1, "ada"),
+            Run(n, n // 2, Phase.SEARCH, State.FINISHED, 100.0 + n % 97, 10.0, 1.7e9 + n, facts=FACTS),
+        )
+        for n in range(each)
+    ]
     for number in range(count):
         identifier, state = secrets.token_hex(4), STATES[number % len(STATES)]
         made.append(identifier)
         row = {
             **{"id": identifier, "name": f"experiment {number % 50}", "state": state, "created": 1.7e9 + number},
             **{"updated": 1.7e9 + number, "owner": "ada", "token": 1, "stop": -1, "trials": each // 2, "runs": each},
-            **{
-                "ended": each,
-                "definition": definition,
-                "facts": codec.dump({"seconds": 10.0 * each, "submitter": "ada"}),
-            },
+            **{"ended": each, "definition": definition, "facts": facts},
             "result": codec.dump({**RESULT, "experiment": identifier}) if state == "finished" else None,
         }
-        claim = Claim(identifier, 1, "ada")
-        roles = [Role.DEFAULT, *[Role.CANDIDATE] * (each // 2 - 1)]
-        tried = [Trial(n, Configuration(best if n % 2 else default), role) for n, role in enumerate(roles)]
-        ended = [
-            Run(n, n // 2, Phase.SEARCH, State.FINISHED, 100.0 + n % 97, 10.0, 1.7e9 + n, facts=FACTS)
-            for n in range(each)
-        ]
 
         def work(connection: sa.Connection, again: bool) -> None:
-            connection.execute(experiments.insert().values(row))  # noqa: B023  called at once
-            connection.execute(trials.insert(), [rows.trial_values(identifier, trial) for trial in tried])  # noqa: B023
-            connection.execute(runs.insert(), [rows.run_values(identifier, claim, run) for run in ended])  # noqa: B023
+            own = {"experiment": identifier}  # noqa: B023  called at once
+            connection.execute(experiments.insert().values(row))  # noqa: B023
+            connection.execute(trials.insert(), [{**values, **own} for values in tried])
+            connection.execute(runs.insert(), [{**values, **own} for values in ended])
 
         database_of(store).write(work)
     return made
@@ -96,22 +99,27 @@ def served(address: str, folder: Path) -> Iterator[tuple[Path, int]]:
         process.wait()
 
 
-def timed(transport: Transport, path: str, repeats: int) -> dict[str, float]:
-    """Ask for a resource again and again; the first answer, which loads modules, is not counted."""
-    transport.send(
-        "GET", path.partition("?")[0], query=dict(p.split("=") for p in path.partition("?")[2].split("&") if p)
-    )
+def timed(transport: Transport, address: str, repeats: int) -> dict[str, float]:
+    """Ask for a resource once, and then again and again; the first answer may load modules, or fill what is kept."""
+    path, _, text = address.partition("?")
+    query = dict(pair.split("=") for pair in text.split("&") if pair)
     milliseconds = []
-    for _ in range(repeats):
+    for _ in range(repeats + 1):
         begun = time.perf_counter()
-        data, _ = transport.send(
-            "GET", path.partition("?")[0], query=dict(p.split("=") for p in path.partition("?")[2].split("&") if p)
-        )
-        milliseconds.append(1e3 * (time.perf_counter() - begun))
+        data, _ = transport.send("GET", path, query=query)
+        milliseconds.append(round(1e3 * (time.perf_counter() - begun), 1))
+    found = {"first_ms": milliseconds[0], "bytes": len(data)}
+    if repeats:
+        found |= {"median_ms": statistics.median(milliseconds[1:]), "max_ms": max(milliseconds[1:])}
+    return found
+
+
+def first_looks(transport: Transport, identifiers: list[str]) -> dict[str, float]:
+    """Ask for the pages of experiments of which the server remembers nothing."""
+    answers = [timed(transport, f"/experiments/{identifier}", 0) for identifier in identifiers]
     return {
-        "median_ms": round(statistics.median(milliseconds), 1),
-        "max_ms": round(max(milliseconds), 1),
-        "bytes": len(data),
+        "median_ms": statistics.median(answer["first_ms"] for answer in answers),
+        "max_ms": max(answer["first_ms"] for answer in answers),
     }
 
 
@@ -188,8 +196,12 @@ def main() -> None:
                     "runs": f"/api/experiments/{finished}/runs?limit=50&offset=500",
                     "overview page": "/",
                     "experiment page": f"/experiments/{finished}",
+                    "its figures": f"/experiments/{finished}/figures.json",
+                    "page of one that is not finished": f"/experiments/{stopped}",
                 }
                 answers = {name: timed(transport, path, given.repeats) for name, path in paths.items()}
+                others = [record.id for record in store.records("finished", limit=given.repeats + 1)[1:]]
+                answers["experiment page, first look"] = first_looks(transport, others)
                 delays = asyncio.run(events(socket, secret, stopped, given.listeners, change))
                 document = {
                     "store": address.partition(":")[0],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -11,19 +13,23 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 pytest.importorskip("fastapi")
 
+from stripewise.cli.main import main
 from stripewise.client import Client, ServiceError
 from stripewise.client.address import Address
 from stripewise.errors import TransientError, UserError
 from stripewise.server.serving import tcp_socket, unix_socket
 from stripewise.testing.stores import refused
+from tests.unit.reports import example_log, recorded
 
 EXPERIMENT = """
 runner = "sim:kay"
@@ -34,6 +40,27 @@ operation = "write"
 nodes = 2
 processes_per_node = 4
 file_size = "1 GiB"
+"""
+
+SITE = """
+name = "tests"
+runner = "sim:kay"
+stacks = ["lustre"]
+operations = ["write"]
+repeats = 3
+[[workload]]
+name = "nodes"
+values = [2, 4]
+[[workload]]
+name = "file_size"
+values = ["4 GiB", "8 GiB"]
+[[tunable]]
+name = "stripe_count"
+values = [1, 4, 16]
+operations = ["write"]
+[[tunable]]
+name = "transfer_size"
+values = ["16 MiB", "64 MiB"]
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -51,12 +78,38 @@ class Terminal:
             "STRIPEWISE_STORE": f"sqlite:///{folder}/s.db",
         }
 
-    def __call__(self, *words: str, far: bool = False, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, far: bool = False, code: int = 0) -> Told:
+        """Run a command in this process, which has loaded everything already."""
         environment = {**self.environment, **({"STRIPEWISE_SERVER": f"unix:{self.socket}"} if far else {})}
-        command = [sys.executable, "-m", "stripewise", *words]
-        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        return done
+        told = Told()
+        with (
+            mock.patch.dict(os.environ, environment, clear=True),
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(told.out),
+            contextlib.redirect_stderr(told.err),
+        ):
+            assert main(list(words)) == code, told.stderr
+        return told
+
+    def both(self, *words: str, code: int = 0) -> tuple[Told, Told]:
+        """Run a command here, and then through the service."""
+        return self(*words, code=code), self(*words, far=True, code=code)
+
+
+@dataclass
+class Told:
+    """What a command has written."""
+
+    out: io.StringIO = field(default_factory=io.StringIO)
+    err: io.StringIO = field(default_factory=io.StringIO)
+
+    @property
+    def stdout(self) -> str:
+        return self.out.getvalue()
+
+    @property
+    def stderr(self) -> str:
+        return self.err.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +121,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         command = [sys.executable, "-m", "stripewise", "serve", "--socket", str(made.socket)]
         process = subprocess.Popen(command, env=made.environment, cwd=made.folder, stderr=log)
         try:
-            deadline = time.monotonic() + 120
-            while not made.socket.exists():
-                assert time.monotonic() < deadline and process.poll() is None, (made.folder / "log").read_text()
-                time.sleep(0.2)
+            until(made.socket.exists, "the socket")
             yield made
         finally:
             process.send_signal(signal.SIGTERM)
@@ -124,6 +174,88 @@ def test_a_failing_experiment_ends_alike(terminal: Terminal) -> None:
     assert "the program fails as it is" in far.stderr
     last = [re.sub(r"/runs/\S+", "FOLDER", same(done.stderr).splitlines()[-1]) for done in (near, far)]
     assert last[0] == last[1]
+
+
+def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Terminal) -> None:
+    both = terminal.both
+    (terminal.folder / "campaign.toml").write_text(SITE)
+    words = ("profile", "campaign.toml", "--out", "site", "--seed", "3")
+    near, far = both(*words)
+    assert near.stdout == far.stdout and "72 of 72 simulated runs" in far.stdout
+    assert all(line in far.stderr for line in near.stderr.splitlines() if line.startswith("design"))
+    for options in (("--json",), ("--dry-run",)):
+        near, far = both(*words, *options)
+        assert near.stdout == far.stdout
+    learned = ("train", "site", "--model", "tree", "--out", "site.model", "--explain")
+    near, far = both(*learned)
+    assert _untimed(near.stdout) == _untimed(far.stdout) and "slow, average, fast:" in far.stdout
+    one, other = (json.loads(told.stdout) for told in both(*learned, "--json"))
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
+    for options in (("--folds", "3"), ("--leave-out", "contexts", "--depths", "1-2"), ("--inverse", "4", "--json")):
+        near, far = both("validate", "site", "--model", "tree", *options)
+        assert near.stdout == far.stdout
+    words = ("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--html", "page.html")
+    near, far = both(*words)
+    assert near.stdout == far.stdout and "cases improved" in far.stdout
+    assert far.stderr.splitlines()[-1] == near.stderr.splitlines()[0], "how many cases and points"
+    one, other = (json.loads(told.stdout) for told in both(*words, "--json"))
+    assert {**one, "decision_seconds": 0} == {**other, "decision_seconds": 0}
+    (terminal.folder / "w.toml").write_text("[workload]\noperation = 'write'\nnodes = 2\nfile_size = '4 GiB'\n")
+    near, far = both("prescribe", "site.model", "--workload", "w.toml", "--table", "site")
+    assert near.stdout == far.stdout and "stripe_count" in far.stdout
+    both("train", "site", "--out", "x.model", "--model-option", "nonsense=1", code=2)
+    both("validate", "site", "--folds", "100000", code=2)
+
+
+def _untimed(text: str) -> str:
+    return re.sub(r" in [0-9.]+ s:", " in TIME:", text)
+
+
+def test_logs_are_diagnosed_the_same(terminal: Terminal) -> None:
+    both = terminal.both
+    (terminal.folder / "logs").mkdir()
+    log = terminal.folder / "logs" / "job.darshan"
+    log.write_bytes(example_log().read_bytes())
+    (log.parent / "report.json").write_text(json.dumps(recorded("romio_strided_write")["default"]))
+    for words in (("logs/job.darshan",), ("logs/report.json", "--json"), ("logs", "--json", "--table", "t.csv")):
+        near, far = both("diagnose", *words)
+        assert near.stdout == far.stdout and near.stdout, words
+    pages = []
+    for there in (False, True):
+        terminal("diagnose", "logs/job.darshan", "--html", "job.html", "--limit", "small_share=0.9", far=there)
+        pages.append((terminal.folder / "job.html").read_text())
+    assert pages[0] == pages[1]
+    log.write_bytes(log.read_bytes()[:700])
+    for words in (("logs/job.darshan",), ("nowhere.darshan",)):
+        near, far = both("diagnose", *words, code=2)
+        assert near.stderr.splitlines()[-1] == far.stderr.splitlines()[-1]
+
+
+def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
+    alone = Terminal(tmp_path)
+    command = [sys.executable, "-m", "stripewise", "serve", "--socket", str(alone.socket)]
+    with (tmp_path / "log").open("w") as log:
+        service = subprocess.Popen(command, env=alone.environment, cwd=tmp_path, stderr=log)
+    try:
+        until(lambda: "waits for jobs" in (tmp_path / "log").read_text(), "a worker")
+        [worker] = children(service.pid)
+    finally:
+        service.kill()
+        service.wait()
+    until(lambda: not Path(f"/proc/{worker}").exists(), "the worker's end")
+    assert "the service is gone" in (tmp_path / "log").read_text()
+
+
+def children(pid: int) -> list[str]:
+    """Children of all threads of a process."""
+    return [word for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come"
+        time.sleep(0.1)
 
 
 def test_the_client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,25 @@
-"""Experiments through a real Slurm: four jobs at once, a run that hangs, a node that goes down, a killed tuner."""
+"""Experiments through a real Slurm: from the page, four jobs at once, a run that hangs, a lost node; a killed tuner."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from stripewise.spec.trial import State
+from stripewise.store.opening import open_store
+from stripewise.store.service import database_of
+from stripewise.store.service.tokens import Tokens
+from tests.system.pages_browser import Watched, log_in, opened
 from tests.system.slurm_support import Case, accounted, bed_of, node_down, program
 from tests.system.testbed.bed import Bed
 
@@ -44,15 +51,61 @@ def experiment(case: Case, hanging: int, seconds: float = 2.0) -> Path:
     return path
 
 
-def test_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(case: Case) -> None:
-    process = case.start("tune", str(experiment(case, hanging=4, seconds=6.0)), "--json", "--yes")
-    case.until(lambda: case.ended() >= 5, process)
-    node: list[str] = []
-    case.until(lambda: bool(node.append(case.young_node()) or node[-1]), process)
-    at_once = len(case.bed.slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING").splitlines())
-    with node_down(case.bed, node[-1]):
-        result = case.finish(process)
+@contextmanager
+def service(case: Case) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Serve on a free port, with one worker that talks to the bed; gives the address and the process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ("serve", "--host", "127.0.0.1", "--port", str(port), "--root", str(case.folder))
+    process = case.start(*words)
+    try:
+        case.until(lambda: "listening on" in (case.folder / "stderr").read_text(), process)
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_from_the_page_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(case: Case) -> None:
+    program(case.folder, case.bed.shared, 4, 6.0, "srun --mpi=pmi2")
+    with open_store(case.store) as store:
+        _, secret = Tokens(database_of(store)).create("ada", "operator")
+    # The browser first: where there is none, nothing else is started.
+    with opened() as browser, service(case) as (base, process):
+        page = browser.new_page()
+        watched = Watched(page)
+        log_in(page, base, secret)
+        page.goto(f"{base}/new")
+        page.get_by_label("Where it runs").select_option("batch")
+        page.get_by_role("checkbox", name=re.compile("^romio")).check()
+        page.locator("summary", has_text="Environment, hooks").click()
+        page.locator("summary", has_text=re.compile("^Confirmation")).click()
+        for name, value in {
+            "command": "./program.sh", "folder": str(case.folder), "budget.runs": str(RUNS), "batch.jobs": "4",
+            "batch.poll": "1", "workload.nodes": "1", "workload.processes_per_node": "2", "timeout": "45",
+            "warmup": "0", "confirmation.pairs": "0", "hooks.delete": f"{case.bed.shared}/run.{{run}}",
+        }.items():  # fmt: skip
+            page.locator(f"[name='{name}']").fill(value)
+        for name, value in {
+            "objective": "write_bandwidth", "workload.operation": "write", "sampler_name": "random",
+        }.items():  # fmt: skip
+            page.locator(f"[name='{name}']").select_option(value)
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_url(re.compile("/experiments/[0-9a-f]+$"))
+        page.locator("#live-runs .state.running").first.wait_for()
+        case.until(lambda: case.ended() >= 5, process)
+        node: list[str] = []
+        case.until(lambda: bool(node.append(case.young_node()) or node[-1]), process)
+        at_once = len(case.bed.slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING").splitlines())
+        with node_down(case.bed, node[-1]):
+            # Nobody loads the page again: it follows by itself.
+            page.locator("[data-state=finished]").wait_for(timeout=400_000)
+        page.locator("#live-runs .state.failed").first.wait_for()
+        shown = page.locator("#live-runs tbody tr").count()
+        assert watched.errors == []
     runs = case.runs()
+    assert shown == RUNS
     accounted(runs, RUNS)
     failed = [run for run in runs if run.state is State.FAILED]
     assert [run.number for run in failed] == [4], [run.reason for run in failed]
@@ -63,7 +116,6 @@ def test_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(case: Case) -> 
     assert 2 <= at_once <= 4
     assert all(run.facts["queue_seconds"] >= 0 and run.facts["node_hours"] > 0 for run in runs)
     assert all(run.elapsed is not None and 6 <= run.elapsed < 100 for run in runs)
-    assert result["runs"] == RUNS
     assert case.bed.slurm.ask("squeue", "-h").strip() == ""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.system.pages_browser import Watched, audit, log_in, opened
-from tests.system.pages_service import serving
+from tests.system.pages_browser import Watched, audit, log_in
+from tests.system.test_pages_use import browser, site  # noqa: F401  fixtures
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -15,25 +15,13 @@ PAGES = (
     "/compare?id={finished}&id={twin}", "/compare", "/models", "/models/site?workload.nodes=4",
     "/validations/v1", "/campaigns", "/campaigns/{campaign}", "/diagnoses", "/diagnoses/{diagnosis}", "/knobs",
     "/settings",
-    "/experiments/nope",
+    "/experiments/nope", "/nowhere",
 )  # fmt: skip
 LOOKS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("pages")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as found:
-        yield found
-
-
 @pytest.mark.parametrize(("look", "width"), LOOKS)
-def test_every_page_is_clean(site, browser, look, width):
+def test_every_page_is_clean(site, browser, look, width):  # noqa: F811
     base, app, made = site
     _, secret = app.state.service.tokens.create(f"{look}-{width}", "operator")
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=look)

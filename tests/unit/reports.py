@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import darshan
+import pytest
+
 from stripewise.measure.report import Report, parse_report
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "reports"
@@ -31,3 +34,11 @@ def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         place = place[int(part)] if isinstance(place, list) else place[part]
     place[last] = value
     return result
+
+
+def example_log(name: str = "ior_hdf5_example.darshan") -> Path:
+    """A log that PyDarshan brings."""
+    path = Path(darshan.__file__).parent / "examples" / "example_logs" / name
+    if not path.exists():
+        pytest.skip("this PyDarshan comes without example logs")
+    return path

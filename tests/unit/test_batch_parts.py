@@ -169,11 +169,18 @@ def test_stripes_and_pools_beyond_the_sites_are_not_searched(monkeypatch: pytest
 
 
 def test_applications_that_are_not_allowed_are_refused() -> None:
-    Policy().check_application(Path("/any"))
-    allowed = Policy(applications=["/opt/*"])
-    allowed.check_application(Path("/opt/a/b"))
-    with pytest.raises(UserError, match=r"does not allow /home/x/app"):
-        allowed.check_application(Path("/home/x/app"))
+    Policy().check_application(["any"], Path("/any"))
+    policy = Policy(applications=["mpiexec -n * /opt/* ...", "./solver"])
+    # The program by its path, whatever the command calls it; the launcher as it is called.
+    policy.check_application(["mpiexec", "-n", "4", "./b", "x"], Path("/opt/a/b"))
+    policy.check_application(["./solver"], Path("/home/x/solver"))
+    for command, program in (
+        (["mpiexec", "-n", "4", "./app"], "/home/x/app"),
+        (["/tmp/mpiexec", "-n", "4", "./b"], "/opt/a/b"),
+        (["./b"], "/opt/a/b"),
+    ):
+        with pytest.raises(UserError, match=rf"does not allow {program} to be tuned so; allowed: mpiexec"):
+            policy.check_application(command, Path(program))
 
 
 def test_costs_above_the_limits_need_consent_once() -> None:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import darshan
 import pytest
 
 from stripewise.errors import RunFailed
@@ -11,16 +10,12 @@ from stripewise.measure.objective import measure
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import State
-
-LOGS = Path(darshan.__file__).parent / "examples" / "example_logs"
+from tests.unit.reports import example_log
 
 
 @pytest.fixture
 def log() -> Path:
-    path = LOGS / "ior_hdf5_example.darshan"
-    if not path.exists():
-        pytest.skip("this PyDarshan comes without example logs")
-    return path
+    return example_log()
 
 
 def test_bandwidth_is_darshans_own_estimate(log, tmp_path):
@@ -38,10 +33,7 @@ def test_a_log_elsewhere_is_named_by_the_runner(log):
 
 
 def test_programs_without_mpiio_are_measured_by_posix_and_stdio():
-    path = LOGS / "sample-badost.darshan"
-    if not path.exists():
-        pytest.skip("this PyDarshan comes without example logs")
-    assert log_bandwidth(path) > 0
+    assert log_bandwidth(example_log("sample-badost.darshan")) > 0
 
 
 @pytest.mark.parametrize("content", [b"", b"no log", b"\x00" * 4096])

@@ -14,10 +14,11 @@ import pytest
 pytest.importorskip("fastapi")
 
 from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
-from stripewise.server.policy import allowed, check_experiment
+from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.policy import allowed
 from tests.unit.service import SIMULATED, Running, running
 
 
@@ -431,3 +432,14 @@ def test_the_audit_log_names_who_did_what_and_who_was_refused(served: Running) -
         ("ada", "operator", "POST /api/experiments", 201),
         ("bob", "viewer", "DELETE /api/experiments/abcd1234", 403),
     ]
+
+
+def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(served: Running, browser: Any) -> None:
+    people = {"Accept": "text/html,application/xhtml+xml"}
+    answer = browser.get("/nowhere/<b>", headers=people)
+    assert answer.status_code == 404 and answer.headers["content-type"].startswith("text/html")
+    assert "Not found" in answer.text and "<b>" not in answer.text and 'href="/"' in answer.text
+    for path, headers in (("/api/nowhere", people), ("/nowhere", {"Accept": "application/json"})):
+        answer = browser.get(path, headers=headers)
+        assert answer.status_code == 404 and answer.json()["error"]["code"] == "not_found"
+    assert served.nobody.get("/nowhere", headers=people).status_code == 303, "strangers learn nothing"

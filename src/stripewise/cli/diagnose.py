@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from stripewise.cli import remote
 from stripewise.cli.causes import print_causes, timings_among
-from stripewise.cli.options import JsonOption
+from stripewise.cli.options import JsonOption, ServerOption
 from stripewise.cli.output import console, duration, notes, print_json
+from stripewise.client import Client, ServiceError
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
-from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.opening import find, open_all
 from stripewise.diagnosis.site import JobRow, SiteProfile, TableWriter, row_of, slowness
 from stripewise.errors import StripewiseError, UserError
+from stripewise.measure.activity import Activity
+from stripewise.measure.darshan_logs import LogResult, UnreadableLogError
 from stripewise.report.html import write_whole
 from stripewise.spec.sizes import format_size
-
-if TYPE_CHECKING:
-    from stripewise.diagnosis.prediction import Prediction
 
 _LEVELS = ("low", "medium", "high")
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
@@ -59,6 +60,7 @@ def run_diagnose(
         Path | None, typer.Option(help="A performance model: what it expects of one job.", metavar="FILE")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Logs read at a time; by default one a core.", min=1)] = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> int:
     """Say why I/O is slow, and what would mend it, from logs of past runs."""
@@ -73,9 +75,11 @@ def run_diagnose(
         return 0
     if calibration is not None:
         raise UserError("--calibration is for CSV timings", "name a CSV file with operation, size, seconds")
+    service = remote.server_of(None, server)
+    reader = _Here(workers) if service is None else _There(remote.connect(service))
     outcome = _Outcome(table)
     with contextlib.closing(outcome):
-        for result in open_all(logs, workers):
+        for result in reader.open_all(logs):
             if result.activity is None:
                 outcome.unreadable(str(result.error), result.path in logs)
                 continue
@@ -92,10 +96,8 @@ def run_diagnose(
     document = one.as_json() if one is not None else outcome.as_json()
     expected = None
     if one is not None and model is not None:
-        from stripewise.diagnosis.prediction import predict  # noqa: PLC0415  models are slow to load
-
-        expected = predict(one.activity, Path(one.activity.source), model)
-        document["prediction"] = expected.as_json()
+        expected = reader.expected(one.activity, model)
+        document["prediction"] = expected
     if one is not None and html is not None:
         from stripewise.report.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
 
@@ -139,6 +141,49 @@ def _limits(given: Sequence[str] | None) -> dict[str, float]:
                 f"--limit {entry}: '{value}' is no number", "write NAME=VALUE, as in small_share=0.2"
             ) from None
     return found
+
+
+class _Here:
+    """Logs that are read by this machine."""
+
+    def __init__(self, workers: int | None) -> None:
+        self._workers = workers
+
+    def open_all(self, logs: Sequence[Path]) -> Iterator[LogResult]:
+        """Read all inputs."""
+        return open_all(logs, self._workers)
+
+    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
+        """Ask a model about a log."""
+        from stripewise.diagnosis.prediction import predict  # noqa: PLC0415  models are slow to load
+
+        return predict(activity, Path(activity.source), model).as_json()
+
+
+class _There:
+    """Logs that are sent to a service: read there, and kept as its diagnoses."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._last = ""
+
+    def open_all(self, logs: Sequence[Path]) -> Iterator[LogResult]:
+        """Read all inputs, one after the other."""
+        for path in find(logs):
+            try:
+                self._last, activity = remote.activity(self._client, path)
+            except ServiceError as error:
+                if error.status != 422:
+                    raise
+                yield LogResult(path, None, UnreadableLogError(error.what, error.mend))
+                continue
+            yield LogResult(path, activity)
+
+    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
+        """Ask a model about the log that was read last."""
+        name = remote.model_there(self._client, str(model))
+        found: dict[str, Any] = self._client.post(f"/diagnoses/{self._last}/prediction", {"model": name})
+        return found
 
 
 class _Outcome:
@@ -235,13 +280,13 @@ def _lines(number: int, finding: Finding) -> Iterator[str]:
         yield escape(f"   file: {finding.files[0]}{more}")
 
 
-def _print_expected(expected: Prediction) -> None:
-    console.print(escape(f"expected by {expected.origin}:"))
-    for case in expected.expectations:
-        console.print(escape(f"  {case.what}: {case.says}"))
-    for setting in expected.settings:
-        console.print(escape(f"  set: {setting.line()}"))
-    for note in expected.notes:
+def _print_expected(expected: Mapping[str, Any]) -> None:
+    console.print(escape(f"expected by {expected['origin']}:"))
+    for case in expected["expectations"]:
+        console.print(escape(f"  {case['what']}: {case['says']}"))
+    for setting in expected["settings"]:
+        console.print(escape(f"  set: {setting}"))
+    for note in expected["notes"]:
         console.print(escape(f"  note: {note}"), style="dim")
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,25 +10,22 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli import remote
+from stripewise.cli.campaign_cost import check_agreed
+from stripewise.cli.campaigning import carried, changes, for_service
+from stripewise.cli.options import JsonOption, ServerOption, YesOption
 from stripewise.cli.output import console, notes, number, print_json
-from stripewise.cli.profile import _Display
-from stripewise.cli.tune import _owner, _terminated_as_interrupted
 from stripewise.errors import UserError
-from stripewise.evaluation.cases import LEAST_REPEATS, CasePoints, cases_campaign, make_cases
-from stripewise.evaluation.prescribed import evaluation, judge, pairs
-from stripewise.model.registry import load_model
-from stripewise.profiling.book import Book
+from stripewise.evaluation.cases import LEAST_REPEATS
+from stripewise.evaluation.measured import Evaluation
+from stripewise.profiling.carry import values
+from stripewise.profiling.checks import cost_of
 from stripewise.profiling.designs import first_batch
-from stripewise.profiling.plan import Plan, value_of
-from stripewise.profiling.session import Paused, Session
+from stripewise.profiling.plan import Plan
 from stripewise.report.evaluated import evaluation_page
 from stripewise.report.html import write_whole
-from stripewise.runner.benchmark import Bench
-from stripewise.spec.campaign import load_campaign
+from stripewise.spec.campaign import campaign_text, load_campaign
 from stripewise.spec.campaign_points import Points
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.trial import State
 from stripewise.tuning.folders import state_folder
 
 
@@ -46,7 +40,12 @@ def evaluate(
     ],
     model: Annotated[str, typer.Option(help="A model that train has written.", metavar="FILE")],
     folder: Annotated[str | None, typer.Option(help="Where the benchmark's file lies.", metavar="PATH")] = None,
-    runner: Annotated[str | None, typer.Option(help="local, sim:NAME-or-FILE, or replay:TABLE.")] = None,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
+        ),
+    ] = None,
     repeats: Annotated[int | None, typer.Option(help=f"Runs of each point, {LEAST_REPEATS} or more.", min=1)] = None,
     seed: Annotated[int | None, typer.Option(help="Of the design and the order of runs.", min=0)] = None,
     journal: Annotated[
@@ -57,7 +56,9 @@ def evaluate(
     eager: Annotated[
         bool, typer.Option("--eager", help="Take the best prediction even where its gain is within its uncertainty.")
     ] = False,
+    yes: YesOption = False,
     retry: Annotated[bool, typer.Option("--retry", help="Make runs that failed once more.")] = False,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Compare default test cases with their prescribed settings, measured, beside an oracle.
@@ -66,61 +67,20 @@ def evaluate(
     """
     if html is not None and not html.absolute().parent.is_dir():
         raise UserError(f"--html: the folder {html.absolute().parent} does not exist", "create it first")
-    given = {
-        "files.folder": folder and str(Path(folder).absolute()),
-        "runner": runner,
-        "repeats": repeats,
-        "seed": seed,
-    }
-    asked = load_campaign(campaign, [(key, value) for key, value in given.items() if value is not None])
-    loaded = load_model(model)
-    digest = hashlib.sha256(Path(model).read_bytes()).hexdigest()
-    own = cases_campaign(asked, loaded, f"{'e' if eager else 'c'}{digest}")
-    begun = time.perf_counter()
-    cases = make_cases(Points(own), first_batch(Points(asked)), loaded, eager=eager)
-    decided = time.perf_counter() - begun
-    points = CasePoints(own, cases)
-    changed = sum(case.changed for case in cases)
-    notes.print(
-        f"cases     {len(cases):,}, {changed:,} of them with other settings prescribed; {len(points.all):,} points"
-    )
-    where = journal or state_folder() / "campaigns" / f"{own.name}-{own.digest}"
-    kept = where if own.runner == "local" or journal is not None else None
-    bench = Bench(own, points, where / "runs", dict(os.environ))
-    book = Book(own, (1, 1), kept, _owner())
-    display = _Display(kept is not None)
-    try:
-        with _terminated_as_interrupted():
-            Session(points, bench, book, (1, 1), where / "runs", display, retry=retry).run()
-    except KeyboardInterrupt:
-        lost = "nothing is lost: the same command goes on" if kept is not None else "simulated runs are made again"
-        notes.print(f"stopped; {lost}")
-        raise typer.Exit(130) from None
-    except Paused as paused:
-        notes.print(escape(str(paused)))
-        raise typer.Exit(0) from None
-    finally:
-        display.close()
-        book.close()
-    values, failed = _values(Plan(points).known(book.runs).runs, book.runs)
-    objective = bench.objective(points.all[0])
-    judged = judge(cases, values, objective, own)
-    document = {
-        "campaign": asked.name,
-        "model": {"name": loaded.name, "table": loaded.domain.schema.name, "rows": loaded.domain.rows},
-        "simulated": bench.simulated,
-        "kind": bench.kind,
-        "eager": eager,
-        "objective": {"name": asked.objective, "direction": objective.direction, "unit": objective.unit},
-        "repeats": own.repeats,
-        "cases": len(cases),
-        "points": len(points.all),
-        "failed": failed,
-        "left_out": len(cases) - len(judged),
-        "decision_seconds": decided,
-        "operations": evaluation(judged, objective, own),
-        "pairs": pairs(judged),
-    }
+    changed = changes(folder, runner, repeats, seed)
+    asked = load_campaign(campaign, changed)
+    service = remote.server_of(None, server)
+    if service is not None:
+        document = _evaluated_there(service, campaign, changed, model, journal, eager=eager, retry=retry)
+    else:
+        question = Evaluation.prepare(asked, Path(model), first_batch(Points(asked)), eager=eager)
+        notes.print(question.says)
+        own, points = question.points.campaign, question.points
+        where = journal or state_folder() / "campaigns" / f"{own.name}-{own.digest}"
+        check_agreed(own, cost_of(own, Plan(points).known({}).runs), yes, json_output)
+        kept = where if own.launches or journal is not None else None
+        done = carried(points, where, kept, retry=retry)
+        document = question.document(*values(points, done.runs), done.bench)
     if html is not None:
         write_whole(html, evaluation_page(document))
     if json_output:
@@ -131,17 +91,24 @@ def evaluate(
         console.print(escape(f"page      {html}"))
 
 
-def _values(planned: Any, results: Mapping[int, Any]) -> tuple[dict[tuple[str, Configuration], list[float]], int]:
-    """Values of each point in the order of its repeats, and how many runs failed."""
-    found: dict[tuple[str, Configuration], list[float]] = {}
-    failed = 0
-    for run in sorted(planned, key=lambda entry: (entry.trial, entry.repeat)):
-        result = value_of(results, run.number)
-        if result is None or result.state is not State.FINISHED or result.value is None:
-            failed += 1
-            continue
-        found.setdefault((run.point.operation, run.point.values), []).append(float(result.value))
-    return found, failed
+def _evaluated_there(
+    service: str,
+    campaign: str,
+    changed: list[tuple[str, Any]],
+    model: str,
+    journal: Path | None,
+    *,
+    eager: bool,
+    retry: bool,
+) -> dict[str, Any]:
+    if journal is not None:
+        raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
+    client = remote.connect(service)
+    name = remote.model_there(client, model)
+    job = client.evaluate(campaign_text(campaign)[0], name, for_service(changed), eager=eager, retry=retry)
+    document = remote.wait(client, job)
+    notes.print(document.pop("says"))
+    return document
 
 
 def _print(document: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from stripewise.cli import remote
 from stripewise.cli.options import JsonOption, ServerOption
 from stripewise.cli.output import console, number, print_json
+from stripewise.client import Client
 from stripewise.errors import UserError
 from stripewise.measure.observed import observe
 from stripewise.model.base import PerformanceModel
@@ -72,8 +73,11 @@ def prescribe(
         raise UserError("both a model and a policy are given", "leave one of them out")
     service = remote.server_of(None, server)
     if service is not None:
-        asked = {"model": model, "policy": policy, "osts": osts, "table": table}
-        deliver(_prescribed_there(service, asked, workload, observed), to, output, json_output)
+        client = remote.connect(service)
+        asked: dict[str, Any] = {"policy": policy, "osts": osts}
+        asked["model"] = None if model is None else remote.model_there(client, model)
+        asked["table"] = None if table is None else remote.table_there(client, table)
+        deliver(_prescribed_there(client, asked, workload, observed), to, output, json_output)
         return
     loaded = None if model is None else load_model(model)
     request = _request(workload, observed, loaded)
@@ -85,10 +89,9 @@ def prescribe(
 
 
 def _prescribed_there(
-    service: str, asked: dict[str, Any], workload: Path | None, observed: Path | None
+    client: Client, asked: dict[str, Any], workload: Path | None, observed: Path | None
 ) -> Prescription:
-    """Ask a service, whose models and tables are meant; a log is uploaded and stays there as a diagnosis."""
-    client = remote.connect(service)
+    """Ask a service; a log is uploaded and stays there as a diagnosis."""
     if workload is not None:
         request = _request(workload, None, None)
         asked["workload"] = request.workload.model_dump(mode="json", exclude_none=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,24 +10,23 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption, YesOption
+from stripewise.cli import remote
+from stripewise.cli.campaign_cost import check_agreed
+from stripewise.cli.campaigning import Display, carried, changes, cost_lines, for_service
+from stripewise.cli.options import JsonOption, ServerOption, YesOption
 from stripewise.cli.output import console, duration, notes, number, print_json
 from stripewise.cli.profile_array import submit_array
-from stripewise.cli.tune import _owner, _terminated_as_interrupted
 from stripewise.errors import UserError
-from stripewise.profiling.book import Book, collect
+from stripewise.profiling.book import collect
+from stripewise.profiling.carry import WHOLE, preview, write
 from stripewise.profiling.checks import Cost, check_limits, check_room, cost_of
-from stripewise.profiling.estimate import Remaining
-from stripewise.profiling.outcome import check_out, save, summary, table_of
-from stripewise.profiling.plan import Plan, Progressed
+from stripewise.profiling.outcome import check_out, summary
+from stripewise.profiling.plan import Plan
 from stripewise.profiling.schedule import Planned, Shard, of_shard, parse_shard
-from stripewise.profiling.session import Paused, Session
-from stripewise.runner.benchmark import Bench
 from stripewise.spec.campaign import Campaign, campaign_text, load_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.objective import Objective
-from stripewise.spec.sizes import format_size
-from stripewise.spec.trial import Run, State
+from stripewise.spec.trial import Run
 from stripewise.tuning.folders import state_folder
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -55,7 +52,12 @@ def profile(
         Path | None,
         typer.Option(help="The table to write (NAME.csv and NAME.toml); by default CAMPAIGN-table.", metavar="TABLE"),
     ] = None,
-    runner: Annotated[str | None, typer.Option(help="local, sim:NAME-or-FILE, or replay:TABLE.")] = None,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
+        ),
+    ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each combination.", min=1)] = None,
     seed: Annotated[int | None, typer.Option(help="Of the design and the order of runs.", min=0)] = None,
     shard: Annotated[
@@ -86,6 +88,7 @@ def profile(
     retry: Annotated[bool, typer.Option("--retry", help="Make runs that failed once more.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the design and its cost; start nothing.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the campaign's file, to be copied and changed.")] = False,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Measure a site: run a campaign of benchmarks and write its table.
@@ -95,14 +98,9 @@ def profile(
     if show:
         sys.stdout.write(campaign_text(campaign)[0])
         return
-    given = {
-        "files.folder": folder and str(Path(folder).absolute()),
-        "runner": runner,
-        "repeats": repeats,
-        "seed": seed,
-    }
-    asked = load_campaign(campaign, [(key, value) for key, value in given.items() if value is not None])
-    part = parse_shard(shard) if shard is not None else (1, 1)
+    changed = changes(folder, runner, repeats, seed)
+    asked = load_campaign(campaign, changed)
+    part = parse_shard(shard) if shard is not None else WHOLE
     # Looked at before the first run: days of them are not to end in a name that is taken.
     out = check_out(out or Path(f"{asked.name}-table"))
     if merge:
@@ -113,7 +111,7 @@ def profile(
     if array is not None:
         if shard is not None:
             raise UserError("--array makes all shards, and --shard one", "give one of them")
-        words = _words(campaign, {"--folder": given["files.folder"], "--repeats": repeats, "--seed": seed})
+        words = _words(campaign, {"--folder": dict(changed).get("files.folder"), "--repeats": repeats, "--seed": seed})
         submit_array(
             points,
             _whole_cost(points),
@@ -128,47 +126,64 @@ def profile(
             json_output=json_output,
         )
         return
+    service = remote.server_of(None, server)
     if dry_run:
-        _dry_run(points, part, where, json_output)
+        _dry_run(points, part, where, json_output, here=service is None)
+        return
+    if service is not None:
+        given = {"--shard": shard, "--journal": journal}
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            raise UserError(f"{wrong[0]} means nothing to a service", "leave it out, or --server")
+        _measured_there(service, campaign, points, changed, out, json_output, retry=retry)
         return
     # Simulated and replayed runs cost nothing to repeat: they are kept in memory, unless their shards are to be merged.
-    kept = where if asked.runner == "local" or shard is not None or journal is not None else None
-    environment = dict(os.environ)
-    bench = Bench(_of_shard(asked, part), points, where / "runs", environment)
-    book = Book(asked, part, kept, _owner())
-    display = _Display(kept is not None)
-    session = Session(points, bench, book, part, where / "runs", display, retry=retry)
-    try:
-        with _terminated_as_interrupted():
-            progress = session.run()
-    except KeyboardInterrupt:
-        lost = "nothing is lost: the same command goes on" if kept is not None else "simulated runs are made again"
-        notes.print(f"stopped; {lost}")
-        raise typer.Exit(130) from None
-    except Paused as paused:
-        notes.print(escape(str(paused)))
-        raise typer.Exit(0) from None
-    finally:
-        display.close()
-        book.close()
-    results, seen = dict(book.runs), {part[0]}
+    check_agreed(asked, cost_of(asked, of_shard(preview(points)[1], part)), yes, json_output)
+    kept = where if asked.launches or shard is not None or journal is not None else None
+    done = carried(points, where, kept, part=part, retry=retry)
+    results, seen = done.runs, {part[0]}
     if kept is not None and part[1] > 1:
         found = collect([kept])
         results, seen = dict(found.runs), set(found.seen)
     whole = len(seen) == part[1] and Plan(points).known(results)
     table = None
     if whole and whole.complete and all(_ended(results, run) for run in whole.runs):
-        table = _write(points, whole, results, bench.objective(points.all[0]), bench.kind, out)
+        table = write(points, whole, results, done.bench.objective(points.all[0]), done.bench.kind, out)
     document = summary(
         asked,
-        of_shard(progress.runs, part),
+        of_shard(done.progress.runs, part),
         results,
-        kind=bench.kind,
-        complete=progress.complete,
+        kind=done.bench.kind,
+        complete=done.progress.complete,
         table=table,
         shard=part,
         left_out=points.left_out,
     )
+    _deliver(document, json_output)
+
+
+def _measured_there(
+    service: str,
+    campaign: str,
+    points: Points,
+    changed: list[tuple[str, Any]],
+    out: Path,
+    json_output: bool,
+    *,
+    retry: bool,
+) -> None:
+    _, runs = preview(points)
+    asked = points.campaign
+    if asked.runner.startswith("sim:"):
+        notes.print("simulated: nothing is launched, figures are computed")
+    for line in cost_lines(asked, cost_of(asked, runs), points.left_out):
+        notes.print(escape(line))
+    display = Display()
+    text, names = campaign_text(campaign)[0], for_service(changed)
+    try:
+        document = remote.profile(service, text, names, len(runs), out, display.show, retry=retry)
+    finally:
+        display.close()
     _deliver(document, json_output)
 
 
@@ -182,14 +197,6 @@ def _whole_cost(points: Points) -> Cost:
     cost = cost_of(points.campaign, Plan(points).known({}).runs)
     check_limits(points.campaign, cost)
     return cost
-
-
-def _of_shard(campaign: Campaign, part: Shard) -> Campaign:
-    """Give each shard a file of its own: several may be at work in the same folder."""
-    if part[1] == 1:
-        return campaign
-    name = f"{campaign.files.name}.{part[0]}"
-    return campaign.model_copy(update={"files": campaign.files.model_copy(update={"name": name})})
 
 
 def _ended(results: Mapping[int, Run], run: Planned) -> bool:
@@ -216,7 +223,7 @@ def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -
         notes.print(f"note: {left:,} of {len(progress.runs):,} runs have no result ({about}); the table has the others")
     kind = "simulated" if found.campaign.runner.startswith("sim:") else "measured"
     objective = _objective(found.campaign)
-    table = _write(points, progress, found.runs, objective, kind, out)
+    table = write(points, progress, found.runs, objective, kind, out)
     document = summary(
         found.campaign,
         progress.runs,
@@ -236,68 +243,21 @@ def _objective(campaign: Campaign) -> Objective:
     return Objective.parse(campaign.objective, campaign.direction, campaign.unit)
 
 
-def _write(
-    points: Points, progress: Progressed, results: Mapping[int, Run], objective: Objective, kind: str, out: Path
-) -> Path:
+def _dry_run(points: Points, shard: Shard, where: Path, json_output: bool, *, here: bool) -> None:
     campaign = points.campaign
-    about = {
-        "simulated": f"Simulated on {campaign.runner}: computed, not measured.",
-        "replayed": f"Replayed from {campaign.runner.partition(':')[2]}.",
-    }.get(kind, f"Measured with {campaign.program}.")
-    whole = campaign.design.kind == "grid"
-    table = table_of(points, progress.runs, results, objective, about, whole)
-    return save(table, out)
-
-
-def _dry_run(points: Points, shard: Shard, where: Path, json_output: bool) -> None:
-    campaign = points.campaign
-    progress = Plan(points).known({})
-    runs = of_shard(progress.runs, shard)
+    document, runs = preview(points, shard)
     cost = cost_of(campaign, runs)
-    check_limits(campaign, cost)
-    if campaign.runner == "local" and campaign.files.folder:
+    if campaign.launches and campaign.files.folder and here:
         check_room(campaign, cost, where)
-    document = {
-        "campaign": campaign.name,
-        "digest": campaign.digest,
-        "design": campaign.design.kind,
-        "possible": {operation: len(points.of(operation)) for operation in campaign.operations},
-        "left_out": points.left_out,
-        "runs": cost.runs,
-        "complete": progress.complete,
-        "launches": cost.launches if campaign.runner == "local" else 0,
-        "bytes": cost.moved,
-        "largest_file": cost.largest,
-        "worst_node_hours": cost.node_hours,
-        "assumed": campaign.assumptions(),
-        "first": [{"operation": run.point.operation, "configuration": dict(run.point.values)} for run in runs[:3]],
-    }
     if json_output:
         print_json(document)
         return
     for operation in campaign.operations:
         console.print(f"{operation}: {len(points.of(operation)):,} combinations are possible")
-    for line in _cost_lines(campaign, cost, points.left_out, more=not progress.complete):
+    for line in cost_lines(campaign, cost, points.left_out, more=not document["complete"]):
         console.print(escape(line))
     for run in runs[:3]:
         console.print(escape(f"first     {run.point.operation} {run.point.values.describe()}"))
-
-
-def _cost_lines(campaign: Campaign, cost: Cost, left_out: int, *, more: bool = False) -> list[str]:
-    found = [
-        f"design    {campaign.design.kind}, {cost.runs:,} runs{' at first' if more else ''}, {campaign.repeats} repeats"
-    ]
-    if campaign.runner == "local":
-        found.append(
-            f"cost      {cost.launches:,} launches, {format_size(cost.moved)} of I/O, files of up to "
-            f"{format_size(cost.largest)}; at most {number(cost.node_hours, 'node-hours', 3)}, if every run hung"
-        )
-    if left_out:
-        found.append(f"left out  {left_out:,} combinations that the program cannot carry out (sizes do not divide)")
-    assumed = campaign.assumptions()
-    if assumed:
-        found.append(f"assumed   values that the study does not print, chosen here: of {', '.join(assumed)}")
-    return found
 
 
 def _deliver(document: dict[str, Any], json_output: bool) -> None:
@@ -319,60 +279,3 @@ def _deliver(document: dict[str, Any], json_output: bool) -> None:
     else:
         index, count = document["shard"]
         console.print(f"shard {index} of {count} has ended; others have not: --merge puts their journals together")
-
-
-class _Display:
-    """Says how far a campaign is: a line that is rewritten on a terminal, now and then a line elsewhere."""
-
-    def __init__(self, resumable: bool) -> None:
-        self._resumable = resumable
-        self._campaign: Campaign | None = None
-        self._done = 0
-        self._failed = 0
-        self._last = -_SECONDS_BETWEEN_LINES
-
-    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
-        handler = getattr(self, f"_on_{kind}", None)
-        if handler is not None:
-            handler(**data)
-
-    def close(self) -> None:
-        """End the line that was being rewritten."""
-        if notes.is_terminal and self._done:
-            notes.print()
-
-    def _on_prepared(self, preflight: Any, kind: str) -> None:
-        for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):
-            notes.print(escape(line))
-        if kind == "simulated":
-            notes.print("simulated: nothing is launched, figures are computed")
-
-    def _on_cost(self, cost: Cost, campaign: Campaign, left_out: int) -> None:
-        for line in _cost_lines(campaign, cost, left_out):
-            notes.print(escape(line))
-
-    def _on_warmup(self, operation: str) -> None:
-        notes.print(f"warm-up   {operation}")
-
-    def _on_note(self, text: str) -> None:
-        notes.print(escape(f"note: {text}"))
-
-    def _on_ended(self, run: Run, planned: Planned, left: int, remaining: Any) -> None:
-        self._done += 1
-        if run.state is not State.FINISHED:
-            self._failed += 1
-            notes.print(escape(f"run {run.number} failed: {run.reason}"))
-        now = time.monotonic()
-        if left and now - self._last < (0.2 if notes.is_terminal else _SECONDS_BETWEEN_LINES):
-            return
-        self._last = now
-        line = f"{self._done:,} runs made, {left:,} left{_time(remaining())}"
-        notes.print(escape(line), end="\r" if notes.is_terminal else "\n")
-
-
-def _time(remaining: Remaining) -> str:
-    if remaining.seconds is None:
-        return ""
-    if remaining.seconds == 0:
-        return ""
-    return f", {duration(remaining.seconds)} ({duration(remaining.low)} to {duration(remaining.high)})"

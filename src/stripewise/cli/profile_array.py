@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-import typer
 from rich.markup import escape
 
+from stripewise.cli.campaign_cost import ask
 from stripewise.cli.output import console, notes, print_json
 from stripewise.errors import UserError
 from stripewise.profiling.array import Array, find_limits, submit
@@ -99,7 +99,7 @@ def submit_array(
         else:
             sys.stdout.write(text)
         return
-    check_cost(worst, policy, None, lambda question: yes or _ask(question, json_output))
+    check_cost(worst, policy, None, lambda question: yes or ask(question, json_output))
     array.logs.mkdir(parents=True, exist_ok=True)
     path = beside / "array.sbatch"
     path.write_text(text, "utf-8")
@@ -109,7 +109,3 @@ def submit_array(
         return
     console.print(escape(f"submitted as job {document['job']}: {path}"))
     console.print(escape(f"the last shard to end writes {out}; what is left after a failure: sbatch {path}"))
-
-
-def _ask(question: str, json_output: bool) -> bool:
-    return not json_output and sys.stdin.isatty() and typer.confirm(f"{question}: go on?", err=True)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+from rich.markup import escape
+
 from stripewise.cli import hints
-from stripewise.errors import UserError
+from stripewise.cli.output import notes
+from stripewise.errors import StripewiseError, UserError
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 
 if TYPE_CHECKING:
     from stripewise.cli.progress import Progress
     from stripewise.client.client import Client
+    from stripewise.measure.activity import Activity
     from stripewise.spec.experiment import Experiment
 
 
@@ -82,3 +91,149 @@ def follow(url: str, identifier: str, progress: Progress, after: int = 0) -> dic
     from stripewise.tuning.events import Event  # noqa: PLC0415
 
     return Follower(connect(url), identifier, lambda kind, data: progress(Event(kind, data))).run(after)
+
+
+# -- tables, models, campaigns and logs ----------------------------------------------------------------------------
+
+
+def table_there(client: Client, table: str) -> str:
+    """Give the name that a table has on the service: one that lies here is sent, under a name made of its content."""
+    stem = Path(table).with_suffix("") if Path(table).suffix in (".csv", ".toml") else Path(table)
+    files = [stem.with_name(stem.name + ending) for ending in (".csv", ".toml")]
+    if not all(file.is_file() for file in files):
+        return table
+    try:
+        csv, toml = (file.read_bytes().decode() for file in files)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {stem}: {error}", "check its two files") from error
+    name = _name_of(csv, toml)
+    with _known_already():
+        client.keep_table(name, csv, toml)
+    return name
+
+
+def model_there(client: Client, model: str) -> str:
+    """Give the name that a model has on the service: one that lies here is sent, as a table is."""
+    path = Path(model)
+    if not path.is_file():
+        return model
+    name = _name_of(path.read_bytes())
+    with _known_already():
+        client.upload("/models", path, name=name)
+    return name
+
+
+def _name_of(*contents: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(content.encode() if isinstance(content, str) else content)
+        digest.update(b"\0")
+    return f"sent-{digest.hexdigest()[:16]}"
+
+
+@contextlib.contextmanager
+def _known_already() -> Iterator[None]:
+    """Pass over the refusal of what has the same name, and so the same content."""
+    from stripewise.client.transport import ServiceError  # noqa: PLC0415
+
+    try:
+        yield
+    except ServiceError as error:
+        if error.status != 409:
+            raise
+
+
+def wait(client: Client, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Wait for a job, and give its result; an interruption ends the waiting alone."""
+    said = ""
+
+    def tell(found: Mapping[str, Any]) -> None:
+        nonlocal said
+        if found["state"] != said and found["state"] == "queued":
+            notes.print("waits for a worker of the service")
+        said = found["state"]
+
+    with unwatched(f"job {job['id']}"):
+        return client.wait(job, tell)
+
+
+@contextlib.contextmanager
+def unwatched(what: str) -> Iterator[None]:
+    """Say on an interruption that the service goes on, and end the command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        notes.print(escape(f"no longer watched; the service goes on with {what}"))
+        raise typer.Exit(130) from None
+
+
+def profile(
+    url: str,
+    text: str,
+    changes: Mapping[str, Any],
+    runs: int,
+    out: Path,
+    show: Callable[[int, int], None],
+    *,
+    retry: bool,
+) -> dict[str, Any]:
+    """Let a service measure a campaign, and give its summary; the table is written here.
+
+    Parameters
+    ----------
+    url : str
+    text : str
+        Of the campaign's file.
+    changes : mapping
+        ``folder``, ``runner``, ``repeats``, ``seed`` in place of the file's.
+    runs : int
+        Planned, as far as is known.
+    out : Path
+        Stem of the table.
+    show : callable
+        Is told how many runs are made and left.
+    retry : bool
+
+    Raises
+    ------
+    StripewiseError
+        As the worker has met it.
+    """
+    client = connect(url)
+    found = client.run_campaign(text, changes, resume=True, retry=retry)
+    place = f"/campaigns/{found['id']}"
+    with unwatched(f"campaign {found['id']}"):
+        while found["state"] in ("queued", "running"):
+            if found["ended"]:
+                show(found["ended"], max(0, runs - found["ended"]))
+            time.sleep(0.5)
+            found = client.get(place)
+    if found["state"] != "done":
+        what, _, mend = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
+        raise StripewiseError(what, mend or "the same command goes on")
+    for ending in (".csv", ".toml"):
+        write_bytes(out.with_name(out.name + ending), client.download(f"{place}/table{ending}"))
+    return {**found["result"], "table": str(out.with_name(out.name + ".csv"))}
+
+
+def activity(client: Client, log: Path) -> tuple[str, Activity]:
+    """Send a log, and give the identifier of its diagnosis and what was read of it."""
+    from stripewise.client.transport import ServiceError  # noqa: PLC0415
+    from stripewise.measure.activity import Activity  # noqa: PLC0415
+
+    try:
+        identifier = str(client.upload("/diagnoses", log)["id"])
+    except ServiceError as error:
+        raise ServiceError(error.status, error.what.replace("the upload", str(log)), error.mend) from error
+    found = Activity.model_validate(client.get(f"/diagnoses/{identifier}/activity"))
+    return identifier, found.model_copy(update={"source": str(log)})
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}", "check the folder") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +10,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli import remote
+from stripewise.cli.options import JsonOption, ServerOption
 from stripewise.cli.output import console, duration, print_json
 from stripewise.errors import UserError
-from stripewise.model.base import PerformanceModel
-from stripewise.model.registry import make_model
-from stripewise.model.speed import SpeedClassifier
+from stripewise.model.learning import Learned, learn
+from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
@@ -39,25 +38,37 @@ def train(
     model_option: ModelOptionsOption = None,
     seed: SeedOption = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Print what matters, and the model's rules.")] = False,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Learn a performance model from a table."""
     options = model_options(model_option)
     if not out.absolute().parent.is_dir():
         raise UserError(f"there is no folder {out.absolute().parent} for the model", "make it first")
-    measured = read_table(table)
-    start = time.perf_counter()
-    fitted = make_model(model, options).fit(measured, seed)
-    seconds = time.perf_counter() - start
-    fitted.save(out)
-    speeds = SpeedClassifier.fit(measured, seed=seed) if explain else None
+    service = remote.server_of(None, server)
+    if service is None:
+        measured = read_table(table)
+        name, learned = measured.name, learn(measured, model, options, seed, out, explain=explain)
+    else:
+        name, learned = _learned_there(service, table, model, options, seed, out, explain=explain)
     if json_output:
-        print_json(_document(fitted, len(measured), seconds, out, speeds))
+        print_json(_document(learned, out))
         return
-    what = f"{model} learned {len(measured)} rows of {measured.name} in {duration(seconds)}: {out}"
+    what = f"{model} learned {learned.rows} rows of {name} in {duration(learned.seconds)}: {out}"
     console.print(escape(what))
-    if speeds is not None:
-        _print_explanation(fitted, speeds)
+    if explain:
+        _print_explanation(learned)
+
+
+def _learned_there(
+    service: str, table: str, model: str, options: Mapping[str, str], seed: int, out: Path, *, explain: bool
+) -> tuple[str, Learned]:
+    """Let a service learn: the model stays there under the name of its file, and is written here."""
+    client = remote.connect(service)
+    asked = {"options": dict(options), "seed": seed, "replace": True, "explain": explain}
+    made = remote.wait(client, client.train(out.stem, remote.table_there(client, table), model, **asked))
+    remote.write_bytes(out, client.download(f"/models/{made['model']}/file"))
+    return made["name"], Learned(load_model(out), made["rows"], made["seconds"], made["speed_rules"])
 
 
 def model_options(given: list[str] | None) -> Mapping[str, str]:
@@ -77,27 +88,26 @@ def model_options(given: list[str] | None) -> Mapping[str, str]:
     return found
 
 
-def _document(
-    model: PerformanceModel, rows: int, seconds: float, out: Path, speeds: SpeedClassifier | None
-) -> dict[str, Any]:
+def _document(learned: Learned, out: Path) -> dict[str, Any]:
+    model = learned.model
     explanation = model.explain()
     objective = model.domain.objective
     return {
         "model": model.name,
         "file": str(out),
-        "rows": rows,
-        "seconds": seconds,
+        "rows": learned.rows,
+        "seconds": learned.seconds,
         "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
         "noise": model.noise,
         "features": model.encoder.names,
         "importance": explanation.importance,
         "rules": list(explanation.rules),
-        "speed_rules": [] if speeds is None else speeds.rules(),
+        "speed_rules": learned.speed_rules,
     }
 
 
-def _print_explanation(model: PerformanceModel, speeds: SpeedClassifier) -> None:
-    explanation = model.explain()
+def _print_explanation(learned: Learned) -> None:
+    explanation = learned.model.explain()
     grid = Grid(box=None, pad_edge=False, show_header=False)
     grid.add_column()
     grid.add_column(justify="right")
@@ -105,7 +115,7 @@ def _print_explanation(model: PerformanceModel, speeds: SpeedClassifier) -> None
         grid.add_row(escape(name), f"{share:.0%}")
     console.print("what matters:")
     console.print(grid)
-    for title, rules in (("the model:", explanation.rules), ("slow, average, fast:", speeds.rules())):
+    for title, rules in (("the model:", explanation.rules), ("slow, average, fast:", learned.speed_rules)):
         if rules:
             console.print(title)
         for rule in rules:

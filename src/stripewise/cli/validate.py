@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli import remote
+from stripewise.cli.options import JsonOption, ServerOption
 from stripewise.cli.output import console, notes, number, print_json
 from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption, model_options
 from stripewise.errors import UserError
-from stripewise.evaluation.prescribing import Prescribing
-from stripewise.evaluation.validation import Validation, cross_validate, inverse_validate, leave_out
-from stripewise.model.table import Table, read_table
+from stripewise.evaluation.validation import validate as run
+from stripewise.model.table import read_table
 
-_FOLDS = 5
 _DEEPEST = 30
 _STATICS = 8
 
@@ -47,34 +47,33 @@ def validate(
         str | None, typer.Option(help="Judge prescribing trees of these depths too, as in 1-10.", metavar="A-B")
     ] = None,
     seed: SeedOption = 0,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Say how well a model predicts, and prescribes for, what it has not seen."""
-    if inverse is not None and (folds is not None or leave is not None):
-        raise UserError("--inverse excludes --folds and --leave-out", "choose one")
-    wanted = _depths(depths)
-    if wanted and leave is None:
-        raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
-    options = model_options(model_option)
-    measured = read_table(table)
-
-    def progress(done: int, of: int) -> None:
-        if notes.is_terminal:
-            notes.print(f"{done} of {of} models", end="\r")
-
-    if leave is not None:
-        columns = [name.strip() for name in leave.split(",") if name.strip()]
-        found = leave_out(measured, model, columns, options, folds=folds, depths=wanted, seed=seed, progress=progress)
-    elif inverse is not None:
-        found = inverse_validate(measured, model, options, folds=inverse, seed=seed, progress=progress)
+    asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
+    asked |= {"options": model_options(model_option), "depths": _depths(depths)}
+    columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
+    service = remote.server_of(None, server)
+    if service is not None:
+        client = remote.connect(service)
+        made = client.validate(remote.table_there(client, table), model, leave_out=columns, **asked)
+        found = remote.wait(client, made)
+        name, unit = found.pop("name"), found.pop("objective")["unit"]
+        del found["table"], found["pairs"]
     else:
-        found = cross_validate(
-            measured, model, options, folds=_FOLDS if folds is None else folds, seed=seed, progress=progress
-        )
+        measured = read_table(table)
+        found = run(measured, model, columns=columns, progress=_progress, **asked).as_json()
+        name, unit = measured.name, measured.objective.unit
     if json_output:
-        print_json(found.as_json())
+        print_json(found)
         return
-    _print(measured, found)
+    _print(found, name, unit)
+
+
+def _progress(done: int, of: int) -> None:
+    if notes.is_terminal:
+        notes.print(f"{done} of {of} models", end="\r")
 
 
 def _depths(text: str | None) -> list[int]:
@@ -90,54 +89,52 @@ def _depths(text: str | None) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _print(table: Table, found: Validation) -> None:
-    unit = table.objective.unit
-    m = found.metrics
+def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
+    m = found["metrics"]
     console.print(
-        f"{escape(found.model)} on {escape(table.name)}: {found.rows} rows, {found.folds} folds, "
-        f"held out: {escape(found.how)}"
+        f"{escape(found['model'])} on {escape(table)}: {found['rows']} rows, {found['folds']} folds, "
+        f"held out: {escape(found['held_out'])}"
     )
     grid = Grid(box=None, pad_edge=False, show_header=False)
     grid.add_column()
     grid.add_column(justify="right")
-    oracle = "" if found.oracle_accuracy is None else f"   (noise-free oracle {found.oracle_accuracy:.2f}%)"
-    grid.add_row("prediction accuracy", f"{m.prediction_accuracy:.2f}%{oracle}")
-    explained = "" if found.oracle_r2_log is None else f"   (noise-free oracle {found.oracle_r2_log:.4f})"
-    grid.add_row("R2 of the logarithm", f"{'-' if m.r2_log is None else format(m.r2_log, '.4f')}{explained}")
-    grid.add_row("mean absolute error", number(m.mae, unit))
-    grid.add_row("class error", f"{m.class_error:.3f}")
+    oracle = "" if m["oracle_accuracy"] is None else f"   (noise-free oracle {m['oracle_accuracy']:.2f}%)"
+    grid.add_row("prediction accuracy", f"{m['prediction_accuracy']:.2f}%{oracle}")
+    explained = "" if m["oracle_r2_log"] is None else f"   (noise-free oracle {m['oracle_r2_log']:.4f})"
+    grid.add_row("R2 of the logarithm", f"{'-' if m['r2_log'] is None else format(m['r2_log'], '.4f')}{explained}")
+    grid.add_row("mean absolute error", number(m["mae"], unit))
+    grid.add_row("class error", f"{m['class_error']:.3f}")
     console.print(grid)
-    for point in found.curve:
+    for point in found["learning_curve"]:
         console.print(
             f"  {point['training_rows']} rows to learn from: accuracy {point['prediction_accuracy']:.2f}%, "
             f"mean absolute error {number(point['mae'], unit)}, class error {point['class_error']:.3f}"
         )
-    if found.prescription is not None:
-        _print_prescription(found.model, found.prescription, unit)
-    for reason in found.skipped:
+    if found["prescription"] is not None:
+        _print_prescription(found["model"], found["prescription"], unit)
+    for reason in found["skipped"]:
         console.print(f"not scored: {escape(reason)}")
 
 
-def _print_prescription(model: str, judged: Prescribing, unit: str) -> None:
+def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> None:
     grid = Grid(box=None, pad_edge=False)
     headings = ("choice for held-out workloads", "arithmetic", "harmonic", "worst", "best for", "worst for", "loss")
     for heading in headings:
         grid.add_column(heading, justify="left" if heading == headings[0] else "right")
-    q = judged.quality
-    grid.add_row(escape(model), *(f"{v:.1f}%" for v in (q.arithmetic, q.harmonic, q.worst)), "", "", "")
-    for depth, quality in judged.by_depth.items():
-        row = (quality.arithmetic, quality.harmonic, quality.worst)
-        grid.add_row(f"tree of depth {depth}", *(f"{v:.1f}%" for v in row), "", "", "")
-    shown = judged.static[:_STATICS]
-    shown += [static for static in judged.static[_STATICS:] if static.default]
+    grid.add_row(escape(model), *_quality(judged), "", "", "")
+    for depth, quality in judged["by_depth"].items():
+        grid.add_row(f"tree of depth {depth}", *_quality(quality), "", "", "")
+    shown = judged["static"][:_STATICS]
+    shown += [static for static in judged["static"][_STATICS:] if static["default"]]
     for place, static in enumerate(shown):
-        words = " ".join(f"{name}={value}" for name, value in static.configuration.items())
+        words = " ".join(f"{name}={value}" for name, value in static["configuration"].items())
         kind = "best static" if place == 0 else "static"
-        label = f"{'default' if static.default else kind}: {words}"
-        q = static.quality
-        grid.add_row(
-            escape(label), *(f"{v:.1f}%" for v in (q.arithmetic, q.harmonic, q.worst)),
-            str(static.best), str(static.last), number(static.loss, unit),
-        )  # fmt: skip
+        label = f"{'default' if static['default'] else kind}: {words}"
+        counts = (str(static["best"]), str(static["worst_of_all"]), number(static["loss"], unit))
+        grid.add_row(escape(label), *_quality(static), *counts)
     console.print(grid)
-    console.print(f"achieved over best, {judged.quality.workloads} workloads, measured configurations only")
+    console.print(f"achieved over best, {judged['workloads']} workloads, measured configurations only")
+
+
+def _quality(of: Mapping[str, float]) -> Iterator[str]:
+    return (f"{of[name]:.1f}%" for name in ("arithmetic", "harmonic", "worst"))

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from stripewise.client.address import Address, find_token
 from stripewise.client.transport import Transport
-from stripewise.errors import UserError
+from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
+
+_PATIENCE_SECONDS = 120.0
+
+
+def _silent(job: Mapping[str, Any]) -> None:
+    """Tell nobody."""
 
 
 class Client:
@@ -66,10 +73,81 @@ class Client:
         headers = {"Content-Type": "application/octet-stream"}
         return self._json("POST", path, query={"name": file.name, **query}, body=body, headers=headers)
 
-    def _json(self, method: str, path: str, **given: Any) -> Any:
+    def download(self, path: str) -> bytes:
+        """Read a file as it is."""
+        return self._transport.send("GET", f"/api{path}")[0]
 
+    def _json(self, method: str, path: str, **given: Any) -> Any:
         data, kind = self._transport.send(method, f"/api{path}", **given)
         return json.loads(data) if kind == "application/json" else data.decode("utf-8", "replace")
+
+    def wait(self, job: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None] = _silent) -> dict[str, Any]:
+        """Wait for a job of the workers, and give its result.
+
+        Parameters
+        ----------
+        job : mapping
+            As the request for it was answered.
+        tell : callable
+            Is told the job each time that it is looked at.
+
+        Raises
+        ------
+        StripewiseError
+            If the job failed or was stopped: of the kind that the worker has met.
+        TransientError
+            If the service stays away for two minutes.
+        """
+        seen, seconds = time.monotonic(), 0.1
+        while job["state"] in ("queued", "running"):
+            tell(job)
+            time.sleep(seconds)
+            seconds = min(1.0, 1.5 * seconds)
+            try:
+                job = self.get(f"/jobs/{job['id']}")
+                seen = time.monotonic()
+            except TransientError:
+                if time.monotonic() - seen > _PATIENCE_SECONDS:
+                    raise
+        if job["state"] == "done":
+            return dict(job["result"])
+        what, _, mend = str(job["error"] or f"job {job['id']} was stopped").partition("; ")
+        kind = (job["result"] or {}).get("error")
+        raise {"UserError": UserError, "NothingWorks": NothingWorks}.get(str(kind), StripewiseError)(what, mend)
+
+    # -- tables, models and campaigns ----------------------------------------------------------------------
+
+    def keep_table(self, name: str, csv: str, toml: str) -> dict[str, Any]:
+        """Keep a table of measurements."""
+        made: dict[str, Any] = self.post("/tables", {"name": name, "csv": csv, "toml": toml})
+        return made
+
+    def train(self, name: str, table: str, model: str = "auto", **more: Any) -> dict[str, Any]:
+        """Ask for a model of a table; gives the job, for :meth:`wait`.
+
+        ``more``: ``options``, ``seed``, ``replace``, ``explain``.
+        """
+        job: dict[str, Any] = self.post("/models/train", {"name": name, "table": table, "model": model, **more})
+        return job
+
+    def validate(self, table: str, model: str = "auto", **more: Any) -> dict[str, Any]:
+        """Ask how well a kind of model does on a table; gives the job.
+
+        ``more``: ``options``, ``seed``, ``folds``, ``inverse``, ``leave_out``, ``depths``.
+        """
+        job: dict[str, Any] = self.post("/models/validate", {"table": table, "model": model, **more})
+        return job
+
+    def run_campaign(self, toml: str, changes: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Run a campaign, given as the text of its file; ``more``: ``start``, ``resume``, ``retry``."""
+        made: dict[str, Any] = self.post("/campaigns", {"toml": toml, "changes": dict(changes or {}), **more})
+        return made
+
+    def evaluate(self, toml: str, model: str, changes: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Ask for an evaluation of a model of the service; gives the job; ``more``: ``eager``, ``retry``."""
+        asked = {"toml": toml, "model": model, "changes": dict(changes or {}), **more}
+        job: dict[str, Any] = self.post("/evaluations", asked)
+        return job
 
     # -- experiments ---------------------------------------------------------------------------------------
 

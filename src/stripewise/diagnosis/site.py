@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePath
 from statistics import median
@@ -200,8 +200,3 @@ def slowness(diagnosis: Diagnosis) -> dict[int, float]:
     costs = seconds_a_byte(diagnosis.activity)
     middle = median(costs.values()) if costs else 0.0
     return {target: cost / middle for target, cost in costs.items()} if middle > 0 else {}
-
-
-def most_frequent(profile: SiteProfile) -> Iterator[tuple[str, int]]:
-    """Kinds of findings with the number of jobs that have them."""
-    yield from profile.codes.most_common()

@@ -22,6 +22,7 @@ from stripewise.model.table import Table
 ALL_CONTEXTS = "contexts"
 """Stands for all context columns: leave one workload out."""
 
+_FOLDS = 5
 _MOST_FITS = 10
 _LEAST_TRAINING = 2
 
@@ -86,6 +87,47 @@ class Validation:
             "learning_curve": self.curve,
             "skipped": self.skipped,
         }
+
+
+def validate(
+    table: Table,
+    model: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    folds: int | None = None,
+    inverse: int | None = None,
+    columns: Sequence[str] = (),
+    depths: Sequence[int] = (),
+    seed: int = 0,
+    progress: Progress = lambda done, of: None,
+) -> Validation:
+    """Validate in one of the three ways, as ``stripewise validate`` is asked.
+
+    Parameters
+    ----------
+    folds : int, optional
+        Random parts, 5 by default; with ``columns`` groups of what is left out.
+    inverse : int, optional
+        Learn from one of so many parts.
+    columns : sequence of str
+        Leave out what shares a value of these.
+    depths : sequence of int
+        With ``columns``: of the trees that prescribe.
+
+    Raises
+    ------
+    UserError
+        If the ways are mixed up, or as the functions of each.
+    """
+    if inverse is not None and (folds is not None or columns):
+        raise UserError("--inverse excludes --folds and --leave-out", "choose one")
+    if depths and not columns:
+        raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
+    if columns:
+        return leave_out(table, model, columns, options, folds=folds, depths=depths, seed=seed, progress=progress)
+    if inverse is not None:
+        return inverse_validate(table, model, options, folds=inverse, seed=seed, progress=progress)
+    return cross_validate(table, model, options, folds=folds or _FOLDS, seed=seed, progress=progress)
 
 
 def cross_validate(

@@ -49,7 +49,7 @@ def page(
     from stripewise.report.figures import figures_json  # noqa: PLC0415
 
     shown = {name: entry for name, entry in sections.items() if entry[1]}
-    plotly, script = Html(get_plotlyjs()), Html(asset("report.js"))
+    plotly, script = Html(get_plotlyjs()), Html(asset("drawing.js") + asset("report.js"))
     return Template(asset("report.html")).substitute(
         title=escape(title),
         brand=escape(brand),

@@ -135,6 +135,7 @@ class Reading:
     def incumbent(self) -> list[tuple[int, float]]:
         """The search's best median after each run where it changed."""
         values: dict[int, list[float]] = {}
+        medians: dict[int, float] = {}
         steps: list[tuple[int, float]] = []
         choose = max if self.maximize else min
         for run, trial in self.runs:
@@ -143,13 +144,18 @@ class Reading:
             if trial.role is Role.REFERENCE:
                 continue
             values.setdefault(trial.number, []).append(run.value)
-            best = choose(statistics.median(own) for own in values.values())
+            medians[trial.number] = statistics.median(values[trial.number])
+            best = choose(medians.values())
             if not steps or best != steps[-1][1]:
                 steps.append((run.number, best))
         return steps
 
     def lines(self) -> tuple[list[Axis], list[Line]]:
         """Axes and lines of the parallel coordinates: parameters that were varied, trials with a value."""
+        return self._lines
+
+    @cached_property
+    def _lines(self) -> tuple[list[Axis], list[Line]]:
         seen = [trial for trial in self.trials if trial.value is not None and trial.role is not Role.REFERENCE]
         full = {trial.number: {**self.default, **trial.configuration} for trial in seen}
         axes: list[Axis] = []

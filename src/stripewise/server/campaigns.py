@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
 from stripewise.profiling.book import collect
@@ -14,13 +17,32 @@ from stripewise.server.policy import check_campaign, confined
 from stripewise.server.problems import Refused
 from stripewise.server.service import Service
 from stripewise.server.uploads import new_identifier
-from stripewise.spec.campaign import parse_campaign
+from stripewise.spec.campaign import Campaign, changed_campaign, parse_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.tokens import Token
 
+_MOST = 10_000
+"""Campaigns that are looked through for the same one."""
 
-def create(service: Service, text: str, user: Token, *, start: bool = True) -> dict[str, Any]:
-    """Keep a campaign, and hand it to the workers.
+
+class Changes(BaseModel):
+    """Keys of a campaign's file to be put in place of its own."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"runner": "sim:kay", "repeats": 3}]})
+    folder: str | None = Field(default=None, max_length=4096, description="[files] folder")
+    runner: str | None = Field(default=None, max_length=4096)
+    repeats: int | None = Field(default=None, ge=1, le=10_000)
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What is replaced, as the campaign calls it."""
+        given = self.model_dump(exclude_none=True)
+        return {"files.folder" if name == "folder" else name: value for name, value in given.items()}
+
+
+def checked(service: Service, text: str, changes: Changes) -> Campaign:
+    """Read a campaign.
 
     Raises
     ------
@@ -30,13 +52,27 @@ def create(service: Service, text: str, user: Token, *, start: bool = True) -> d
         If the service does not allow it.
     """
     _check_stacks(service, text)
-    campaign = parse_campaign(text, "campaign")
+    campaign = changed_campaign(parse_campaign(text, "campaign"), changes.keys.items(), "campaign")
     check_campaign(campaign, service.settings)
+    return campaign
+
+
+def keep(place: Path, text: str, changes: Changes) -> None:
+    """Write what :func:`~stripewise.server.places.campaign_in` reads."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (place / "campaign.toml").write_text(text, "utf-8")
+    (place / "changes.json").write_text(json.dumps(changes.keys), "utf-8")
+
+
+def create(
+    service: Service, text: str, user: Token, changes: Changes | None = None, *, start: bool = True
+) -> dict[str, Any]:
+    """Keep a campaign, and hand it to the workers; raises as :func:`checked`."""
+    changes = changes or Changes()
+    campaign = checked(service, text, changes)
     possible = len(Points(campaign).all)
     identifier = new_identifier()
-    place = folder_of(service.settings.data, "campaign", identifier)
-    place.mkdir(mode=0o700, parents=True)
-    (place / "campaign.toml").write_text(text, "utf-8")
+    keep(folder_of(service.settings.data, "campaign", identifier), text, changes)
     document = {
         "campaign": campaign.name,
         "digest": campaign.digest,
@@ -48,6 +84,18 @@ def create(service: Service, text: str, user: Token, *, start: bool = True) -> d
     if start:
         service.jobs.submit("campaign", identifier, user.name)
     return show(service, identifier)
+
+
+def go_on(service: Service, text: str, user: Token, changes: Changes, *, retry: bool = False) -> dict[str, Any]:
+    """Go on with the same campaign of the same user where there is one, or begin it; raises as :func:`checked`."""
+    digest = checked(service, text, changes).digest
+    for item in service.items.page("campaign", _MOST):
+        if item.owner == user.name and item.document.get("digest") == digest:
+            job = service.jobs.of(item.id)
+            if job is None or job.state in ("failed", "stopped") or (job.state == "done" and retry):
+                service.jobs.submit("campaign", item.id, user.name, {"retry": retry})
+            return show(service, item.id)
+    return create(service, text, user, changes)
 
 
 def show(service: Service, identifier: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import typer
 
 from stripewise.client.address import default_socket, token_file
 from stripewise.errors import UserError
+from stripewise.spec.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Token, Tokens
@@ -51,7 +52,10 @@ def serve(
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="Start only commands like this one, as in 'mpiexec -n * ./app ...'; repeatable."),
+        typer.Option(
+            help="Start only commands like this one, as in 'mpiexec -n * ./app ...'; repeatable. "
+            "By default the site file's applications."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Workers to start beside the service.", min=0)] = 1,
     tls: Annotated[bool, typer.Option("--behind-tls", help="A proxy speaks TLS: send cookies over TLS only.")] = False,
@@ -73,7 +77,7 @@ def serve(
         store=store,
         data=_data_folder(data),
         roots=tuple(folder.absolute() for folder in (root or [Path.cwd()])),
-        allow=None if allow is None else tuple(allow),
+        allow=tuple(allow) if allow else load_policy().applications,
         hosts=tuple(name or ()) + ((host,) if host else ()),
         secure_cookies=tls,
     )
@@ -90,6 +94,9 @@ def serve(
 
 def worker(
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as no job waits.")] = False,
+    until_closed: Annotated[
+        bool, typer.Option("--until-closed", help="End once standard input is closed: with whoever holds it open.")
+    ] = False,
     lease: Annotated[
         float, typer.Option(help="Seconds without a sign of life after which another worker takes over.", min=2)
     ] = 60.0,
@@ -97,10 +104,12 @@ def worker(
     store: StoreOption = None,
 ) -> None:
     """Carry on the experiments and campaigns that the service was asked for; on any number of hosts."""
-    from stripewise.server.worker import Worker, end_on_signals  # noqa: PLC0415  loads all that tunes
+    from stripewise.server.worker import Worker, end_on_signals, end_when_closed  # noqa: PLC0415  loads all that tunes
 
     _log()
     end_on_signals()
+    if until_closed:
+        end_when_closed(0)
     with open_store(store) as opened:
         Worker(opened, _data_folder(data), lease).run(until_idle=until_idle)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 from pathlib import Path
 from typing import Any
 
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.prediction import predict
+from stripewise.errors import StripewiseError
+from stripewise.measure.activity import Activity
+from stripewise.server.models import model_path
 from stripewise.server.places import folder_of
 from stripewise.server.problems import Refused
 from stripewise.server.service import Service
@@ -60,6 +65,37 @@ def log_path(service: Service, identifier: str) -> Path:
     """Give the file of an uploaded log."""
     item = service.items.get("diagnosis", identifier)
     return folder_of(service.settings.data, "diagnosis", item.id) / str(item.document["file"])
+
+
+def activity(service: Service, identifier: str) -> Activity:
+    """Give the activity that an uploaded log shows.
+
+    Raises
+    ------
+    Refused
+        If it can no longer be read.
+    """
+    path = log_path(service, identifier)
+    try:
+        return _activity(path)
+    except StripewiseError as error:
+        said = error.what.replace(str(path), "the log")
+        raise Refused(422, said, "delete the diagnosis and upload the log again") from error
+
+
+@functools.lru_cache(maxsize=16)
+def _activity(path: Path) -> Activity:
+    """Read a log; those that were uploaded never change."""
+    result = next(iter(open_all([path], 1)))
+    if result.activity is None:
+        raise StripewiseError(str(result.error))
+    return result.activity
+
+
+def prediction(service: Service, identifier: str, model: str) -> dict[str, Any]:
+    """Say what a model of the service expects of a job; raises as :func:`activity`."""
+    found = activity(service, identifier)
+    return predict(found, log_path(service, identifier), model_path(service, model)).as_json()
 
 
 def delete(service: Service, identifier: str) -> None:

@@ -248,14 +248,14 @@ class JobDocument(BaseModel):
         }
     )
     id: Identifier
-    kind: Literal["experiment", "campaign", "training", "validation"]
+    kind: Literal["experiment", "campaign", "training", "validation", "evaluation"]
     subject: str
     state: Literal["queued", "running", "done", "failed", "stopped"]
     submitter: str
     created: float
     updated: float
     owner: str
-    result: dict[str, Any] | None
+    result: dict[str, Any] | None = Field(description="of a job that has failed: error, its kind")
     error: str
 
 

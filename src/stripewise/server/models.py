@@ -107,8 +107,8 @@ def delete(service: Service, kind: str, name: str) -> dict[str, Any]:
     return shown(item)
 
 
-def train(service: Service, name: str, request: Mapping[str, Any], user: Token) -> Job:
-    """Ask a worker to learn a model.
+def train(service: Service, name: str, request: Mapping[str, Any], user: Token, *, replace: bool = False) -> Job:
+    """Ask a worker to learn a model; ``replace``: in place of the user's own of this name, once it is learned.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def train(service: Service, name: str, request: Mapping[str, Any], user: Token) 
         If the table or the kind of model does not exist, or an option is wrong.
     """
     checked_name(name, "model")
-    _refuse_second(service, name)
+    _refuse_second(service, name, user.name if replace else None)
     make_model(request["model"], request["options"])
     table_path(service.settings.data, request["table"])
     return service.jobs.submit("training", name, user.name, {"name": name, **request})
@@ -129,9 +129,10 @@ def validate(service: Service, request: Mapping[str, Any], user: Token) -> Job:
     return service.jobs.submit("validation", new_identifier(), user.name, request)
 
 
-def _refuse_second(service: Service, name: str) -> None:
+def _refuse_second(service: Service, name: str, but_of: str | None = None) -> None:
     try:
-        service.items.get("model", name)
+        if service.items.get("model", name).owner == but_of:
+            return
     except UserError:
         return
     raise Refused(409, f"there is a model '{name}' already", "choose another name, or delete it")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from stripewise.errors import UserError
+from stripewise.spec.campaign import Campaign, changed_campaign, parse_campaign
 
 
 def folder_of(data: Path, kind: str, identifier: str) -> Path:
@@ -34,3 +36,11 @@ def table_path(data: Path, name: str) -> Path:
     if not (path / "table.toml").is_file():
         raise UserError(f"there is no table '{name[:64]}'", "upload one, or run a campaign to its end")
     return path / "table"
+
+
+def campaign_in(place: Path) -> Campaign:
+    """Read the campaign of a folder, with what its request has changed of its file."""
+    campaign = parse_campaign((place / "campaign.toml").read_text("utf-8"), "campaign.toml")
+    changes = place / "changes.json"
+    changed = json.loads(changes.read_text("utf-8")) if changes.exists() else {}
+    return changed_campaign(campaign, changed.items(), "campaign.toml")

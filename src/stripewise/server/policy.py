@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
@@ -12,9 +10,7 @@ from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
-
-_REST = "..."
-"""Ends a pattern of the allow-list: any further words."""
+from stripewise.spec.policy import allowed
 
 
 def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -> None:
@@ -55,7 +51,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
     """Refuse a campaign that the service does not allow; as :func:`check_experiment`."""
     if campaign.files.folder:
         confined(Path(campaign.files.folder), settings, "files.folder")
-    elif campaign.runner == "local":
+    elif campaign.launches:
         raise UserError(
             "the campaign names no folder for its files", "give [files] folder, on the file system to measure"
         )
@@ -64,7 +60,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
     kind, _, rest = campaign.runner.partition(":")
     if kind == "replay" or (kind == "sim" and (rest.partition("@")[0].endswith(".toml") or "/" in rest)):
         confined(Path(rest.partition("@")[0]), settings, "runner")
-    if settings.allow is not None and campaign.runner == "local":
+    if settings.allow is not None and campaign.launches:
         ways = {
             "command": campaign.command,
             "launcher": campaign.launcher,
@@ -101,22 +97,6 @@ def confined(path: Path, settings: Settings, what: str) -> Path:
             "use a folder that serve --root names",
         )
     return real
-
-
-def allowed(command: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Say whether a command matches one of the patterns.
-
-    A pattern is split into words as a shell does. Each word stands for one word of the command, with ``*`` and ``?`` as
-    in file names; a last word ``...`` stands for any further words.
-    """
-    for pattern in patterns:
-        words = shlex.split(pattern)
-        rest = bool(words) and words[-1] == _REST
-        words = words[:-1] if rest else words
-        long_enough = len(command) >= len(words) if rest else len(command) == len(words)
-        if long_enough and all(fnmatchcase(given, word) for given, word in zip(command, words, strict=False)):
-            return True
-    return False
 
 
 def _check_allowed(experiment: Experiment, patterns: Sequence[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -100,8 +101,15 @@ def _status_of(error: StripewiseError) -> int:
     return 503 if type(error).__name__ == "StoreError" else 422
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Make every error an envelope; what is no error of ours says nothing about our insides."""
+def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response]) -> None:
+    """Make every error an envelope; what is no error of ours says nothing about our insides.
+
+    Parameters
+    ----------
+    app : FastAPI
+    page : callable
+        Makes a page of what a browser cannot be given: of the request, the status, what was wrong, what to do.
+    """
 
     @app.exception_handler(StripewiseError)
     async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
@@ -116,10 +124,18 @@ def add_handlers(app: FastAPI) -> None:
         return problem(422, f"{place}: {first['msg']}", "see /openapi.json for what is expected")
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _http(request: Request, error: HTTPException) -> Response:
+        if error.status_code in (404, 405) and _for_people(request):
+            return page(request, error.status_code, "there is nothing at this address", "start from the experiments")
         mend = "see /openapi.json for all resources" if error.status_code in (404, 405) else ""
         return problem(error.status_code, str(error.detail), mend, dict(error.headers or {}))
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:
         return problem(500, "an unexpected error happened", "the service's log has its place; report it")
+
+
+def _for_people(request: Request) -> bool:
+    """Whether a browser asks for a page, and neither for a resource nor for a file of a page."""
+    path = request.url.path
+    return "text/html" in request.headers.get("accept", "") and not path.startswith(("/api", "/static", "/openapi"))

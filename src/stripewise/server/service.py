@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from stripewise.server.hub import Hub
+from stripewise.server.remembered import Remembered
 from stripewise.server.settings import Settings
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
@@ -15,6 +16,8 @@ from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Jobs
 from stripewise.store.service.keeping import Answers, Audit, Items, Messages
 from stripewise.store.service.tokens import Session, Token, Tokens
+
+_READINGS = 16
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Service:
         What is kept beside them.
     hub : Hub
         Tells listeners what changes.
+    readings, figures : Remembered
+        Histories as pages show them, and their figures, kept until they change.
     """
 
     settings: Settings
@@ -41,6 +46,8 @@ class Service:
     answers: Answers
     audit: Audit
     hub: Hub
+    readings: Remembered[Any] = field(default_factory=lambda: Remembered(_READINGS))
+    figures: Remembered[str] = field(default_factory=lambda: Remembered(_READINGS))
 
     @classmethod
     def open(cls, settings: Settings, store: Store | None = None) -> Service:

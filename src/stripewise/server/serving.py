@@ -117,7 +117,7 @@ class Workers:
     def __init__(self, count: int, store: str | None, data: Path) -> None:
         self._count = count
         self._environment = {**os.environ, **({"STRIPEWISE_STORE": store} if store else {})}
-        self._command = [sys.executable, "-m", "stripewise", "worker", "--data", str(data)]
+        self._command = [sys.executable, "-m", "stripewise", "worker", "--until-closed", "--data", str(data)]
         self._ending = threading.Event()
         self._threads = [threading.Thread(target=self._keep, daemon=True) for _ in range(count)]
 
@@ -125,13 +125,14 @@ class Workers:
         pause = 0.5
         while not self._ending.is_set():
             begun = time.monotonic()
-            process = subprocess.Popen(self._command, env=self._environment, stdin=subprocess.DEVNULL)
-            while process.poll() is None and not self._ending.wait(0.2):
-                pass
-            if self._ending.is_set():
-                process.terminate()
-                process.wait()
-                return
+            # However this process ends, the pipe closes with it, and the worker ends too.
+            with subprocess.Popen(self._command, env=self._environment, stdin=subprocess.PIPE) as process:
+                while process.poll() is None and not self._ending.wait(0.2):
+                    pass
+                if self._ending.is_set():
+                    process.terminate()
+                    process.wait()
+                    return
             # One that dies at once is not started a hundred times a second.
             pause = 0.5 if time.monotonic() - begun > 10 else min(2 * pause, _SLOWEST_RESTART)
             log.warning("a worker ended with code %s and is replaced in %.1f s", process.returncode, pause)

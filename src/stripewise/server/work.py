@@ -1,22 +1,21 @@
-"""The jobs of workers besides experiments: training and validating models, and campaigns."""
+"""The jobs of workers besides experiments: training, validating and evaluating models, and campaigns."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stripewise.model.registry import make_model
+from stripewise.model.learning import learn
 from stripewise.model.table import read_table
-from stripewise.server.places import folder_of, table_path
-from stripewise.spec.campaign import parse_campaign
+from stripewise.server.places import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import Job
 from stripewise.store.service.keeping import Items
 from stripewise.tuning.session import Stopped
+
+if TYPE_CHECKING:
+    from stripewise.profiling.carry import Carried
 
 Stopping = Callable[[], bool]
 
@@ -26,41 +25,42 @@ def train(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, A
     request = job.request
     place = folder_of(data, "model", job.subject)
     measured = read_table(table_path(data, request["table"]))
-    begun = time.perf_counter()
-    fitted = make_model(request["model"], request["options"]).fit(measured, request["seed"])
     place.mkdir(parents=True, exist_ok=True)
-    fitted.save(place / "model")
-    seconds = time.perf_counter() - begun
-    document = {"kind": request["model"], "table": request["table"], "rows": len(measured), "seconds": seconds}
+    explain = bool(request.get("explain"))
+    made = learn(measured, request["model"], request["options"], request["seed"], place / "model", explain=explain)
+    document = {"kind": request["model"], "table": request["table"], "rows": made.rows, "seconds": made.seconds}
     items.put("model", job.subject, request["name"], job.submitter, document)
-    return {"model": job.subject, **document}
+    return {"model": job.subject, **document, "name": measured.name, "speed_rules": made.speed_rules}
 
 
 def validate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Say how well a kind of model does on a table."""
     # Slow to load, and large: only a worker that validates has need of it.
-    from stripewise.evaluation.validation import cross_validate, inverse_validate, leave_out  # noqa: PLC0415
+    from stripewise.evaluation import validation  # noqa: PLC0415
 
     request = job.request
     measured = read_table(table_path(data, request["table"]))
-    options, seed, kind = request["options"], request["seed"], request["model"]
+    kind = request["model"]
 
     def progress(done: int, of: int) -> None:
         if stopping():
             raise Stopped("the validation was stopped")
 
-    if request["leave_out"]:
-        columns = list(request["leave_out"])
-        found = leave_out(
-            measured, kind, columns, options, folds=request["folds"], depths=[], seed=seed, progress=progress
-        )
-    elif request["inverse"]:
-        found = inverse_validate(measured, kind, options, folds=request["inverse"], seed=seed, progress=progress)
-    else:
-        found = cross_validate(measured, kind, options, folds=request["folds"] or 5, seed=seed, progress=progress)
+    found = validation.validate(
+        measured,
+        kind,
+        request["options"],
+        folds=request["folds"],
+        inverse=request["inverse"],
+        columns=request["leave_out"],
+        depths=request.get("depths", ()),
+        seed=request["seed"],
+        progress=progress,
+    )
     document = {
         **found.as_json(),
         "table": request["table"],
+        "name": measured.name,
         "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
         "pairs": _some(found.pairs),
     }
@@ -78,51 +78,63 @@ def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def campaign(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Make the runs of a campaign that are left, and write its table."""
     # As in validate.
-    from stripewise.profiling.book import Book  # noqa: PLC0415
-    from stripewise.profiling.outcome import save, summary, table_of  # noqa: PLC0415
+    from stripewise.profiling.carry import WHOLE, write  # noqa: PLC0415
+    from stripewise.profiling.outcome import summary  # noqa: PLC0415
     from stripewise.profiling.plan import Plan  # noqa: PLC0415
-    from stripewise.profiling.session import Paused, Session  # noqa: PLC0415
-    from stripewise.runner.benchmark import Bench  # noqa: PLC0415
 
     place = folder_of(data, "campaign", job.subject)
-    asked = parse_campaign((place / "campaign.toml").read_text("utf-8"), "campaign.toml")
+    asked = campaign_in(place)
     points = Points(asked)
-    bench = Bench(asked, points, place / "runs", dict(os.environ))
-    book = Book(asked, (1, 1), place / "journal", job.owner)
+    done = _carry_on(points, place, place / "journal", job, stopping)
+    bench, whole = done.bench, Plan(points).known(done.runs)
+    saved = write(points, whole, done.runs, bench.objective(points.all[0]), bench.kind, place / "table")
+    return summary(
+        asked,
+        done.progress.runs,
+        done.runs,
+        kind=bench.kind,
+        complete=done.progress.complete,
+        table=saved,
+        shard=WHOLE,
+        left_out=points.left_out,
+    )
 
-    def listen(kind: str, about: Any) -> None:
+
+def evaluate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+    """Measure a campaign's test cases and what a model prescribes for them."""
+    # As in validate.
+    from stripewise.evaluation.measured import Evaluation  # noqa: PLC0415
+    from stripewise.profiling.carry import values  # noqa: PLC0415
+    from stripewise.profiling.designs import first_batch  # noqa: PLC0415
+
+    place = folder_of(data, "evaluation", job.subject)
+    asked = campaign_in(place)
+    model = folder_of(data, "model", job.request["model"]) / "model"
+    question = Evaluation.prepare(asked, model, first_batch(Points(asked)), eager=bool(job.request["eager"]))
+    # A model that was replaced since asks for other runs.
+    kept = place / f"journal-{question.points.campaign.digest}"
+    done = _carry_on(question.points, place, kept, job, stopping)
+    return {**question.document(*values(question.points, done.runs), done.bench), "says": question.says}
+
+
+def _carry_on(points: Points, place: Path, kept: Path, job: Job, stopping: Stopping) -> Carried:
+    from stripewise.profiling.carry import carry_on  # noqa: PLC0415
+    from stripewise.profiling.session import Paused  # noqa: PLC0415
+
+    def listen(kind: str, about: Mapping[str, Any]) -> None:
         if stopping():
-            raise Paused("the campaign was stopped", "start it again to go on")
+            raise Paused("it was stopped", "start it again to go on")
 
-    with contextlib.closing(book):
-        try:
-            progress = Session(points, bench, book, (1, 1), place / "runs", listen).run()
-        except Paused as error:
-            raise Stopped(error.what, error.mend) from error
-        whole = Plan(points).known(book.runs)
-        kind = bench.kind
-        about = {
-            "simulated": f"Simulated on {asked.runner}: computed, not measured.",
-            "replayed": f"Replayed from {asked.runner.partition(':')[2]}.",
-        }.get(kind, f"Measured with {asked.program}.")
-        grid = asked.design.kind == "grid"
-        table = table_of(points, whole.runs, book.runs, bench.objective(points.all[0]), about, grid)
-        saved = save(table, place / "table")
-        return summary(
-            asked,
-            progress.runs,
-            book.runs,
-            kind=kind,
-            complete=progress.complete,
-            table=saved,
-            shard=(1, 1),
-            left_out=points.left_out,
-        )
+    try:
+        return carry_on(points, place, kept, job.owner, listen, retry=bool(job.request.get("retry")))
+    except Paused as error:
+        raise Stopped(error.what, error.mend) from error
 
 
 WORK: dict[str, Callable[[Job, Path, Items, Stopping], dict[str, Any]]] = {
     "training": train,
     "validation": validate,
     "campaign": campaign,
+    "evaluation": evaluate,
 }
 """What carries each kind of job on."""

@@ -7,6 +7,7 @@ and what it says no longer counts.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import logging
 import os
@@ -113,7 +114,7 @@ class Worker:
             log.warning("job %s: %s", job.id, error)
             self._report(job, lambda: self._jobs.put_back(job, _LATER_SECONDS))
         except StripewiseError as error:
-            self._fail(job, error.what, error.mend)
+            self._fail(job, error.what, error.mend, type(error).__name__)
         except Exception as error:  # a fault of ours ends the job, not the worker
             log.exception("job %s", job.id)
             self._fail(job, f"unexpected {type(error).__name__}: {error}", "the worker's log has its place; report it")
@@ -179,9 +180,10 @@ class Worker:
         if job.kind == "experiment":
             self._store.request_stop(job.subject)
 
-    def _fail(self, job: Job, what: str, mend: str) -> None:
+    def _fail(self, job: Job, what: str, mend: str, kind: str = "") -> None:
         log.warning("job %s: %s", job.id, what)
-        self._report(job, lambda: self._jobs.finish(job, "failed", error=f"{what}; {mend}" if mend else what))
+        said = f"{what}; {mend}" if mend else what
+        self._report(job, lambda: self._jobs.finish(job, "failed", {"error": kind}, said))
         if job.kind == "experiment":
             self._report(job, lambda: self._mark_failed(job.subject))
 
@@ -288,3 +290,22 @@ def end_on_signals() -> None:
 
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)
+
+
+def end_when_closed(stream: int) -> None:
+    """End as on SIGTERM once nobody holds the other end of a pipe any longer.
+
+    Parameters
+    ----------
+    stream : int
+        File descriptor of the reading end.
+    """
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(stream, 4096):
+                pass
+        log.info("the service is gone")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

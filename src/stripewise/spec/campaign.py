@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from stripewise.spec.batch import Batch
 from stripewise.spec.documents import Bundled, explain_validation, parse_document
 from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Operation, Tunable
 from stripewise.spec.stack import load_stack
@@ -17,7 +18,9 @@ from stripewise.spec.workload import Size
 
 _CAMPAIGNS = Bundled("campaign", "spec/campaigns")
 # What may change between sessions of one campaign without making its runs another's.
-_NOT_IDENTITY = {"description", "source", "license", "limits", "timeout"}
+_NOT_IDENTITY = {"description", "source", "license", "limits", "timeout", "batch"}
+LAUNCHING = ("local", "batch", "steps")
+"""Runners that launch programs on a machine, in place of computing or replaying their figures."""
 
 
 class DesignEntry(BaseModel):
@@ -97,6 +100,7 @@ class Campaign(BaseModel):
     design: DesignEntry = DesignEntry()
     files: FilesEntry = FilesEntry()
     limits: LimitsEntry = LimitsEntry()
+    batch: Batch = Batch()
     workload: list[Factor] = Field(default_factory=list)
     tunable: list[Tunable] = Field(min_length=1)
 
@@ -143,9 +147,11 @@ class Campaign(BaseModel):
                 raise ValueError(f"two factors have the role {role}")
         if {"processes", "processes_per_node"} <= set(roles):
             raise ValueError("give processes or processes_per_node, not both")
+        if self.batch.nodes is not None or self.batch.processes_per_node is not None:
+            raise ValueError("[batch]: nodes and processes_per_node of a run are those of its workload")
         if len(set(self.operations)) != len(self.operations):
             raise ValueError("an operation is named twice")
-        if self.program == "command" and self.runner == "local" and not self.command:
+        if self.program == "command" and self.launches and not self.command:
             raise ValueError("program = 'command' needs a command")
         if self.program != "command" and self.command:
             raise ValueError(f"command belongs to program = 'command', not to {self.program}")
@@ -155,6 +161,11 @@ class Campaign(BaseModel):
     def factors(self) -> list[Factor]:
         """Workload, then tunables."""
         return [*self.workload, *self.tunable]
+
+    @property
+    def launches(self) -> bool:
+        """Whether programs are launched on a machine."""
+        return self.runner in LAUNCHING
 
     @property
     def digest(self) -> str:
@@ -209,7 +220,11 @@ def load_campaign(name: str, changes: Iterable[tuple[str, Any]] = ()) -> Campaig
         If it cannot be read or is wrong.
     """
     text, origin = campaign_text(name)
-    campaign = parse_campaign(text, origin)
+    return changed_campaign(parse_campaign(text, origin), changes, origin)
+
+
+def changed_campaign(campaign: Campaign, changes: Iterable[tuple[str, Any]], origin: str) -> Campaign:
+    """Give a campaign with other values of some keys; parameters and errors as for :func:`load_campaign`."""
     fields = campaign.model_dump(mode="json", exclude_unset=True)
     changed = False
     for key, value in changes:

@@ -2,29 +2,12 @@
   "use strict";
   var document_ = JSON.parse(document.getElementById("figures").textContent);
   var dark = window.matchMedia("(prefers-color-scheme: dark)");
-  var config = {
-    responsive: true,
-    displaylogo: false,
-    displayModeBar: window.matchMedia("(hover: hover)").matches ? "hover" : false,
-    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
-  };
 
   function draw(light) {
     var look = document_.templates[dark.matches && !light ? "dark" : "light"];
     return Promise.all(
       Array.prototype.map.call(document.querySelectorAll("[data-figure]"), function (place) {
-        var figure = document_.figures[place.dataset.figure];
-        var height = figure.layout.height;
-        if (place.clientWidth < 560) {
-          // There the legend has a line an entry.
-          height += 16 * figure.data.filter(function (trace) { return trace.name && trace.showlegend !== false; }).length;
-        }
-        place.style.height = height + "px";
-        if (figure.layout.meta) {
-          place.style.minWidth = figure.layout.meta.least_width + "px";
-        }
-        var layout = Object.assign({}, figure.layout, { template: look, autosize: true, height: height });
-        return Plotly.react(place, figure.data, layout, config);
+        return window.stripewise.drawn(place, document_.figures[place.dataset.figure], look);
       })
     );
   }
@@ -52,21 +35,6 @@
     draw(false);
   });
 
-  function copy(text) {
-    if (navigator.clipboard && window.isSecureContext) {
-      return navigator.clipboard.writeText(text);
-    }
-    var field = document.createElement("textarea");
-    field.value = text;
-    field.setAttribute("readonly", "");
-    field.className = "offscreen";
-    document.body.appendChild(field);
-    field.select();
-    var done = document.execCommand("copy");
-    field.remove();
-    return done ? Promise.resolve() : Promise.reject(new Error("copying is not allowed"));
-  }
-
   Array.prototype.forEach.call(document.querySelectorAll("button.copy"), function (button) {
     button.addEventListener("click", function () {
       var text = button.parentNode.querySelector("code").textContent;
@@ -76,7 +44,7 @@
           button.textContent = "Copy";
         }, 1500);
       };
-      copy(text).then(
+      window.stripewise.copied(text).then(
         function () {
           say("Copied");
         },

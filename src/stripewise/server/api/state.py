@@ -13,7 +13,7 @@ from stripewise import __version__
 from stripewise.server.api.experiments import Limit, Offset
 from stripewise.server.documents import Health, JobDocument
 from stripewise.server.metrics import Metrics
-from stripewise.server.problems import responses
+from stripewise.server.problems import Refused, responses
 from stripewise.server.service import Here, User
 from stripewise.store.base import STATES
 from stripewise.store.service import database_of
@@ -133,7 +133,18 @@ def revoke_token(service: Here, id: Annotated[str, Path(min_length=1, max_length
 
 @router.get("/jobs/{id}", response_model=JobDocument, responses=responses(404), tags=["jobs"])
 def show_job(service: Here, id: Annotated[str, Path(min_length=1, max_length=64)]) -> dict[str, Any]:
-    """Give a job: training, validation or a campaign."""
+    """Give a job: training, validation, evaluation or a campaign."""
+    return job_document(service.jobs.get(id))
+
+
+@router.post(
+    "/jobs/{id}/stop", status_code=202, response_model=JobDocument, responses=responses(404, 409), tags=["jobs"]
+)
+def stop_job(service: Here, id: Annotated[str, Path(min_length=1, max_length=64)]) -> dict[str, Any]:
+    """Ask a job to stop."""
+    job = service.jobs.get(id)
+    if not service.jobs.stop(job.subject):
+        raise Refused(409, f"job {job.id} neither runs nor waits", "there is nothing to stop")
     return job_document(service.jobs.get(id))
 
 

@@ -17,6 +17,7 @@ _TYPES = {
     "report.css": "text/css; charset=utf-8",
     "app.css": "text/css; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
+    "drawing.js": "text/javascript; charset=utf-8",
     "app.js": "text/javascript; charset=utf-8",
     "figures.js": "text/javascript; charset=utf-8",
     "brush.js": "text/javascript; charset=utf-8",

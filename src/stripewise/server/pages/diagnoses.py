@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -11,9 +9,7 @@ from fastapi import Path as InPath
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.opening import open_all
 from stripewise.diagnosis.site import slowness
-from stripewise.errors import StripewiseError
 from stripewise.measure.activity import Activity
 from stripewise.report import diagnosis as page
 from stripewise.server import diagnosing
@@ -27,19 +23,10 @@ _MOST = 100
 Id = Annotated[str, InPath(min_length=1, max_length=64)]
 
 
-@functools.lru_cache(maxsize=16)
-def _activity(path: Path) -> Activity:
-    """Read a log; those that were uploaded never change."""
-    found = next(iter(open_all([path], 1)))
-    if found.activity is None:
-        raise StripewiseError(str(found.error), "delete the diagnosis and upload the log again")
-    return found.activity
-
-
 def drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
     """Give a diagnosis' document, what was diagnosed, and its figures."""
     shown = diagnosing.show(service, identifier)
-    activity = _activity(diagnosing.log_path(service, identifier))
+    activity = diagnosing.activity(service, shown["id"])
     return shown, activity, dict(page.figures(activity, slowness(diagnose(activity))))
 
 

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from stripewise.report.reading import Reading
 from stripewise.server.pages.experiment import Id, read
 from stripewise.server.pages.view import PageRoute
+from stripewise.server.remembered import version
 from stripewise.server.service import Here
 from stripewise.spec.trial import Role, Trial
 
@@ -22,15 +23,25 @@ _MOST_PARAMETERS = 40
 @router.get("/experiments/{id}/figures.json")
 def figures(request: Request, service: Here, id: Id, part: Literal["runs", "facts"] = "runs") -> Response:
     """Give the figures that need the runs alone, or those that need what was observed in each run."""
-    _, trials, found = read(service, id, facts=part == "facts")
-    return as_json(of_facts(found) if part == "facts" else of_runs(found, trials))
+    record = service.store.record(id)
+
+    def draw() -> str:
+        _, trials, found = read(service, record.id, facts=part == "facts")
+        return text_of(of_facts(found) if part == "facts" else of_runs(found, trials))
+
+    return Response(service.figures.get((part, *version(record)), draw), media_type="application/json")
 
 
 def as_json(drawn: dict[str, Any]) -> Response:
     """Answer with figures in both looks."""
+    return Response(text_of(drawn), media_type="application/json")
+
+
+def text_of(drawn: dict[str, Any]) -> str:
+    """Write figures in both looks."""
     from stripewise.report.figures import figures_json  # noqa: PLC0415  half a second to load, once
 
-    return Response(figures_json(drawn), media_type="application/json")
+    return figures_json(drawn)
 
 
 def of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:

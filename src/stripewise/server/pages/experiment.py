@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ from stripewise.server import reading, starting
 from stripewise.server.pages.overview import line
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.policy import check_experiment
+from stripewise.server.remembered import version
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Role, Run, Trial
@@ -36,10 +38,57 @@ Id = Annotated[str, InPath(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]
 RunState = Literal["pending", "running", "finished", "failed", "pruned"]
 
 
+@dataclass(frozen=True)
+class History:
+    """An experiment as far as its page shows the same until something happens to it.
+
+    Attributes
+    ----------
+    record : Record
+    trials : tuple of Trial
+    found : Reading
+    figures : set of str
+        Names of the figures that there will be.
+    sections : dict
+        Of the result, if there is one.
+    targets : list of str
+        Of export.
+    can_confirm : bool
+        Whether its result can be confirmed once more.
+    """
+
+    record: Record
+    trials: tuple[Trial, ...]
+    found: Reading
+    figures: set[str]
+    sections: dict[str, Any]
+    targets: list[str]
+    can_confirm: bool
+
+
+def history(service: Service, identifier: str) -> History:
+    """Read an experiment with its trials, once for all who look at it until it changes."""
+    record = service.store.record(identifier)
+
+    def make() -> History:
+        trials = service.store.trials(record.id, facts=False)
+        found = reading_of(record, trials, _completed(service))
+        names = _figure_names(found, trials)
+        if record.result is None:
+            return History(record, trials, found, names, {}, [], False)
+        return History(record, trials, found, names, _sections(found, names), _targets(found), _can_confirm(record))
+
+    kept: History = service.readings.get(version(record), make)
+    return kept
+
+
 def read(service: Service, identifier: str, *, facts: bool = False) -> tuple[Record, tuple[Trial, ...], Reading]:
     """Read an experiment with its trials."""
+    if not facts:
+        known = history(service, identifier)
+        return known.record, known.trials, known.found
     record = service.store.record(identifier)
-    trials = service.store.trials(record.id, facts=facts)
+    trials = service.store.trials(record.id)
     return record, trials, reading_of(record, trials, _completed(service))
 
 
@@ -66,11 +115,11 @@ def experiment_page(
     check : bool
         Whether to look if the result still holds for the program and libraries as they are now.
     """
-    record, trials, found = read(service, identifier)
+    known = history(service, identifier)
+    record, found = known.record, known.found
     whole = record.result is not None
-    runs = runs_part(service, record, trials, found, page, state)
+    runs = runs_part(service, record, known.trials, found, page, state)
     job = service.jobs.of(record.id)
-    names = _figure_names(found, trials)
     checked: dict[str, Any] | None = None
     if check:
         checked = _checked(record, service)
@@ -83,11 +132,11 @@ def experiment_page(
         "whole": whole,
         "command": shlex.join(record.experiment.command),
         "headline": findings.headline(found) if whole else None,
-        "sections": _sections(found, names) if whole else {},
-        "figures": names,
+        "sections": known.sections,
+        "figures": known.figures,
         "levels": [axis.name for axis in found.lines()[0]],
-        "targets": _targets(found) if whole else [],
-        "can_confirm": whole and _can_confirm(record),
+        "targets": known.targets,
+        "can_confirm": known.can_confirm,
         "checked": checked,
         "messages": _messages(service, record.id),
         **runs,
@@ -222,9 +271,8 @@ def show_run(request: Request, service: Here, id: Id, number: Annotated[int, InP
     row = reading.one_run(service, record.id, number)
     if row is None:
         raise UserError(f"there is no run {number} of experiment {record.id}", "see the table of its runs")
-    trials = service.store.trials(record.id, facts=False)
-    trial = next((trial for trial in trials if trial.number == row["trial"]), None)
-    found = reading_of(record, trials)
+    known = history(service, record.id)
+    trial, found = next((trial for trial in known.trials if trial.number == row["trial"]), None), known.found
     facts = row["facts"] or {}
     run = Run(number, row["trial"], row["phase"], row["state"], facts=facts)
     logs = {name: log_tail(run, name) for name in ("stdout", "stderr")}

@@ -98,8 +98,8 @@ def static_address(name: str) -> str:
 
 @functools.cache
 def static_content(name: str) -> bytes:
-    """Read a static file of the pages."""
-    if name == "report.css":
+    """Read a static file of the pages; reports have some of them too."""
+    if name in ("report.css", "drawing.js"):
         return (resources.files("stripewise.report") / "assets" / name).read_bytes()
     return (resources.files("stripewise.server.pages") / "static" / name).read_bytes()
 
@@ -150,4 +150,5 @@ class PageRoute(APIRoute):
 
 def error_page(request: Request, status: int, what: str, mend: str) -> Response:
     """Say on a page what was wrong and what to do."""
-    return render(request, "error.html", status, title="That did not work", what=what, mend=mend)
+    title = "Not found" if status == 404 else "That did not work"
+    return render(request, "error.html", status, title=title, what=what, mend=mend)

@@ -19,7 +19,7 @@ from stripewise.store.holder import Holder
 from stripewise.store.service_schema import jobs
 from stripewise.store.transactions import Transactions
 
-KINDS = ("experiment", "campaign", "training", "validation")
+KINDS = ("experiment", "campaign", "training", "validation", "evaluation")
 STATES = ("queued", "running", "done", "failed", "stopped")
 
 MOST_IDLE = 5

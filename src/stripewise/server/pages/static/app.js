@@ -16,7 +16,7 @@
     }, 5000);
   }
 
-  window.stripewise = { csrf: csrf, say: say };
+  Object.assign(window.stripewise, { csrf: csrf, say: say });
 
   // -- questions ---------------------------------------------------------------------------------------------
 
@@ -44,27 +44,12 @@
 
   // -- copying -----------------------------------------------------------------------------------------------
 
-  function copy(text) {
-    if (navigator.clipboard && window.isSecureContext) {
-      return navigator.clipboard.writeText(text);
-    }
-    var field = document.createElement("textarea");
-    field.value = text;
-    field.setAttribute("readonly", "");
-    field.className = "offscreen";
-    document.body.appendChild(field);
-    field.select();
-    var done = document.execCommand("copy");
-    field.remove();
-    return done ? Promise.resolve() : Promise.reject(new Error("copying is not allowed"));
-  }
-
   document.addEventListener("click", function (event) {
     var button = event.target.closest("button.copy");
     if (!button) {
       return;
     }
-    copy(button.parentNode.querySelector("code").textContent).then(
+    window.stripewise.copied(button.parentNode.querySelector("code").textContent).then(
       function () {
         say("Copied");
       },

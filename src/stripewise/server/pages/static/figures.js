@@ -3,13 +3,6 @@
   "use strict";
   var store = { templates: {}, figures: {} };
   var raw = true;
-  var hover = window.matchMedia("(hover: hover)").matches;
-  var config = {
-    responsive: true,
-    displaylogo: false,
-    displayModeBar: hover ? "hover" : false,
-    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
-  };
 
   function nameOf(place) {
     return raw || !place.dataset.other ? place.dataset.figure : place.dataset.other;
@@ -42,20 +35,7 @@
       place.classList.add("drawn");
     }
     var look = store.templates[window.stripewiseDark() ? "dark" : "light"];
-    var height = figure.layout.height;
-    if (place.clientWidth < 560) {
-      height +=
-        16 *
-        figure.data.filter(function (trace) {
-          return trace.name && trace.showlegend !== false;
-        }).length;
-    }
-    place.style.height = height + "px";
-    if (figure.layout.meta && figure.layout.meta.least_width) {
-      place.style.minWidth = figure.layout.meta.least_width + "px";
-    }
-    var layout = Object.assign({}, figure.layout, { template: look, autosize: true, height: height });
-    return Plotly.react(place, figure.data, layout, config).then(function () {
+    return window.stripewise.drawn(place, figure, look).then(function () {
       place.dispatchEvent(new CustomEvent("stripewise-drawn", { bubbles: true }));
     });
   }

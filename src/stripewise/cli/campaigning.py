@@ -1,0 +1,131 @@
+"""A campaign under way, as ``profile`` and ``evaluate`` show it: what it costs, how far it is, how it ends early."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from stripewise.cli.output import duration, notes, number
+from stripewise.cli.tune import _owner, _terminated_as_interrupted
+from stripewise.profiling.carry import WHOLE, Carried, carry_on
+from stripewise.profiling.checks import Cost
+from stripewise.profiling.estimate import Remaining
+from stripewise.profiling.schedule import Planned, Shard
+from stripewise.profiling.session import Paused
+from stripewise.spec.campaign import Campaign
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.sizes import format_size
+from stripewise.spec.trial import Run, State
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHOLE, retry: bool = False) -> Carried:
+    """Carry a campaign on here, showing how far it is; an interruption or a limit ends the command."""
+    display = Display()
+    try:
+        with _terminated_as_interrupted():
+            return carry_on(points, where, kept, _owner(), display, part=part, retry=retry)
+    except KeyboardInterrupt:
+        lost = "nothing is lost: the same command goes on" if kept is not None else "simulated runs are made again"
+        notes.print(f"stopped; {lost}")
+        raise typer.Exit(130) from None
+    except Paused as paused:
+        notes.print(escape(str(paused)))
+        raise typer.Exit(0) from None
+    finally:
+        display.close()
+
+
+def changes(folder: str | None, runner: str | None, repeats: int | None, seed: int | None) -> list[tuple[str, Any]]:
+    """Give the keys of a campaign that options replace."""
+    given = {
+        "files.folder": folder and str(Path(folder).absolute()),
+        "runner": runner,
+        "repeats": repeats,
+        "seed": seed,
+    }
+    return [(key, value) for key, value in given.items() if value is not None]
+
+
+def for_service(changed: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Give what :func:`changes` has found under the names of a service's requests."""
+    return {name.rpartition(".")[2]: value for name, value in changed}
+
+
+def cost_lines(campaign: Campaign, cost: Cost, left_out: int, *, more: bool = False) -> list[str]:
+    """Say what a campaign will do, a line each."""
+    found = [
+        f"design    {campaign.design.kind}, {cost.runs:,} runs{' at first' if more else ''}, {campaign.repeats} repeats"
+    ]
+    if campaign.launches:
+        found.append(
+            f"cost      {cost.launches:,} launches, {format_size(cost.moved)} of I/O, files of up to "
+            f"{format_size(cost.largest)}; at most {number(cost.node_hours, 'node-hours', 3)}, if every run hung"
+        )
+    if left_out:
+        found.append(f"left out  {left_out:,} combinations that the program cannot carry out (sizes do not divide)")
+    assumed = campaign.assumptions()
+    if assumed:
+        found.append(f"assumed   values that the study does not print, chosen here: of {', '.join(assumed)}")
+    return found
+
+
+class Display:
+    """Says how far a campaign is: a line that is rewritten on a terminal, now and then a line elsewhere."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._last = -_SECONDS_BETWEEN_LINES
+
+    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Hear of an event of a session."""
+        handler = getattr(self, f"_on_{kind}", None)
+        if handler is not None:
+            handler(**data)
+
+    def close(self) -> None:
+        """End the line that was being rewritten."""
+        if notes.is_terminal and self._done:
+            notes.print()
+
+    def show(self, done: int, left: int, rest: Callable[[], str] = str) -> None:
+        """Say how many runs were made and are left, and the rest, unless that was said a moment ago."""
+        self._done = done
+        now = time.monotonic()
+        if left and now - self._last < (0.2 if notes.is_terminal else _SECONDS_BETWEEN_LINES):
+            return
+        self._last = now
+        notes.print(escape(f"{done:,} runs made, {left:,} left{rest()}"), end="\r" if notes.is_terminal else "\n")
+
+    def _on_prepared(self, preflight: Any, kind: str) -> None:
+        for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):
+            notes.print(escape(line))
+        if kind == "simulated":
+            notes.print("simulated: nothing is launched, figures are computed")
+
+    def _on_cost(self, cost: Cost, campaign: Campaign, left_out: int) -> None:
+        for line in cost_lines(campaign, cost, left_out):
+            notes.print(escape(line))
+
+    def _on_warmup(self, operation: str) -> None:
+        notes.print(f"warm-up   {operation}")
+
+    def _on_note(self, text: str) -> None:
+        notes.print(escape(f"note: {text}"))
+
+    def _on_ended(self, run: Run, planned: Planned, left: int, remaining: Any) -> None:
+        if run.state is not State.FINISHED:
+            notes.print(escape(f"run {run.number} failed: {run.reason}"))
+        self.show(self._done + 1, left, lambda: _time(remaining()))
+
+
+def _time(remaining: Remaining) -> str:
+    if not remaining.seconds:
+        return ""
+    return f", {duration(remaining.seconds)} ({duration(remaining.low)} to {duration(remaining.high)})"

@@ -1,0 +1,41 @@
+// What reports and the service's pages share: drawing a figure where there is a place for it, and copying a text.
+window.stripewise = (function () {
+  "use strict";
+  var config = {
+    responsive: true,
+    displaylogo: false,
+    displayModeBar: window.matchMedia("(hover: hover)").matches ? "hover" : false,
+    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+  };
+
+  function drawn(place, figure, look) {
+    var height = figure.layout.height;
+    if (place.clientWidth < 560) {
+      // There the legend has a line an entry.
+      height += 16 * figure.data.filter(function (trace) { return trace.name && trace.showlegend !== false; }).length;
+    }
+    place.style.height = height + "px";
+    if (figure.layout.meta && figure.layout.meta.least_width) {
+      place.style.minWidth = figure.layout.meta.least_width + "px";
+    }
+    var layout = Object.assign({}, figure.layout, { template: look, autosize: true, height: height });
+    return Plotly.react(place, figure.data, layout, config);
+  }
+
+  function copied(text) {
+    if (navigator.clipboard && window.isSecureContext) {
+      return navigator.clipboard.writeText(text);
+    }
+    var field = document.createElement("textarea");
+    field.value = text;
+    field.setAttribute("readonly", "");
+    field.className = "offscreen";
+    document.body.appendChild(field);
+    field.select();
+    var done = document.execCommand("copy");
+    field.remove();
+    return done ? Promise.resolve() : Promise.reject(new Error("copying is not allowed"));
+  }
+
+  return { drawn: drawn, copied: copied };
+})();
