@@ -11,7 +11,6 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.output import duration, notes, number
-from stripewise.cli.tune import _owner, _terminated_as_interrupted
 from stripewise.profiling.carry import WHOLE, Carried, carry_on
 from stripewise.profiling.checks import Cost
 from stripewise.profiling.estimate import Remaining
@@ -21,6 +20,7 @@ from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Run, State
+from stripewise.tuning.process import owner_name, terminated_as_interrupted
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -29,8 +29,8 @@ def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHO
     """Carry a campaign on here, showing how far it is; an interruption or a limit ends the command."""
     display = Display()
     try:
-        with _terminated_as_interrupted():
-            return carry_on(points, where, kept, _owner(), display, part=part, retry=retry)
+        with terminated_as_interrupted():
+            return carry_on(points, where, kept, owner_name(), display, part=part, retry=retry)
     except KeyboardInterrupt:
         lost = "nothing is lost: the same command goes on" if kept is not None else "simulated runs are made again"
         notes.print(f"stopped; {lost}")

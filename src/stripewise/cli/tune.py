@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import getpass
-import os
-import signal
-import socket
 import sys
-from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 from typing import Annotated
@@ -34,6 +28,7 @@ from stripewise.tuning.consent import Consent, granted
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
+from stripewise.tuning.process import owner_name, terminated_as_interrupted
 from stripewise.tuning.session import Session
 
 
@@ -206,9 +201,9 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
     runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
     with Progress(notes if json_output or not console.is_terminal else console) as progress:
         consent = granted if yes else asking(progress, json_output)
-        session = Session(store, identifier, runner, _owner(), progress, consent=consent, policy=load_policy())
+        session = Session(store, identifier, runner, owner_name(), progress, consent=consent, policy=load_policy())
         try:
-            with _terminated_as_interrupted():
+            with terminated_as_interrupted():
                 result = session.run()
         except KeyboardInterrupt:
             progress.__exit__()
@@ -289,27 +284,3 @@ def asking(progress: Progress, json_output: bool) -> Consent:
             progress.go_on()
 
     return ask
-
-
-def _owner() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # In a container the user may have a number only.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """End like Ctrl-C where a scheduler or a closed terminal ends us: runs are cancelled, the claim is given back."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

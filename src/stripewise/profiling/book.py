@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -246,11 +245,6 @@ def _same(earlier: Mapping[str, str], now: Mapping[str, str]) -> None:
                 f"{name} was '{earlier.get(name)}' in the earlier runs and is '{now.get(name)}' now",
                 "restore it, or name another folder with --journal: runs that differ are never pooled",
             )
-
-
-def owner_name(user: str) -> str:
-    """Who writes, for messages."""
-    return f"{user}:{os.getpid()}"
 
 
 def finished(runs: Mapping[int, Run]) -> list[Run]:

@@ -18,6 +18,7 @@ from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Token, Tokens
 from stripewise.tuning.folders import state_folder
+from stripewise.tuning.process import terminated_as_interrupted
 
 StoreOption = Annotated[
     str | None,
@@ -104,13 +105,12 @@ def worker(
     store: StoreOption = None,
 ) -> None:
     """Carry on the experiments and campaigns that the service was asked for; on any number of hosts."""
-    from stripewise.server.worker import Worker, end_on_signals, end_when_closed  # noqa: PLC0415  loads all that tunes
+    from stripewise.server.worker import Worker, end_when_closed  # noqa: PLC0415  loads all that tunes
 
     _log()
-    end_on_signals()
     if until_closed:
         end_when_closed(0)
-    with open_store(store) as opened:
+    with terminated_as_interrupted(), open_store(store) as opened:
         Worker(opened, _data_folder(data), lease).run(until_idle=until_idle)
 
 

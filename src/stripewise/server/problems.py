@@ -91,7 +91,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Envelope, "description": said[status]} for status in sorted({*common, *statuses})}
 
 
-def _status_of(error: StripewiseError) -> int:
+def status_of(error: StripewiseError) -> int:
+    """Give the HTTP status that answers an error."""
     if isinstance(error, Refused):
         return error.status
     if isinstance(error, TransientError):
@@ -115,7 +116,7 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
     async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
         # Where the store is, is for those who run the service.
         what = error.what.replace(request.app.state.service.store.url, "the store")
-        return problem(_status_of(error), what, error.mend)
+        return problem(status_of(error), what, error.mend)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:

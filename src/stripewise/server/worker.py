@@ -8,16 +8,13 @@ and what it says no longer counts.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import logging
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from stripewise.errors import NothingWorks, StoreError, StripewiseError, TransientError, UserError
@@ -31,6 +28,7 @@ from stripewise.store.service.keeping import Items, Messages
 from stripewise.tuning.consent import granted, refused
 from stripewise.tuning.events import Event
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
+from stripewise.tuning.process import owner_name
 from stripewise.tuning.session import Session, Stopped
 
 LEASE_SECONDS = 60.0
@@ -271,25 +269,6 @@ def message_of(event: Event) -> dict[str, Any] | None:
     if event.kind == "finished":
         return {"verdict": data["result"]["verdict"]}
     return None
-
-
-def owner_name() -> str:
-    """Say who works, for people."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
-
-
-def end_on_signals() -> None:
-    """End like Ctrl-C on SIGTERM and SIGHUP: the job is given back at once."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
 
 
 def end_when_closed(stream: int) -> None:

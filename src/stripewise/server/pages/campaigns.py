@@ -18,7 +18,7 @@ from stripewise.server import campaigns
 from stripewise.server.pages.drawings import as_json
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.places import table_path
-from stripewise.server.problems import _status_of
+from stripewise.server.problems import status_of
 from stripewise.server.service import Here, Service, User
 from stripewise.summaries import Report, summarise
 
@@ -113,7 +113,7 @@ def create(
         made = campaigns.create(service, text, user)
     except StripewiseError as error:
         return render(
-            request, "campaigns.html", _status_of(error), title="Campaigns", **overview(service, text), error=error
+            request, "campaigns.html", status_of(error), title="Campaigns", **overview(service, text), error=error
         )
     request.state.subject = made["id"]
     return RedirectResponse(f"/campaigns/{made['id']}", 303)

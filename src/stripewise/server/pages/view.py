@@ -19,7 +19,7 @@ from stripewise import __version__
 from stripewise.errors import StripewiseError
 from stripewise.plots.style import number
 from stripewise.report import markup
-from stripewise.server.problems import _status_of
+from stripewise.server.problems import status_of
 from stripewise.server.service import get_session
 from stripewise.spec.sizes import format_size
 
@@ -137,7 +137,7 @@ class PageRoute(APIRoute):
             try:
                 return await inner(request)
             except StripewiseError as error:
-                return error_page(request, _status_of(error), error.what, error.mend)
+                return error_page(request, status_of(error), error.what, error.mend)
             except RequestValidationError as error:
                 first = error.errors()[0]
                 place = ".".join(str(part) for part in first["loc"][1:])
