@@ -222,7 +222,7 @@ def real(study: Study) -> None:
 
     table, prediction = study.work / "sieving", study.work / "sieving-medians"
     blocks, gaps = study.size(holes.BLOCKS, holes.BLOCKS[::16]), study.size(holes.HOLES, holes.HOLES[::11])
-    repeats, depths, groups = study.size(3, 2), study.size("1-4", "1-2"), study.size(8, 2)
+    repeats, depths, groups = study.size(3, 1), study.size("1-4", "1-2"), study.size(8, 2)
     study.step(
         "real ROMIO",
         lambda: holes.profiled(study, table, blocks, gaps, repeats),

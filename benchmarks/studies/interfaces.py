@@ -112,7 +112,7 @@ def real(study: Study) -> None:
     """Measure and summarise; then one observed run prescribes, and the program learns while it runs."""
     from benchmarks.studies.sctuner import summarised  # noqa: PLC0415  imports this module
 
-    apis, pieces = study.size(["posix", "mpiio", "hdf5"], ["hdf5"]), study.size([4 * KIB, 64 * KIB], [4 * KIB])
+    apis, pieces = study.size(["posix", "mpiio", "hdf5"], ["hdf5"]), [4 * KIB]
     repeats, phases, rounds = study.size(100, 1), study.size(60, 5), study.size(5, 1)
     table, model = study.work / "interfaces-table", study.work / "interfaces.model"
     with in_memory(study) as folder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from benchmarks.studies.steps import Study, stripewise, write_toml
 
 SITE = "sim:vulcan-like"
 MIB = 1 << 20
-AGGREGATORS = list(range(1, 17))
-STRIPES = list(range(1, 17))
+COUNTS = list(range(1, 17))
+"""Of aggregators and of stripes."""
+FEW = [1, 8, 16]
+"""The same for a quick look."""
 SIZES = [MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB]
 KEPT = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 GENETIC_RUNS, AUTO_RUNS = 310, 77
@@ -74,7 +76,9 @@ CASES = (
 )
 
 
-def experiment(case: Case, sampler: str, runs: int, seed: int, model: str | None = None) -> dict[str, Any]:
+def experiment(
+    case: Case, sampler: str, runs: int, seed: int, model: str | None = None, counts: Sequence[int] = COUNTS
+) -> dict[str, Any]:
     """The tuning of a case; budgets count every run, the default's included."""
     from benchmarks.studies.searches import space_of  # noqa: PLC0415  loads the engine
 
@@ -93,9 +97,9 @@ def experiment(case: Case, sampler: str, runs: int, seed: int, model: str | None
     }
     left_out = {name: {"exclude": True} for name in space_of(asked)[0].names if name not in KEPT}
     values = {
-        "cb_nodes": {"values": AGGREGATORS},
+        "cb_nodes": {"values": list(counts)},
         # The directory's own layout, which is the default of both.
-        "stripe_count": {"values": STRIPES, "default": 8},
+        "stripe_count": {"values": list(counts), "default": 8},
         "stripe_size": {"values": SIZES, "default": MIB},
     }
     return {**asked, "parameters": {**left_out, **values}}
@@ -138,18 +142,18 @@ def simulated(study: Study) -> None:
         (model,),
         site=SITE, configurations=study.size(600, 60), model=study.size("auto", "boosting"),
     )  # fmt: skip
+    counts, runs = study.size(COUNTS, FEW), study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12))
     for seed in study.size(SEEDS, (0,)):
-        for case in study.size(CASES, (CASES[0], CASES[-1])):
-            runs = study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12))
+        for case in study.size(CASES, CASES[:1]):
             every = study.step(
                 f"{case.name}, exhaustive",
-                lambda case=case: _exhaustive(case),
+                lambda case=case: _exhaustive(case, counts),
                 "simulated",
                 case=dataclasses.asdict(case),
             )
             study.step(
                 f"{case.name}, seed {seed}",
-                lambda case=case, seed=seed, runs=runs, every=every: _searched(case, str(model), seed, every, *runs),
+                lambda case=case, seed=seed, every=every: _searched(case, str(model), seed, every, counts, *runs),
                 "simulated",
                 case=dataclasses.asdict(case), seed=seed, runs=runs,
             )  # fmt: skip
@@ -163,11 +167,11 @@ def _model(work: Path, model: Path, size: int) -> dict[str, Any]:
     return {"rows": found["rows"], "seconds": found["seconds"]}
 
 
-def _exhaustive(case: Case) -> dict[str, Any]:
+def _exhaustive(case: Case, counts: Sequence[int]) -> dict[str, Any]:
     """What all configurations are worth without noise."""
     from benchmarks.studies.searches import Truth  # noqa: PLC0415  loads the engine
 
-    truth = Truth(experiment(case, "auto", 1, 0))
+    truth = Truth(experiment(case, "auto", 1, 0, counts=counts))
     every = truth.all()
     return {
         "configurations": len(every),
@@ -178,15 +182,21 @@ def _exhaustive(case: Case) -> dict[str, Any]:
 
 
 def _searched(
-    case: Case, model: str, seed: int, every: Mapping[str, Any], genetic_runs: int, auto_runs: int
+    case: Case,
+    model: str,
+    seed: int,
+    every: Mapping[str, Any],
+    counts: Sequence[int],
+    genetic_runs: int,
+    auto_runs: int,
 ) -> dict[str, Any]:
     """Each method's runs until it is as good as the best of all, and as others are in the end."""
     from benchmarks.studies.searches import Truth, search  # noqa: PLC0415
 
-    truth = Truth(experiment(case, "auto", 1, seed))
-    genetic = search(experiment(case, "io-search", genetic_runs, seed), truth)
-    auto = search(experiment(case, "auto", auto_runs, seed), truth)
-    prior = search(experiment(case, "auto", auto_runs, seed, model), truth)
+    truth = Truth(experiment(case, "auto", 1, seed, counts=counts))
+    genetic = search(experiment(case, "io-search", genetic_runs, seed, None, counts), truth)
+    auto = search(experiment(case, "auto", auto_runs, seed, None, counts), truth)
+    prior = search(experiment(case, "auto", auto_runs, seed, model, counts), truth)
     found: dict[str, Any] = dict(every)
     for name, trace in (("genetic", genetic), ("auto", auto), ("auto with model", prior)):
         found[name] = {

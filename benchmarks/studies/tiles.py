@@ -41,7 +41,7 @@ def campaign(repeats: int, *, quick: bool) -> dict[str, Any]:
 
 def real(study: Study) -> None:
     """Measure and race."""
-    repeats, budget, seeds = study.size(8, 2), study.size(16, 4), study.size(10, 2)
+    repeats, budget, seeds = study.size(8, 1), study.size(16, 4), study.size(10, 2)
     table = study.work / "tiles"
     study.step(
         "real ROMIO",

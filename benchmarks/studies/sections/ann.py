@@ -22,7 +22,7 @@ def section(steps: Steps) -> str:
         ("system", "Kay: 16 nodes, 16 OSTs", "site `kay`; a small campaign on the test bed below", "simulated; measured below"),
         ("campaign", "table 1; most values not in its text", "campaign `mpi-io-ann`; what is assumed stands in the file", "partly assumed"),
         ("cases", "table 5, not in its text", "4, 8, 16 nodes; 1, 4, 8 processes; files of 64 to 256 GiB; 1, 4, 8 stripes of 1 MiB to 1 GiB; chunks of 0.5 to 4 GiB; both patterns", "assumed"),
-        ("network", "256-128-1, Adam, dropout, one an operation", "the same, one for both with the operation as an input; batches and epochs", "partly assumed"),
+        ("network", "7-256-128-1, Adam, dropout of 5% for writes, one an operation", "the same; batches and epochs", "partly assumed"),
         ("bandwidth", "Darshan's, three repeats", "open to close, three repeats with the site's noise", "simulated"),
     )  # fmt: skip
     scored = results(steps, "accuracy of ")
