@@ -8,6 +8,11 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.errors import UserError
+from stripewise.model.artifact import TUNABLE, Artifact, Input, Texts
+from stripewise.model.artifact import Setting as Choice
+from stripewise.model.artifact_limits import within
+from stripewise.model.artifact_members import Member
+from stripewise.model.artifact_reader import read_artifact
 from stripewise.runner.inject import Guidance, Program, inject
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
@@ -60,6 +65,62 @@ def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance.under(policy))
     assert "allow pool" in applied.files["plan"] and applied.environment["STRIPEWISE_MODE"] == "apply"
     assert "allow" not in inject(laid, MPICH, LIBRARY, FOLDER).files["plan"]
+
+
+def stripes(most: int | None) -> Policy:
+    return Policy(striping=PolicyStriping(stripe_count=most))
+
+
+def layouts() -> Artifact:
+    """An artifact whose layouts are a number of stripes and a pool."""
+    texts = Texts()
+    counts = tuple(Choice(float(n), str(n)) for n in (1, 2, 4, 8))
+    pools = tuple(Choice(float(texts.code(name)), name) for name in ("", "flash", "disk"))
+    return Artifact(
+        *("layouts", "bandwidth", "MiB/s", True),
+        (
+            Input("stripes", TUNABLE, "stripe_count", values=counts, default=1, carrier="layout", key="stripe_count"),
+            Input("pool", TUNABLE, categorical=True, values=pools, carrier="layout", layer="lustre", key="pool"),
+            Input("cb_nodes", TUNABLE, "aggregators", values=counts, carrier="hint", key="cb_nodes"),
+        ),
+        (Member(()),),
+        texts=texts,
+    )
+
+
+def test_a_models_layouts_keep_what_the_site_allows() -> None:
+    made = layouts()
+    assert within(Policy(), made) is made
+    assert within(stripes(8), made) is made
+    few = within(Policy(striping=PolicyStriping(stripe_count=4, pools=["disk"])), made).inputs
+    assert [[value.spelling for value in entry.values] for entry in few] == [
+        ["1", "2", "4"],
+        ["", "disk"],
+        ["1", "2", "4", "8"],
+    ]
+    # A folder's default beyond the limit is what files have anyway.
+    one = within(stripes(1), made).inputs[0]
+    assert [value.spelling for value in one.values] == ["1", "2"] and one.default == 1
+
+
+@pytest.mark.parametrize(("most", "kept"), [(None, 4), (2, 2)])
+def test_run_gives_the_runtime_a_model_within_the_sites_limits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int | None, kept: int
+) -> None:
+    given: list[Guidance] = []
+
+    def prepared(*_: object, guidance: Guidance) -> None:
+        given.append(guidance)
+        raise UserError("enough", "for a test")
+
+    layouts().save(tmp_path / "site.swm")
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.setattr("stripewise.cli.apply.load_policy", lambda: stripes(most))
+    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+    assert main(["run", "--model", str(tmp_path / "site.swm"), "--", "true"]) == 2
+    model = given[0].model
+    assert model is not None and len(read_artifact(model).inputs[0].values) == kept
+    assert (model == tmp_path / "site.swm") == (most is None)
 
 
 @pytest.mark.parametrize("line", ["allow everything", "workload file_size", "workload  "])

@@ -16,6 +16,7 @@ from stripewise.cli.output import console, notes, print_json
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
 from stripewise.model.artifact_format import MAGIC
+from stripewise.model.artifact_limits import within
 from stripewise.model.artifact_reader import read_artifact
 from stripewise.model.export import to_artifact
 from stripewise.model.registry import load_model
@@ -23,7 +24,7 @@ from stripewise.report.export import TARGETS, export
 from stripewise.runner.foreground import prepare
 from stripewise.runner.inject import Guidance
 from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
-from stripewise.spec.policy import load_policy
+from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
 
@@ -85,8 +86,9 @@ def run(
     # A run without an experiment has a folder of its own: several may go on at once.
     name = f"{mode}-{time.time_ns():x}" if source is None else _folder_name(plan, source)
     folder = state_folder() / "applied" / name
-    artifact, learned = (None, False) if model is None else _artifact(model, folder)
-    guidance = Guidance.under(load_policy(), mode, artifact, None if journal is None else journal.absolute())
+    policy = load_policy()
+    artifact, learned = (None, False) if model is None else _artifact(model, folder, policy)
+    guidance = Guidance.under(policy, mode, artifact, None if journal is None else journal.absolute())
     ready = prepare(plan, command, folder, guidance=guidance)
     simulated = simulated or learned
     if not quiet:
@@ -124,18 +126,19 @@ def _word(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _artifact(model: Path, folder: Path) -> tuple[Path, bool]:
-    """The model as the runtime reads it, and whether it was learned from simulated runs."""
+def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
+    """The model as the runtime reads it, with what the site allows, and whether it was learned from simulated runs."""
     try:
         with model.open("rb") as stream:
             ready = stream.read(len(MAGIC)) == MAGIC
     except OSError as error:
         raise UserError(f"cannot read the model {model}: {error.strerror}", "check the path") from error
-    if ready:
-        return model.absolute(), read_artifact(model).simulated
-    made = to_artifact(load_model(str(model)))
+    made = read_artifact(model) if ready else to_artifact(load_model(str(model)))
+    limited = within(policy, made)
+    if ready and limited is made:
+        return model.absolute(), made.simulated
     folder.mkdir(parents=True, exist_ok=True)
-    made.save(folder / "model.swm")
+    limited.save(folder / "model.swm")
     return folder / "model.swm", made.simulated
 
 
