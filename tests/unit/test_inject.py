@@ -125,6 +125,13 @@ def test_pnetcdf_hints_win_and_keep_the_users_other_ones() -> None:
     assert "wins over" in injection.carried[0].wins
 
 
+def test_pnetcdf_hints_take_their_variable_beside_the_runtime_as_well() -> None:
+    plan = Plan(hints(nc_var_align_size="65536", cb_nodes="2"))
+    injection = inject(plan, Program("mpich", "romio"), LIBRARY, FOLDER)
+    assert injection.environment["PNETCDF_HINTS"] == "nc_var_align_size=65536"
+    assert carriers(injection) == ["PNETCDF_HINTS", "runtime"]
+
+
 def test_ompio_reads_no_hints_file() -> None:
     injection = inject(Plan(hints(cb_nodes="2")), Program("openmpi", "ompio", obstacle="static"), None, FOLDER)
     assert carriers(injection) == ["none"]

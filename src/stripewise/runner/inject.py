@@ -169,13 +169,16 @@ def inject(
             files["plan"] = replace(plan, allow=tuple(dict.fromkeys((*plan.allow, *guidance.allow)))).text()
             environment["STRIPEWISE_PLAN"] = str(folder / "plan")
     without = None if preload else _Foreign(plan, program, folder)
+    pnetcdf = _Pnetcdf(program.environment)
     carried = tuple(
         _by_environment(setting, environment)
         or _in_vain(setting, program)
         or _by_mca(setting, environment)
+        or pnetcdf.carry(setting)
         or (without.carry(setting) if without else _by_runtime(setting, plan))
         for setting in plan.settings
     )
+    environment.update(pnetcdf.environment())
     if without:
         carried = without.finish(carried, environment, files)
     return Injection(environment, files, carried)
@@ -217,6 +220,28 @@ def _by_runtime(setting: Setting, plan: Plan) -> Carried:
     return Carried(setting, "runtime", _RUNTIME_OVERRIDES if plan.override else _RUNTIME_WINS)
 
 
+class _Pnetcdf:
+    """PnetCDF's own hints: it takes them from its caller or this variable before MPI-IO sees the file."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given.get("PNETCDF_HINTS", "")
+        self._hints: dict[str, str] = {}
+
+    def carry(self, setting: Setting) -> Carried | None:
+        """Take up a hint of PnetCDF; None for other settings."""
+        if setting.apply is not Apply.HINT or not setting.key.startswith(_PNETCDF_PREFIX):
+            return None
+        return _expressed(setting, setting.key, self._hints, "PNETCDF_HINTS", ";=")
+
+    def environment(self) -> dict[str, str]:
+        """The variable, with what the user's own holds for other keys."""
+        if not self._hints:
+            return {}
+        users = [part for part in self._given.split(";") if part.partition("=")[0].strip()]
+        kept = [part for part in users if part.partition("=")[0].strip() not in self._hints]
+        return {"PNETCDF_HINTS": ";".join([*kept, *(f"{k}={v}" for k, v in self._hints.items())])}
+
+
 class _Foreign:
     """Carriers of programs without the runtime: each MPI library's own files and variables."""
 
@@ -226,7 +251,6 @@ class _Foreign:
         self._folder = folder
         self._romio: dict[str, str] = {}
         self._cray: dict[str, str] = {}
-        self._pnetcdf: dict[str, str] = {}
 
     def carry(self, setting: Setting) -> Carried:
         """Take a hint or layout up, or say why it cannot be carried."""
@@ -237,8 +261,6 @@ class _Foreign:
             key = _LUSTRE_AS_HINT[key]
         elif setting.apply is not Apply.HINT:
             return Carried(setting, "none", "only the runtime can apply it, and it cannot be preloaded here")
-        if key.startswith(_PNETCDF_PREFIX):
-            return _expressed(setting, key, self._pnetcdf, "PNETCDF_HINTS", ";=")
         if self._program.cray:
             return _expressed(setting, key, self._cray, "MPICH_MPIIO_HINTS", ":,")
         if self._program.io == "ompio":
@@ -260,10 +282,6 @@ class _Foreign:
     ) -> tuple[Carried, ...]:
         """Set the variables and files, with what the user's own held for other keys."""
         given = self._program.environment
-        if self._pnetcdf:
-            users = [part for part in given.get("PNETCDF_HINTS", "").split(";") if part.partition("=")[0].strip()]
-            kept = [part for part in users if part.partition("=")[0].strip() not in self._pnetcdf]
-            environment["PNETCDF_HINTS"] = ";".join([*kept, *(f"{k}={v}" for k, v in self._pnetcdf.items())])
         if self._cray:
             ours = ":".join([self._plan.files, *(f"{k}={v}" for k, v in self._cray.items())])
             users = [part for part in given.get("MPICH_MPIIO_HINTS", "").split(",") if part]
