@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
-from sklearn.cluster import KMeans
-from sklearn.metrics import silhouette_score
 
 from stripewise.summaries.five import NUMBERS
 
@@ -63,6 +61,10 @@ def cluster(numbers: Sequence[Sequence[float]], maximize: bool = True) -> tuple[
     distinct = len(np.unique(np.round(data, 12), axis=0))
     if len(data) < 4 or distinct < 3:
         return None, np.ones(len(data), dtype=np.int64)
+    # Large, and slow to load: a service that shows no summary is not to hold it.
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.metrics import silhouette_score  # noqa: PLC0415
+
     leaves, member = data, np.arange(len(data))
     if len(data) > _MOST_LEAVES:
         # Linkage needs memory by the square of its leaves.
