@@ -10,13 +10,6 @@ struct mpiio_file {
     int count;
 };
 
-static int mpi_fault(struct fault *fault, const char *call, const char *path, int code) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    return fault_set(fault, call, path, "%s", text);
-}
-
 /* Counts are ints: more bytes than INT_MAX need a datatype. The caller frees it unless it is MPI_BYTE. */
 static void bytes_type(int64_t bytes, MPI_Datatype *type, int *count) {
     const int chunk = 1 << 30;
@@ -79,11 +72,7 @@ static int set_view(struct session *session, MPI_File file, struct fault *fault)
 static int mpiio_open(struct session *session, void **handle, struct fault *fault) {
     const struct options *options = session->options;
     struct mpiio_file opened;
-    MPI_Info info = MPI_INFO_NULL;
-    if (options->hints.count > 0)
-        MPI_Info_create(&info);
-    for (int i = 0; i < options->hints.count; i++)
-        MPI_Info_set(info, options->hints.list[i].key, options->hints.list[i].value);
+    MPI_Info info = mpi_info(&options->hints);
     const int mode =
         session->operation == OPERATION_WRITE ? MPI_MODE_CREATE | MPI_MODE_WRONLY : MPI_MODE_RDONLY;
     int code = MPI_File_open(options->file_per_process ? MPI_COMM_SELF : MPI_COMM_WORLD, session->path, mode,
@@ -152,15 +141,6 @@ static int mpiio_close(struct session *session, void *handle, struct fault *faul
     return code == MPI_SUCCESS ? 0 : mpi_fault(fault, "MPI_File_close", session->path, code);
 }
 
-static int mpiio_remove(const char *path, struct fault *fault) {
-    int code = MPI_File_delete(path, MPI_INFO_NULL), class = MPI_SUCCESS;
-    if (code != MPI_SUCCESS)
-        MPI_Error_class(code, &class);
-    if (class != MPI_SUCCESS && class != MPI_ERR_NO_SUCH_FILE)
-        return mpi_fault(fault, "MPI_File_delete", path, code);
-    return 0;
-}
-
 const struct backend backend_mpiio = {
     .name = "mpiio",
     .collective = true,
@@ -169,5 +149,5 @@ const struct backend backend_mpiio = {
     .transfer = mpiio_transfer,
     .sync = mpiio_sync,
     .close = mpiio_close,
-    .remove = mpiio_remove,
+    .remove = mpi_remove,
 };

@@ -5,7 +5,7 @@
  */
 #include "kernel.h"
 
-#include "plan.h"
+#include "../core/plan.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -8,12 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ROMIO's `type:` prefix is no part of the path. */
 static const char *path_of(const struct options *options, const char *name) {
-    const char *colon = strchr(name, ':'), *slash = strchr(name, '/');
-    const bool prefixed =
-        strcmp(options->api, "mpiio") == 0 && colon != NULL && (slash == NULL || colon < slash);
-    return prefixed ? colon + 1 : name;
+    return mpi_prefixed(options->api, name) ? strchr(name, ':') + 1 : name;
 }
 
 static int check_folder(const char *path, char *reason) {

@@ -28,8 +28,8 @@ static void print_row(const struct option_row *row) {
 
 void help_print(void) {
     puts("usage: mpiexec -n RANKS " KERNEL_NAME " -o PATH [options]\n\n"
-         "Writes and reads a file with MPI-IO or POSIX in a chosen pattern, checks what it reads, and times\n"
-         "open, access, sync and close apart (maxima over ranks between barriers).\n"
+         "Writes and reads a file with MPI-IO, POSIX or HDF5 in a chosen pattern, checks what it reads, and\n"
+         "times open, access, sync and close apart (maxima over ranks between barriers).\n"
          "Sizes are binary: 512, 1k, 4m, 1g, \"64 MiB\".");
     for (int group = 0; group < GROUP_COUNT; group++) {
         printf("\n%s:\n", titles[group]);

@@ -159,10 +159,17 @@ struct measurement {
 };
 
 /* backends.c */
-extern const struct backend backend_posix, backend_mpiio, backend_dummy;
+extern const struct backend backend_posix, backend_mpiio, backend_hdf5, backend_dummy;
 const struct backend *backend_find(const char *name); /* ignoring case; NULL if unknown */
 const char *backend_names(void);
+bool backend_left_out(const char *name); /* known, but this program was built without its library */
 const char *layout_name(enum layout layout);
+
+/* mpi_file.c */
+int mpi_fault(struct fault *fault, const char *call, const char *path, int code);
+MPI_Info mpi_info(const struct hints *hints); /* to be freed unless it is MPI_INFO_NULL */
+int mpi_remove(const char *path, struct fault *fault);
+bool mpi_prefixed(const char *api, const char *path); /* has it a ROMIO prefix, which is no part of it? */
 
 /* number.c: NULL, or what is wrong with the text, to follow it in a sentence. */
 const char *parse_size(const char *text, int64_t *bytes);

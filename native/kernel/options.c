@@ -99,6 +99,10 @@ static int store(struct options *options, const struct option_row *row, const ch
     case KIND_SOURCE:
         return store_text(field, SETTING_MAX, row->name, value, reason);
     case KIND_API:
+        if (backend_left_out(value))
+            return refuse(reason,
+                          "--api: this program was built without HDF5; build it with a parallel HDF5 of "
+                          "the same MPI (cmake -DSTRIPEWISE_HDF5=ON), or use mpiio");
         if (backend_find(value) == NULL)
             return refuse(reason, "--api: '%s' is unknown; use one of %s", value, backend_names());
         return store_text(field, sizeof options->api, row->name, backend_find(value)->name, reason);

@@ -259,9 +259,14 @@ def test_a_chunk_larger_than_the_share_moves_the_share() -> None:
 
 
 def test_ior_and_kernel_refuse_what_they_lack() -> None:
+    netcdf = parse_campaign(SMALL + '[[workload]]\nname = "api"\nvalues = ["pnetcdf"]\n', "x")
+    with pytest.raises(UserError, match="no backend of the benchmark program is known here for pnetcdf"):
+        benchmark_lines.check_program(netcdf, Points(netcdf).all[0])
     hdf5 = parse_campaign(SMALL + '[[workload]]\nname = "api"\nvalues = ["hdf5"]\n', "x")
-    with pytest.raises(UserError, match="no hdf5 backend yet"):
-        benchmark_lines.check_program(hdf5, Points(hdf5).all[0])
+    point = next(p for p in Points(hdf5).of("write") if p.values["collective"])
+    benchmark_lines.check_program(hdf5, point)
+    command = benchmark_lines.lines(hdf5, point, (), "/opt/kernel").command
+    assert command[command.index("--api") + 1] == "hdf5" and "--collective" in command
     ior = hdf5.model_copy(update={"program": "ior", "launcher": ["mpiexec", "-n", "{processes}"]})
     point = Points(ior).of("write")[0]
     benchmark_lines.check_program(ior, point)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, notes, print_json
-from stripewise.runner.build import KERNEL, RUNTIME, BuildFailed, build
+from stripewise.runner.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
 from stripewise.runner.compiler import ask_compiler, find_compiler
 
 
@@ -26,6 +26,9 @@ def build_native(
     mpicc: Annotated[
         Path | None, typer.Option(help="The MPI's compiler wrapper (mpicc, or Cray's cc); found if left out.")
     ] = None,
+    hdf5: Annotated[
+        bool, typer.Option("--hdf5", help="Link the benchmark program with a parallel HDF5 of that MPI.")
+    ] = False,
     json_output: JsonOption = False,
 ) -> None:
     """Build the runtime and the benchmark program for an MPI; tune does so by itself when it must."""
@@ -33,7 +36,7 @@ def build_native(
     compiler = ask_compiler(mpicc, environment) if mpicc is not None else find_compiler(None, None, environment)
     try:
         library = build(RUNTIME, compiler, environment)
-        kernel = build(KERNEL, compiler, environment)
+        kernel = build(KERNEL_HDF5 if hdf5 else KERNEL, compiler, environment)
     except BuildFailed as failure:
         for line in failure.lines:
             notes.print(escape(line))

@@ -103,13 +103,13 @@ class Session:
             queue = self._left(self._progress())
             cost = cost_of(self._campaign, queue)
             check_limits(self._campaign, cost)
-            if self._bench.local:
+            if self._bench.launches:
                 check_room(self._campaign, cost, self._scratch)
             self._listener("cost", {"cost": cost, "campaign": self._campaign, "left_out": self._points.left_out})
             self._reap(queue)
             self._sweep()
             self._book.set_state("running")
-            if queue and self._bench.local:
+            if queue and self._bench.launches:
                 self._warm_up(queue)
             progress = self._loop(queue, begun)
             self._book.set_state("finished")
@@ -126,7 +126,7 @@ class Session:
 
     def _loop(self, queue: list[Planned], begun: float) -> Progressed:
         while True:
-            while queue and len(self._running) < self._bench.capacity:
+            while queue and self._bench.admits(queue[0].point):
                 self._start(queue.pop(0))
             if not queue and not self._running:
                 self._retry = False
@@ -210,7 +210,7 @@ class Session:
 
     def _sweep(self) -> None:
         """Delete folders of runs whose result was kept just before an earlier session was killed."""
-        for folder in self._scratch.glob("[0-9]*") if self._bench.local else ():
+        for folder in self._scratch.glob("[0-9]*") if self._bench.launches else ():
             number = folder.name.partition(".")[0]
             if number.isdigit() and _finished(self._book.runs.get(int(number))):
                 shutil.rmtree(folder, ignore_errors=True)

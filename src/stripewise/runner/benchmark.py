@@ -1,10 +1,8 @@
-"""Runs points of a campaign through any runner: this machine's, a simulated site's, or a measured table's."""
+"""Runs points of a campaign through any runner: this machine's, jobs, steps, a simulated site's, a measured table's."""
 
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +13,8 @@ from stripewise.errors import UserError
 from stripewise.model.table import Table, read_table
 from stripewise.runner import benchmark_lines
 from stripewise.runner.base import Preflight, Runner
-from stripewise.runner.build import KERNEL, build
-from stripewise.runner.compiler import ask_compiler, find_compiler
-from stripewise.runner.environment import file_system
-from stripewise.runner.hooks import check_caches, delete
+from stripewise.runner.benchmark_ready import make_ready
+from stripewise.runner.hooks import delete
 from stripewise.runner.registry import make_runner
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
@@ -30,8 +26,6 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
-
-_STRIPES = {"lustre": ("lustre", "lfs"), "cephfs": ("ceph", "setfattr")}
 
 
 @dataclass
@@ -47,7 +41,8 @@ class Bench:
     """Launches points of a campaign, at most :attr:`capacity` at a time.
 
     Where a runner takes its workload from its experiment (a simulated site, a table), there is a runner for each
-    workload that occurs; the local runner gets it with each command. Constructors have no side effects.
+    workload that occurs; others get it with each command. Runs on a machine are made one at a time unless the campaign
+    asks for more: they share a file system. Constructors have no side effects.
 
     Parameters
     ----------
@@ -77,9 +72,9 @@ class Bench:
         self._identifier = f"{campaign.name}-{campaign.digest[:8]}"
 
     @property
-    def local(self) -> bool:
-        """Whether programs are launched on this machine."""
-        return self.campaign.runner == "local"
+    def launches(self) -> bool:
+        """Whether programs are launched: here, as jobs, or as steps."""
+        return self.campaign.launches
 
     @property
     def simulated(self) -> bool:
@@ -96,7 +91,22 @@ class Bench:
     def capacity(self) -> int:
         """Runs that may be under way at the same time."""
         # All lanes have runners of one kind.
-        return next((lane.runner.capacity for lane in self._lanes.values()), 1)
+        most = next((lane.runner.capacity for lane in self._lanes.values()), 1)
+        return min(most, self._at_once) if self.launches else most
+
+    def admits(self, point: Point) -> bool:
+        """Whether a run of a point may be started now."""
+        if len(self._busy) >= self.capacity:
+            return False
+        if self.campaign.runner != "steps":
+            return True
+        # Each lane's runner hands out the allocation's nodes by itself: two of them would hand out the same ones.
+        own = self._lane(point)
+        return all(lane is own for lane in self._busy) and len(self._busy) < own.runner.capacity
+
+    @property
+    def _at_once(self) -> int:
+        return self.campaign.batch.jobs or 1
 
     # -- before the first run ------------------------------------------------------------------------------
 
@@ -109,77 +119,12 @@ class Bench:
             If the program, the launcher, the folder or its file system cannot do what is asked.
         """
         points = self._points.all
-        if self.campaign.runner in ("batch", "steps"):
-            raise UserError(
-                f"a campaign does not run with runner = '{self.campaign.runner}'",
-                "start it inside an allocation with a launcher such as srun, or submit its shards: profile --array N",
-            )
-        if self.local:
-            self._check_local(points)
+        if self.launches:
+            self.campaign, self._program = make_ready(self.campaign, self._points, self._environment)
         preflight = self._lane(points[0]).preflight
         for operation in self.campaign.operations[1:]:
             self._lane(self._points.of(operation)[0])
         return preflight
-
-    def _check_local(self, points: tuple[Point, ...]) -> None:
-        campaign = self.campaign
-        for point in points:
-            benchmark_lines.check_program(campaign, point)
-        if not campaign.files.folder:
-            raise UserError("nothing says where the benchmark's file shall lie", "give --folder, or folder in [files]")
-        folder = Path(campaign.files.folder).absolute()
-        if not folder.is_dir():
-            raise UserError(f"the folder {folder} does not exist", "make it on the file system that is to be measured")
-        check_caches("system" if campaign.files.caches == "system" else "none")
-        self._check_stripes(folder)
-        launcher = campaign.launcher or self._default_launcher()
-        self.campaign = campaign.model_copy(
-            update={"launcher": launcher, "files": campaign.files.model_copy(update={"folder": str(folder)})}
-        )
-        benchmark_lines.check_launcher(self.campaign, points)
-        if campaign.program != "command":
-            self._program = campaign.executable or self._find_program(launcher)
-
-    def _check_stripes(self, folder: Path) -> None:
-        layers = {s.layer for s in self._points.settings(self._points.all[0]) if s.apply is Apply.STRIPING}
-        for layer in layers:
-            kind, tool = _STRIPES.get(layer, ("", ""))
-            found = file_system(folder) or "unknown"
-            # A client in user space, as CephFS has one, is listed as fuse.ceph-fuse.
-            if not found.removeprefix("fuse.").startswith(kind) or not kind:
-                raise UserError(
-                    f"{folder} lies on {found}, where no file can be striped as {layer} does it",
-                    "choose a folder there, leave striping out, or use a simulated site",
-                )
-            if shutil.which(tool, path=self._environment.get("PATH")) is None:
-                raise UserError(f"striping needs the command {tool}, which is not installed", "install it")
-
-    def _default_launcher(self) -> list[str]:
-        if self.campaign.program == "command":
-            return []
-        # As for the compiler: an MPI that was installed into Python's environment is there on purpose.
-        beside = Path(sys.executable).parent / "mpiexec"
-        found = str(beside) if beside.is_file() else shutil.which("mpiexec", path=self._environment.get("PATH"))
-        if found is None:
-            raise UserError("no mpiexec is found", "give launcher, as 'srun -n {processes}', or load an MPI module")
-        return [found, "-n", "{processes}"]
-
-    def _find_program(self, launcher: list[str]) -> str:
-        if self.campaign.program == "ior":
-            found = shutil.which("ior", path=self._environment.get("PATH"))
-            if found is None:
-                raise UserError(
-                    "IOR is not found",
-                    "load its module, give executable, or use program = 'kernel', which is built here",
-                )
-            return found
-        named = shutil.which(launcher[0], path=self._environment.get("PATH")) if launcher else None
-        beside = Path(named).parent / "mpicc" if named else None
-        if beside is not None and beside.is_file():
-            compiler = ask_compiler(beside, self._environment)
-        else:
-            compiler = find_compiler(None, Path(named) if named else None, self._environment)
-        return str(build(KERNEL, compiler, self._environment).path)
 
     # -- runs ----------------------------------------------------------------------------------------------
 
@@ -193,10 +138,16 @@ class Bench:
         launch = Launch(
             identifier, number, self._configuration(point), plan, phase, timeout=self.campaign.timeout, attempt=attempt
         )
-        if not self.local:
+        if not self.launches:
             return replace(launch, plan=Plan(settings, plan.identifier, override=True))
-        found = benchmark_lines.lines(self.campaign, point, settings, self._program)
+        own = self._with_files(f".run{number}") if self._at_once > 1 else self.campaign
+        found = benchmark_lines.lines(own, point, settings, self._program)
         return replace(launch, command=shlex.join(found.command), before=found.before, after=found.after)
+
+    def _with_files(self, ending: str) -> Campaign:
+        """Name the files otherwise: those of runs side by side must not be the same."""
+        files = self.campaign.files
+        return self.campaign.model_copy(update={"files": files.model_copy(update={"name": f"{files.name}{ending}"})})
 
     def start(self, point: Point, launch: Launch) -> None:
         """Begin a run; see :meth:`Runner.start`."""
@@ -238,14 +189,19 @@ class Bench:
             self.cancel(number)
         for lane in self._lanes.values():
             lane.runner.close()
-        if self.local and self._lanes:
-            delete(benchmark_lines.patterns(self.campaign), Path.cwd())
+        if self.launches and self._lanes:
+            delete(self._patterns(), Path.cwd())
+
+    def _patterns(self) -> tuple[str, ...]:
+        return benchmark_lines.patterns(self._with_files(".run*") if self._at_once > 1 else self.campaign)
 
     # -- runners -------------------------------------------------------------------------------------------
 
     def _lane(self, point: Point) -> _Lane:
-        key: Any = point.operation
-        if not self.local:
+        # A job asks for the nodes of its runs, and a step is given them.
+        shape = (point.workload.nodes, point.workload.processes_per_node)
+        key: Any = point.operation if self.campaign.runner == "local" else (point.operation, shape)
+        if not self.launches:
             fixed = [f.name for f in self.campaign.factors if f.name not in self._configuration(point)]
             key = (point.operation, *(repr(point.values[name]) for name in fixed))
         if key not in self._lanes:
@@ -269,11 +225,14 @@ class Bench:
             "timeout": campaign.timeout,
             "override": True,
         }
-        if self.local:
+        if self.launches:
             found = benchmark_lines.lines(campaign, point, self._points.settings(point), self._program)
             about["command"] = list(found.command)
+            nodes, per_node = point.workload.nodes or 1, point.workload.processes_per_node
+            about["batch"] = campaign.batch.model_copy(update={"nodes": nodes, "processes_per_node": per_node})
             about["hooks"] = Hooks(
-                delete=list(benchmark_lines.patterns(campaign)),
+                # Each of several runs at a time has a file of its own, which only its own lines may delete.
+                delete=list(self._patterns()) if self._at_once == 1 else [],
                 drop_caches="system" if campaign.files.caches == "system" and point.operation == "read" else "none",
                 timeout=campaign.timeout,
             )
@@ -283,7 +242,7 @@ class Bench:
         campaign = self.campaign
         if campaign.objective != "bandwidth":
             return ObjectiveEntry(name=campaign.objective, direction=campaign.direction, unit=campaign.unit)
-        text = benchmark_lines.OBJECTIVES.get(campaign.program) if self.local else None
+        text = benchmark_lines.OBJECTIVES.get(campaign.program) if self.launches else None
         if text is None:
             return ObjectiveEntry(name=f"{operation}_bandwidth")
         name = text.format(operation=operation, Operation=operation.capitalize())
@@ -310,7 +269,7 @@ class Bench:
         if self.campaign.runner.startswith("replay:"):
             parameters = self._replayed().schema.parameter
             return Configuration({c.name: self._value(point, c.name, c.role) for c in parameters})
-        chosen = {f.name: f.role for f in self.campaign.tunable if self.local or f.role not in WORKLOAD_ROLES}
+        chosen = {f.name: f.role for f in self.campaign.tunable if self.launches or f.role not in WORKLOAD_ROLES}
         return Configuration({name: point.values[name] for name in chosen})
 
     def _value(self, point: Point, name: str, role: str) -> Value:

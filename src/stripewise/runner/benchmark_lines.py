@@ -52,15 +52,12 @@ def check_program(campaign: Campaign, point: Point) -> None:
         return
     if workload.file_size is None:
         raise UserError(f"campaign {campaign.name} gives no file_size", "add it as a [[workload]]")
-    if program == "kernel" and workload.api not in (None, "posix", "mpiio"):
-        raise UserError(
-            f"the benchmark program has no {workload.api} backend yet", "leave it out, or use program = 'ior'"
-        )
-    if program == "ior":
-        if workload.api not in (None, "posix", "mpiio", "hdf5"):
-            raise UserError(f"no backend of IOR is known here for {workload.api}", "use posix, mpiio or hdf5")
-        if workload.layout == "tile" or (workload.piece_size or point.transfer) != point.transfer:
-            raise UserError("IOR writes neither tiles nor pieces smaller than a transfer", "use program = 'kernel'")
+    if workload.api not in (None, "posix", "mpiio", "hdf5"):
+        name = "the benchmark program" if program == "kernel" else "IOR"
+        raise UserError(f"no backend of {name} is known here for {workload.api}", "use posix, mpiio or hdf5")
+    pieces = workload.layout == "tile" or (workload.piece_size or point.transfer) != point.transfer
+    if program == "ior" and pieces:
+        raise UserError("IOR writes neither tiles nor pieces smaller than a transfer", "use program = 'kernel'")
 
 
 def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], program: str) -> Lines:
@@ -172,7 +169,7 @@ def _kernel(campaign: Campaign, point: Point, operation: str, path: str, *, ther
         found += ["--block", str(point.share), "--transfer", str(point.transfer or min(point.share or 0, 1 << 20))]
         if layout == "strided" and workload.piece_size is not None:
             found += ["--piece", str(workload.piece_size)]
-    found += ["--collective"] if workload.collective and api == "mpiio" else []
+    found += ["--collective"] if workload.collective and api != "posix" else []
     found += ["--file-per-process"] if workload.file_per_process else []
     if operation == "write":
         found += ["--fsync"] if campaign.files.sync else []

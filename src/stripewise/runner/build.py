@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -44,6 +45,8 @@ class Target:
     shared : bool
         Whether one build serves all MPI libraries of one binary interface. The runtime looks symbols up as it runs;
         a program is linked to one library.
+    variables : tuple of str
+        Environment variables that say where libraries are: other values make another build.
     """
 
     name: str
@@ -51,10 +54,21 @@ class Target:
     file: str
     options: tuple[str, ...]
     shared: bool
+    variables: tuple[str, ...] = ()
 
 
 RUNTIME = Target("runtime", RUNTIME_PARTS, "lib/libstripewise.so", ("-DSTRIPEWISE_KERNEL=OFF",), shared=True)
-KERNEL = Target("kernel", KERNEL_PARTS, "bin/stripewise-kernel", ("-DSTRIPEWISE_RUNTIME=OFF",), shared=False)
+_PROGRAM = "bin/stripewise-kernel"
+KERNEL = Target("kernel", KERNEL_PARTS, _PROGRAM, ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=OFF"), shared=False)
+KERNEL_HDF5 = Target(
+    "kernel-hdf5",
+    KERNEL_PARTS,
+    _PROGRAM,
+    ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=ON"),
+    shared=False,
+    variables=("HDF5_ROOT", "HDF5_DIR", "HDF5_HOME", "CPATH", "LIBRARY_PATH"),
+)
+"""The same program, linked with a parallel HDF5 of its MPI: only who measures HDF5 needs one."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +141,7 @@ def build(
     """
     sources = sources or source_folder()
     cache = cache or cache_folder()
-    final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, sources)}"
+    final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, environment, sources)}"
     result = final / target.file
     if result.is_file():
         return Built(result, compiler, reused=True)
@@ -167,11 +181,12 @@ def find_built(target: Target, abi: str, cache: Path | None = None, sources: Pat
     return None
 
 
-def _key(target: Target, compiler: Compiler, sources: Path) -> str:
+def _key(target: Target, compiler: Compiler, environment: Mapping[str, str], sources: Path) -> str:
     # Libraries of one interface share a build; but headers of MPI 4 declare calls that those of MPI 3 lack.
     identity = [compiler.identity, compiler.standard.split(".")[0], platform.machine(), "-".join(platform.libc_ver())]
     if not target.shared:
         identity.append(str(compiler.path.resolve()))
+    identity += [environment.get(name, "") for name in target.variables]
     text = "\0".join([source_hash(sources, target.parts), *identity])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -249,8 +264,9 @@ class BuildFailed(StripewiseError):  # noqa: N818
 def _first_error(lines: Sequence[str]) -> str:
     for index, line in enumerate(lines):
         if line.startswith("CMake Error"):
-            # CMake says where on one line and what on the next ones.
-            return " ".join(part.strip() for part in lines[index + 1 : index + 3])
+            # CMake says where on one line and what on the next ones, which it folds and indents.
+            said = list(itertools.takewhile(lambda text: text.startswith("  "), lines[index + 1 :]))
+            return " ".join(part.strip() for part in said)
         if re.search(r"\berror\b|undefined reference|cannot find", line, re.IGNORECASE):
             return line.strip()
     return lines[-1].strip() if lines else "no output"

@@ -280,7 +280,7 @@ class Points:
         if factor.apply is not None or factor.role in WORKLOAD_ROLES:
             return
         campaign = self.campaign
-        if campaign.runner != "local":
+        if not campaign.launches:
             return
         if any("{" + (factor.key or factor.name) + "}" in word for word in campaign.command):
             return
