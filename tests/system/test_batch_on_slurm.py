@@ -57,7 +57,17 @@ def service(case: Case) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = ("serve", "--host", "127.0.0.1", "--port", str(port), "--root", str(case.folder))
+    words = (
+        "serve",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--root",
+        str(case.folder),
+        "--root",
+        str(case.bed.shared),
+    )
     process = case.start(*words)
     try:
         case.until(lambda: "listening on" in (case.folder / "stderr").read_text(), process)
