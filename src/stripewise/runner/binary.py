@@ -70,7 +70,7 @@ def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
         elif "=" in word:
             mend = f"variables are set by env: env {word} ..."
         else:
-            mend = "check its spelling, or load its module with --setup"
+            mend = "check its spelling, or load its module (tune --setup does it for each run)"
         raise UserError(f"command not found: {word}", mend)
     return Path(found)
 

@@ -131,7 +131,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
     if missing:
         raise UserError(
             f"{line.program[0]} asks for {missing}, which is not found",
-            "load its module with --setup, or set LD_LIBRARY_PATH",
+            "load its module (tune --setup does it for each run), or set LD_LIBRARY_PATH",
         )
     obstacle = next((binary.obstacle for binary in binaries if binary.obstacle), "")
     if mpi is not None and mpi.abi == "standard":
