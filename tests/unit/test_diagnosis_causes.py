@@ -162,3 +162,11 @@ def test_the_command_classes_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     document = json.loads(capsys.readouterr().out)
     assert document["counts"] == {"read": {"cached": 60}}
     assert main(["diagnose", str(tmp_path / "t.csv"), "--fail-on", "high"]) == 2
+
+
+def test_nothing_is_measured_where_the_calibration_could_not_be_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["calibrate", str(tmp_path), "--out", str(tmp_path / "none" / "c.json")]) == 2
+    assert "none does not exist; create it first" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []

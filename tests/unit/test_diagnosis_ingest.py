@@ -197,3 +197,25 @@ def test_wrong_use_is_one_line(arguments: list[str], said: str, capsys: pytest.C
 def test_a_missing_path_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", "/no/such.darshan"]) == 2
     assert "/no/such.darshan" in capsys.readouterr().err
+
+
+def test_each_unreadable_log_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    broken = [tmp_path / name for name in ("one.json", "two.json")]
+    for path in broken:
+        path.write_text('{"format": "stripewise-report", "version": 1}')
+    for named in (broken[:1], broken):
+        assert main(["diagnose", *map(str, named)]) == 2
+        told = capfd.readouterr().err
+        assert [told.count(str(path)) for path in named] == [1] * len(named)
+    ior = tmp_path / "ior.out"
+    ior.write_text(IOR)
+    assert main(["diagnose", str(broken[0]), str(ior)]) == 1
+    assert capfd.readouterr().err.count(str(broken[0])) == 1
+
+
+def test_files_that_could_not_be_written_are_refused_before_logs_are_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for option in ("--html", "--plan", "--table"):
+        assert main(["diagnose", str(tmp_path / "never-read"), option, str(tmp_path / "none" / "file")]) == 2
+        assert f"{option}: the folder {tmp_path}/none does not exist; create it first" in capfd.readouterr().err

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli.options import JsonOption, check_place
 from stripewise.cli.output import console, notes, number, print_json
 from stripewise.diagnosis.causes.calibrate import calibrate
 from stripewise.diagnosis.causes.models import OVERLAP, Calibration, overlap
@@ -41,6 +41,7 @@ def run_calibrate(
         raise UserError(f"--size {size} is too small", f"give at least {format_size(_LEAST)}")
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder", "name one on the storage to be calibrated")
+    check_place("--out", out)
 
     def progress(done: int, of: int) -> None:
         if notes.is_terminal:

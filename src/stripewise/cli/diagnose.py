@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from stripewise.cli import remote
 from stripewise.cli.causes import print_causes, timings_among
-from stripewise.cli.options import JsonOption, ServerOption
+from stripewise.cli.options import JsonOption, ServerOption, check_place
 from stripewise.cli.output import console, duration, notes, print_json
 from stripewise.client import Client, ServiceError
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
@@ -66,6 +66,8 @@ def run_diagnose(
     """Say why I/O is slow, and what would mend it, from logs of past runs."""
     level = _severity(fail_on)
     limits = _limits(limit)
+    for option, path in (("--html", html), ("--plan", plan), ("--table", table)):
+        check_place(option, path)
     if timings_among(logs):
         given = {"--html": html, "--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
         wrong = [name for name, value in given.items() if value is not None]
@@ -195,10 +197,12 @@ class _Outcome:
         self.worst = Severity.OK
         self.reason: tuple[str, str] = ("nothing could be read", "")
         self.named_unreadable = 0
+        self._untold = ""
         self.rows: list[JobRow] = []
         self._writer = TableWriter(table) if table else None
 
     def add(self, diagnosis: Diagnosis) -> None:
+        self._tell()
         row = row_of(diagnosis)
         self.profile.add(diagnosis, row)
         self.only = diagnosis if self.profile.jobs == 1 else None
@@ -210,11 +214,18 @@ class _Outcome:
             notes.print(f"{self.profile.jobs} jobs", end="\r")
 
     def unreadable(self, text: str, named: bool) -> None:
+        self._tell()
         self.profile.unreadable += 1
         self.named_unreadable += named
         what, _, mend = text.partition("; ")
         self.reason = (what, mend)
-        notes.print(escape(f"stripewise: {text}"))
+        # Where nothing else could be read, this is what the command ends with, and is not to be said twice.
+        self._untold = text
+
+    def _tell(self) -> None:
+        if self._untold:
+            notes.print(escape(f"stripewise: {self._untold}"))
+        self._untold = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -224,6 +235,8 @@ class _Outcome:
         }
 
     def close(self) -> None:
+        if self.profile.jobs:
+            self._tell()
         if self._writer:
             self._writer.close()
 
@@ -233,10 +246,10 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
     part = f" ({activity.io_seconds / job.elapsed:.0%} of the run)" if job.elapsed else ""
     ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
+    files = f"{activity.counted.files:,} file{'' if activity.counted.files == 1 else 's'}"
     console.print(
         escape(
-            f"{name}: {ranks}, {duration(job.elapsed)}, {format_size(activity.bytes)} in "
-            f"{activity.counted.files:,} files; "
+            f"{name}: {ranks}, {duration(job.elapsed)}, {format_size(activity.bytes)} in {files}; "
             f"I/O took {duration(activity.io_seconds)}{part}"
         )
     )

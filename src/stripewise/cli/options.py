@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stripewise.cli import hints
+from stripewise.errors import UserError
 
 StoreOption = Annotated[
     str | None,
@@ -30,3 +32,18 @@ ServerOption = Annotated[
         callback=hints.remember_server,
     ),
 ]
+
+
+def check_place(option: str, path: Path | None) -> None:
+    """Refuse, before any work is done, a file to be written that has no folder or is one.
+
+    Raises
+    ------
+    UserError
+    """
+    if path is None:
+        return
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{option}: the folder {path.absolute().parent} does not exist", "create it first")
+    if path.is_dir():
+        raise UserError(f"{option}: {path} is a folder", "name a file in it")

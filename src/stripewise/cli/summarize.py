@@ -10,9 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli.options import JsonOption, check_place
 from stripewise.cli.output import console, notes, number, print_json
-from stripewise.errors import UserError
 from stripewise.model.table import Table, read_table
 from stripewise.spec.sizes import format_size
 from stripewise.summaries import NUMBERS, Report, summarise
@@ -30,8 +29,7 @@ def summarize(
     json_output: JsonOption = False,
 ) -> None:
     """Say what a site's measurements show: clusters, settings that stay good under load, the best defaults."""
-    if html is not None and not html.absolute().parent.is_dir():
-        raise UserError(f"--html: the folder {html.absolute().parent} does not exist", "create it first")
+    check_place("--html", html)
     data = read_table(table)
     reports = summarise(data)
     if html is not None:

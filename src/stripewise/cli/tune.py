@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from stripewise.cli import remote
 from stripewise.cli.hints import completed
-from stripewise.cli.options import JsonOption, ServerOption, StoreOption, YesOption
+from stripewise.cli.options import JsonOption, ServerOption, StoreOption, YesOption, check_place
 from stripewise.cli.output import console, notes
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
@@ -123,7 +123,7 @@ def tune(
         scratch=scratch,
         override=override,
     )
-    _check_report_path(report)
+    check_place("--report", report)
     service = remote.server_of(store, server)
     if service is not None:
         _tune_there(service, experiment, report, json_output, only_dry=dry_run_only, agreed=yes)
@@ -156,7 +156,7 @@ def resume(
     json_output: JsonOption = False,
 ) -> None:
     """Go on with an interrupted experiment, as if it had never stopped."""
-    _check_report_path(report)
+    check_place("--report", report)
     service = remote.server_of(store, server)
     if service is not None:
         _resume_there(service, identifier, report, json_output, agreed=yes)
@@ -184,15 +184,6 @@ def _read(file: str) -> Experiment:
     except UnicodeDecodeError as error:
         raise UserError(f"experiment file {file} is not UTF-8 text", "is it the right file?") from error
     return parse_experiment(text, file)
-
-
-def _check_report_path(report: Path | None) -> None:
-    if report is None:
-        return
-    if not report.absolute().parent.is_dir():
-        raise UserError(f"--report: the folder {report.absolute().parent} does not exist", "create it first")
-    if report.is_dir():
-        raise UserError(f"--report: {report} is a folder", "name a file in it, as in report.html")
 
 
 def _carry_on(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
