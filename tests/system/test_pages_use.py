@@ -52,6 +52,12 @@ def page(site, browser):
     assert watched.errors == []
 
 
+def leave(page):
+    """Let a page fetch all that it shows, and go elsewhere: what it shows is to be deleted."""
+    page.watched.settle(page)
+    page.goto("/settings")
+
+
 def test_logging_in_and_out(site, browser):
     base, app, _ = site
     context = browser.new_context(base_url=base)
@@ -202,7 +208,9 @@ def test_a_clone_begins_as_its_original_was_defined(site, page):
             )
             made_again = json.loads(json.dumps(made_again).replace('"3"', '"3.0"')) if name == "pruning" else made_again
         assert made_again == given, name
-    for one in (identifier, clone.name and page.url.rsplit("/", 1)[1]):
+    made = page.url.rsplit("/", 1)[1]
+    leave(page)
+    for one in (identifier, made):
         app.state.service.jobs.stop(one)
         store.delete(one)
 
@@ -259,6 +267,7 @@ def test_the_experiments_page_answers_to_every_control(site, page):
     expect(page.get_by_role("heading", name=re.compile("confirm"))).to_be_visible()
     again = page.url.rsplit("/", 1)[1]
     assert app.state.service.store.record(again).experiment.confirmation.pairs == 6
+    leave(page)
     app.state.service.jobs.stop(again)
     app.state.service.store.delete(again)
 
@@ -317,6 +326,7 @@ def test_a_running_experiment_is_watched_live(site, page):
     store.release(claim)
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     other.close()
+    leave(page)
     store.delete(identifier)
 
 

@@ -13,7 +13,7 @@ from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.server import reading
 from stripewise.server.pages.drawings import as_json
-from stripewise.server.pages.experiment import read
+from stripewise.server.pages.history import read
 from stripewise.server.pages.overview import line
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.service import Here, Service

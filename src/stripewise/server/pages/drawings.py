@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from stripewise.report.reading import Reading
-from stripewise.server.pages.experiment import Id, read
+from stripewise.server.pages.experiment import Id
+from stripewise.server.pages.history import read
 from stripewise.server.pages.view import PageRoute
 from stripewise.server.remembered import version
 from stripewise.server.service import Here

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,16 +12,15 @@ from fastapi import Path as InPath
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.report import details, findings
+from stripewise.report import findings
 from stripewise.report.bundle import helpdesk_bundle, log_tail
-from stripewise.report.export import TARGETS, export
+from stripewise.report.export import export
 from stripewise.report.reading import Reading
-from stripewise.report.unfinished import reading_of
 from stripewise.server import reading, starting
+from stripewise.server.pages.history import changed, history
 from stripewise.server.pages.overview import line
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.policy import check_experiment
-from stripewise.server.remembered import version
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Role, Run, Trial
@@ -36,67 +34,6 @@ _MESSAGES = 30
 _STATES = ("pending", "running", "finished", "failed", "pruned")
 Id = Annotated[str, InPath(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 RunState = Literal["pending", "running", "finished", "failed", "pruned"]
-
-
-@dataclass(frozen=True)
-class History:
-    """An experiment as far as its page shows the same until something happens to it.
-
-    Attributes
-    ----------
-    record : Record
-    trials : tuple of Trial
-    found : Reading
-    figures : set of str
-        Names of the figures that there will be.
-    sections : dict
-        Of the result, if there is one.
-    targets : list of str
-        Of export.
-    can_confirm : bool
-        Whether its result can be confirmed once more.
-    """
-
-    record: Record
-    trials: tuple[Trial, ...]
-    found: Reading
-    figures: set[str]
-    sections: dict[str, Any]
-    targets: list[str]
-    can_confirm: bool
-
-
-def history(service: Service, identifier: str) -> History:
-    """Read an experiment with its trials, once for all who look at it until it changes."""
-    record = service.store.record(identifier)
-
-    def make() -> History:
-        trials = service.store.trials(record.id, facts=False)
-        found = reading_of(record, trials, _completed(service))
-        names = _figure_names(found, trials)
-        if record.result is None:
-            return History(record, trials, found, names, {}, [], False)
-        return History(record, trials, found, names, _sections(found, names), _targets(found), _can_confirm(record))
-
-    kept: History = service.readings.get(version(record), make)
-    return kept
-
-
-def read(service: Service, identifier: str, *, facts: bool = False) -> tuple[Record, tuple[Trial, ...], Reading]:
-    """Read an experiment with its trials."""
-    if not facts:
-        known = history(service, identifier)
-        return known.record, known.trials, known.found
-    record = service.store.record(identifier)
-    trials = service.store.trials(record.id)
-    return record, trials, reading_of(record, trials, _completed(service))
-
-
-def _completed(service: Service) -> Callable[[str], str]:
-    """Commands name the store where the service was given one; a password in its address is not shown."""
-    if service.settings.store is None:
-        return str
-    return lambda text: f"{text} --store {shlex.quote(service.store.url)}"
 
 
 def experiment_page(
@@ -179,58 +116,6 @@ def _role(trial: Trial | None) -> str:
     return "candidate" if trial is None else trial.role.value
 
 
-def _figure_names(found: Reading, trials: Sequence[Trial]) -> set[str]:
-    """The figures that there will be, without drawing them."""
-    result = found.result
-    names = {"trajectory"}
-    axes, lines = found.lines()
-    if axes and len(lines) > 1:
-        names.add("parallel")
-    if result.get("importance"):
-        names.add("importance")
-    if found.pairs():
-        names.add("confirmation")
-    if result.get("simulated"):
-        names.add("bounds")
-    if len(found.machine[0]) > 1:
-        names.add("machine")
-    if found.spending()[0]:
-        names.add("cost")
-    return names
-
-
-def _sections(found: Reading, names: set[str]) -> dict[str, Any]:
-    made = {
-        "settings": findings.settings(found),
-        "proof": findings.confirmation(found, names),
-        "effects": findings.effects(found),
-        "apply": details.apply(found),
-        "machine": details.machine(found, names),
-        "validity": details.validity(found),
-        "cost": details.cost(found, names),
-        "provenance": details.provenance(found),
-    }
-    return dict(made)
-
-
-def _targets(found: Reading) -> list[str]:
-    plan = Plan.parse(found.result["plan"], "the result's plan")
-    return [target for target in TARGETS if not export(plan, target, changed=_changed(found.result)).empty]
-
-
-def _changed(result: dict[str, Any]) -> dict[str, Any]:
-    default = result["default"]["configuration"]
-    return {name: value for name, value in result["best"]["configuration"].items() if default.get(name) != value}
-
-
-def _can_confirm(record: Record) -> bool:
-    try:
-        confirm_again(record)
-    except UserError:
-        return False
-    return True
-
-
 def _checked(record: Record, service: Service) -> dict[str, Any]:
     folder = Path(record.facts.get("folder", service.settings.data))
     check_experiment(record.experiment, folder, service.settings)
@@ -310,7 +195,7 @@ def export_file(service: Here, id: Id, target: str, undo: bool = False) -> Respo
     if record.result is None:
         raise UserError(f"experiment {record.id} has no result yet", "wait until it is finished")
     plan = Plan.parse(record.result["plan"], "the result's plan")
-    made = export(plan, target, changed=_changed(record.result))
+    made = export(plan, target, changed=changed(record.result))
     name = f"undo-{made.filename or target}" if undo else made.filename or f"stripewise-{target}.txt"
     plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
     return Response(
