@@ -1,5 +1,6 @@
 """The command line itself: what it loads, and the commands that its messages name."""
 
+import io
 import subprocess
 import sys
 
@@ -101,3 +102,16 @@ def test_numbers_are_written_as_people_read_them(value: float | None, text: str)
 def test_intervals_are_written_like_numbers() -> None:
     assert interval([7045.2, 11920.0]) == "7,045 to 11,920"
     assert interval(None) == ""
+
+
+def test_nothing_is_deleted_where_nobody_answers(tmp_path, capfd, monkeypatch):
+    url = f"sqlite:///{tmp_path}/own.db"
+    with open_store(url) as store:
+        identifier = store.create(Experiment(name="mine", command=["true"]))
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["delete", identifier, "--store", url, "--json"]) == 2
+    told = capfd.readouterr()
+    assert told.out == "" and "nobody answered, so nothing is deleted; add --yes" in told.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(["delete", identifier, "--store", url, "--json"]) == 0
+    assert '"deleted": true' in capfd.readouterr().out

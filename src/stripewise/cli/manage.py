@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -137,7 +138,7 @@ def delete(
         record = opened.record(identifier)
         if record.state == "running":
             raise UserError(f"experiment {record.id} is running", f"stop it first: stripewise stop {record.id}")
-        if not yes and not typer.confirm(f"delete experiment {record.id} ({record.experiment.name}) and its runs?"):
+        if not yes and not _agreed(f"delete experiment {record.id} ({record.experiment.name}) and its runs?"):
             raise typer.Exit(1)
         opened.delete(record.id)
     finally:
@@ -146,6 +147,16 @@ def delete(
         print_json({"id": record.id, "deleted": True})
     else:
         console.print(f"experiment {record.id} is deleted")
+
+
+def _agreed(question: str) -> bool:
+    # Standard output is for the result alone, which typer's own question does not leave it to.
+    typer.echo(f"{question} [y/N]: ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        typer.echo(err=True)
+        raise UserError("nobody answered, so nothing is deleted", "add --yes")
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _line(record: Record) -> dict[str, Any]:
@@ -159,7 +170,8 @@ def _line(record: Record) -> dict[str, Any]:
         "name": record.experiment.name,
         "state": record.state,
         "command": record.experiment.command,
-        "objective": record.experiment.objective.name,
+        # A replayed table brings an objective of its own.
+        "objective": result.get("objective", {}).get("name", record.experiment.objective.name),
         "simulated": bool(result.get("simulated", False)),
         "speedup": result.get("speedup"),
         "speedup_ci95": result.get("speedup_ci95"),

@@ -12,6 +12,7 @@ from stripewise.cli.output import console, duration, interval, number, print_jso
 from stripewise.cli.progress import left_out_lines
 from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.plan import spell
 from stripewise.store.base import Store
 
 
@@ -38,8 +39,8 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     about = "" if space["exact"] else "about "
     console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
     for parameter in space["parameters"]:
-        values = ", ".join(str(value) for value in parameter["values"])
-        console.print(f"  {parameter['name']}: {escape(values)} (default {parameter['default']})")
+        values = ", ".join(spell(value) for value in parameter["values"])
+        console.print(f"  {parameter['name']}: {escape(values)} (default {escape(spell(parameter['default']))})")
     for line in left_out_lines(document["left_out"]):
         console.print(f"  {escape(line)}")
     console.print("first configurations:")
@@ -57,14 +58,18 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
 def print_result(result: dict[str, Any], report: Path | None = None) -> None:
     """Print a result for people."""
     unit = result["objective"]["unit"]
-    simulated = " (simulated)" if result["simulated"] else ""
+    # What a table answered says which in its environment.
+    origin = " (simulated)" if result["simulated"] else " (replayed)" if "table" in result["environment"] else ""
     console.print()
-    console.print(f"[bold]{escape(result['verdict'])}[/]{simulated}")
+    console.print(f"[bold]{escape(result['verdict'])}[/]{origin}")
     console.print()
     if result["reference"] is not None:
         console.print(f"  reference  {_measured(result['reference'], unit)}  (without the component)")
     console.print(f"  default    {_measured(result['default'], unit)}")
     console.print(f"  best       {_measured(result['best'], unit)}{'' if result['confirmed'] else '  (the default)'}")
+    if result["candidate"] is not None:
+        shown = number(result["candidate"]["value"], unit)
+        console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result['effects'] else ''})")
     if result["confirmed"]:
         level = f"{100 * result['confirmation']['confidence']:g}%"
         bounds = result["speedup_ci95"]

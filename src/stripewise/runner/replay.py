@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.landscape import Landscape, workload
+from stripewise.model.carriers import bytes_of, derived_settings, knobs
+from stripewise.model.landscape import Landscape, TableSpace, workload
 from stripewise.model.table import Table, read_table
 from stripewise.runner.base import Preflight, Runner
 from stripewise.spec.configuration import Configuration, Value
@@ -24,7 +26,8 @@ class ReplayRunner(Runner):
     """Answers a run with one of the values that were measured for its configuration.
 
     Which one is drawn depends on the seed, the number of the run and the configuration alone; so an experiment that
-    was interrupted goes on as it would have gone on. Figures are real measurements, of another day.
+    was interrupted goes on as it would have gone on. Figures are measurements of another day, or simulated where the
+    table's description says so.
 
     Parameters
     ----------
@@ -60,6 +63,7 @@ class ReplayRunner(Runner):
         """Read the table; it brings its own space and objective."""
         land = self.landscape
         schema = land.table.schema
+        self.simulated = "simulated" in schema.description.lower()
         context = ", ".join(f"{name}={value}" for name, value in land.context.items())
         about = {"table": schema.name, "context": dict(land.context), "source": schema.source}
         return Preflight(
@@ -71,7 +75,7 @@ class ReplayRunner(Runner):
             fingerprint={"the table": _digest(land.table)},
             environment=about,
             workload=workload(land.table, land.context),
-            space=land.space,
+            space=_carried(land),
             objective=land.table.objective,
         )
 
@@ -154,6 +158,22 @@ def open_landscape(text: str) -> Landscape:
             + (",".join(f"{k}={v}" for k, v in found[0].items()) if found else "NAME=VALUE"),
         )
     return Landscape.of(table, found[0])
+
+
+def _carried(land: Landscape) -> TableSpace:
+    """Say by which hint or layout parameters are set that a stack knows, so that what is found can be applied."""
+    space = land.space
+    set_by = {knob.name: knob for knob in knobs(land.table.schema) if bytes_of(knob.column) == 1}
+    parameters = tuple(
+        replace(p, apply=knob.parameter.apply, key=knob.parameter.setting, layer=knob.parameter.layer)
+        if (knob := set_by.get(p.name)) is not None and knob.parameter is not None
+        else p
+        for p in space.parameters
+    )
+    # The space's context has a word for everything; what follows from settings needs what the table does say.
+    words = {*space.names, *workload(land.table, land.context).model_dump(exclude_none=True)}
+    derived = tuple(entry for entry in derived_settings(list(set_by.values())) if entry.value.names <= words)
+    return replace(space, parameters=parameters, derived=derived)
 
 
 def _draw(seed: int, number: int, configuration: Configuration, count: int) -> int:

@@ -64,7 +64,7 @@ class SimulatedRunner(Runner):
     """
 
     name = "sim"
-    simulated: ClassVar[bool] = True
+    simulated = True
     kind: ClassVar[str] = "simulated"
 
     def __init__(self, name: str, experiment: Experiment) -> None:

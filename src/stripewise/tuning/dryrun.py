@@ -37,7 +37,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         check_space(experiment, workload, preflight.io, mpi, preflight.lost)
         bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost)
     objective = preflight.objective or experiment.objective.build()
-    longest, nodes = (None, None) if runner.simulated else runner.charged(run_timeout(experiment, (), None))
+    longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
     notes = [*preflight.warnings]
     if workload.operation is None and preflight.space is None:
         notes.append(

@@ -291,6 +291,9 @@ class Session:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
         seconds, nodes = self._runner.charged(self._timeout())
         run_bytes = self._ledger.facts.get("run_bytes")
+        if self._runner.kind != "measured":
+            # Nothing is launched: no hours pass, and no byte moves.
+            seconds, run_bytes = None, None
         worst = worst_case(
             self._ledger.experiment,
             nodes or self._workload().nodes or 1,
