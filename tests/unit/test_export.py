@@ -160,6 +160,8 @@ def test_sbatch_keeps_the_environment_and_preloads_the_program_only():
     assert lines[-1].endswith(" ./solve")
     assert not any(line.startswith("# mpiexec") for line in lines)
     assert export(HINTS, "sbatch").text.splitlines()[-1] == "srun --export=ALL ./my_app"
+    argument = export(Plan((Setting(Apply.ARGUMENT, "block", "4m", "user"),)), "sbatch")
+    assert argument.empty and "srun" not in argument.text and len(argument.cannot) == 1
 
 
 def test_cray_cannot_hold_colons_and_commas(tmp_path):

@@ -58,8 +58,8 @@ def shell(request: Request) -> Export:
 def sbatch(request: Request) -> Export:
     """A snippet of a Slurm job script."""
     base = shell(request)
-    if not request.plan.settings:
-        return Export("", "", [], "the job script stays as it is", "", "stripewise-job.sh")
+    if not base.text:
+        return Export("", "", base.cannot, "the job script stays as it is", "", "stripewise-job.sh")
     lines = [line for line in base.text.splitlines() if not line.startswith("# mpiexec")]
     prefix = f"{_preload()} " if needs_runtime(request) else ""
     lines += [
