@@ -73,7 +73,8 @@ def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Pat
     where = run([python, "-c", "import stripewise; print(stripewise.__file__)"], tmp_path)
     assert where.startswith(str(tmp_path))
     command = str(tmp_path / "bare" / "bin" / "stripewise")
-    out = run([command, "demo"], tmp_path, STRIPEWISE_HOME=str(tmp_path / "home"))
+    home = str(tmp_path / "home")
+    out = run([command, "demo"], tmp_path, STRIPEWISE_HOME=home, XDG_DATA_HOME=home)
     assert "default" in out
     assert "open demo-report.html" in out
     page = (tmp_path / "demo-report.html").read_text("utf-8")
