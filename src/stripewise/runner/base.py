@@ -67,7 +67,7 @@ class Runner(ABC):
 
     name: ClassVar[str]
     simulated: bool = False
-    """Whether figures come from a simulation, once :meth:`prepare` was called; those of replayed measurements do not."""
+    """Whether figures come from a simulation, once :meth:`prepare` was called; replayed measurements do not."""
     charges: ClassVar[bool] = False
     """Whether runs occupy nodes of a cluster, whose hours somebody pays: then large costs need consent."""
     kind: ClassVar[str] = "measured"
