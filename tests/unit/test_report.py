@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.report import details
 from stripewise.report.html import render_report, write_report, write_whole
 from stripewise.report.machine import control, sentence
 from stripewise.report.reading import Reading
@@ -239,6 +240,8 @@ def test_simulated_results_say_so_at_the_top(source):
     assert page.words.index("Simulated: these runs were computed, not measured") < page.words.index("Proven")
     assert "Simulated: these runs" not in source
     assert "Simulated. Proven" in render_trajectory(record, trials)
+    held = str(details.validity(Reading(record, trials)))
+    assert "Simulated</" in held and "Measured" not in held
 
 
 def test_a_bare_result_makes_a_report():

@@ -103,7 +103,7 @@ def validity(reading: Reading) -> Html:
             ("Bytes in a run", format_size(range_["bytes"]) if range_.get("bytes") else ""),
             ("MPI", range_.get("mpi")),
             ("Driver and file system", _driver(reading)),
-            ("Measured", date(range_.get("date"))),
+            ("Simulated" if reading.result.get("simulated") else "Measured", date(range_.get("date"))),
         ]
     )
     return section("validity", "Where it holds", shown, paragraph(capitalised(range_.get("warning", ""))))
@@ -203,7 +203,7 @@ def provenance(reading: Reading) -> Html:
             ("First run", moment(reading.started) if not result.get("simulated") else ""),
             ("Owner", record.owner),
             ("Stripewise", __version__),
-            *((key.replace("_", " ").capitalize(), _plain(value)) for key, value in environment.items()),
+            *((_heading(key), _plain(value)) for key, value in environment.items()),
         ]
     )
     space = result.get("space", {})
@@ -228,6 +228,12 @@ def provenance(reading: Reading) -> Html:
     definition = json.dumps(experiment.model_dump(mode="json", exclude_defaults=True), indent=2, ensure_ascii=False)
     parts.append(fold("The experiment as it was defined", copyable(definition + "\n", "definition of the experiment")))
     return section("provenance", "Provenance", *parts)
+
+
+def _heading(key: str) -> str:
+    """Write a key of the environment as people do."""
+    words = key.replace("_", " ").replace("mpi", "MPI").replace("cpus", "CPUs")
+    return "MPI-IO" if key == "io" else words[:1].upper() + words[1:]
 
 
 def _plain(value: Any) -> str:
