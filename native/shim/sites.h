@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The sites that the mode online learns about: what earlier jobs knew of one, its candidates, which of them
+ * the next phase tries, and what a phase has cost. */
+#ifndef STRIPEWISE_SITES_H
+#define STRIPEWISE_SITES_H
+
+#include "choose.h"
+#include "journal.h"
+
+/* On rank 0: the candidate for this open, into orders. */
+void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
+
+/* A phase of a candidate of a site, both as orders numbered them, was measured: phase says all but its site
+ * and settings, which are filled in. Returns whether it is worth a line in the journal. */
+bool sw_site_measured(uint32_t site, uint32_t candidate, const char *path, struct sw_phase *phase);
+
+#endif
