@@ -3,6 +3,8 @@
 #include "report.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -128,23 +130,72 @@ void sw_report_print(const struct sw_report *report, FILE *stream) {
     fputc('\n', stream);
 }
 
+/* All of the report, as safely as the disk can keep it. */
+static bool print_all(const struct sw_report *report, FILE *stream) {
+    sw_report_print(report, stream);
+    if (ferror(stream) || fflush(stream) != 0)
+        return false;
+    /* A rename may reach the disk before the data; the run's result must survive a power loss. */
+    return report->hurried || fsync(fileno(stream)) == 0 || errno == EINVAL || errno == ENOTSUP ||
+           errno == EROFS;
+}
+
+/* Closes the stream, and keeps the reason of what failed before that. */
+static bool closed(FILE *stream, bool good) {
+    int reason = errno;
+    if (fclose(stream) != 0 && good)
+        return false;
+    errno = reason;
+    return good;
+}
+
 static bool print_to(const struct sw_report *report, const char *path, const char *mode) {
     FILE *stream = fopen(path, mode);
-    if (!stream)
+    return stream && closed(stream, print_all(report, stream));
+}
+
+/* A file without a name in the folder of path; NULL where there is no such thing (NFS). */
+static FILE *open_nameless(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char folder[SW_MAX_PATH];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!stream && fd >= 0)
+        close(fd);
+    return stream;
+}
+
+/* Gives the file its name, by way of temporary if there is an older one. */
+static bool name_it(FILE *stream, const char *temporary, const char *path) {
+    char own[32];
+    snprintf(own, sizeof own, "/proc/self/fd/%d", fileno(stream));
+    if (linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
+        return true;
+    if (errno != EEXIST || linkat(AT_FDCWD, own, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) != 0)
         return false;
-    sw_report_print(report, stream);
-    bool good = !ferror(stream) && fflush(stream) == 0;
+    bool good = rename(temporary, path) == 0;
     int reason = errno;
-    /* A rename may reach the disk before the data; the run's result must survive a power loss. */
-    if (good && !report->hurried && fsync(fileno(stream)) != 0 && errno != EINVAL && errno != ENOTSUP &&
-        errno != EROFS) {
-        good = false;
-        reason = errno;
+    if (!good)
+        unlink(temporary);
+    errno = reason;
+    return good;
+}
+
+/* A process may be killed at any moment, by another rank's MPI_Abort: what it has begun then vanishes. Where
+ * the file system cannot do that, or there is no /proc, a file beside the report is renamed. */
+static bool replace(const struct sw_report *report, const char *temporary, const char *path) {
+    FILE *stream = open_nameless(path);
+    if (stream) {
+        bool printed = print_all(report, stream);
+        bool named = printed && name_it(stream, temporary, path);
+        if (closed(stream, named) || !printed)
+            return named;
     }
-    if (fclose(stream) != 0 && good) {
-        good = false;
-        reason = errno;
-    }
+    bool good = print_to(report, temporary, "wxe") && rename(temporary, path) == 0;
+    int reason = errno;
+    if (!good && reason != EEXIST)
+        unlink(temporary);
     errno = reason;
     return good;
 }
@@ -162,11 +213,7 @@ bool sw_report_write(const struct sw_report *report, const char *path, char *err
         errno = ENAMETOOLONG;
         good = false;
     } else {
-        good = print_to(report, temporary, "wxe") && rename(temporary, path) == 0;
-        int reason = errno;
-        if (!good && reason != EEXIST)
-            unlink(temporary);
-        errno = reason;
+        good = replace(report, temporary, path);
     }
     if (!good)
         snprintf(error, error_size, "%s", strerror(errno));

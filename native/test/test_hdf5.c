@@ -100,7 +100,43 @@ static void travel(void) {
     sw_files_close(&merged);
 }
 
+/* A thousand files with all that one usually is told of fit the budget, each with a record of its own; of
+ * twice as many the oldest are summed, and nothing is lost. */
+static void thousand(void) {
+    struct sw_files files;
+    CHECK(sw_files_open(&files, SW_MEMORY_BUDGET, SW_MAX_FILES, SW_MAX_DATASETS));
+    const struct sw_transfer transfer = {.bytes = 8, .ended = 3, .selection = SW_SELECT_ALL};
+    const struct sw_event event = {.op = SW_OP_write_at, .bytes = 8, .moved = true, .place = 2048};
+    const struct sw_beneath_call beneath = {.size = 8, .during = 1, .write = true};
+    for (int i = 0; i < 2 * SW_MAX_FILES; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "/scratch/project/run/checkpoint_%06d.h5", i);
+        struct sw_file *file = sw_files_get(&files, name);
+        sw_file_count(&files, file, SW_OP_open, 0, 5);
+        sw_file_count_hdf5(&files, file, SW_H5_file_create, 5);
+        sw_file_count_hdf5(&files, file, SW_H5_file_close, 5);
+        sw_file_count_event(&files, file, &event, &beneath, 1);
+        for (int d = 0; d < 2; d++) {
+            struct sw_dataset *dataset =
+                sw_hdf5_dataset(&files.arena, file->hdf5, d ? "/pressure" : "/velocity", SW_MAX_DATASETS);
+            CHECK(dataset);
+            sw_dataset_count(&files.arena, dataset, true, &transfer);
+            sw_dataset_put(dataset);
+        }
+        sw_files_put(file);
+        if (i == SW_MAX_FILES - 1)
+            CHECK(files.count == SW_MAX_FILES && !sw_file_is_used(files.other));
+    }
+    CHECK(files.arena.live <= SW_MEMORY_BUDGET && files.count == SW_MAX_FILES);
+    uint64_t calls = 0;
+    for (const struct sw_file *file = files.oldest; file; file = file->newer)
+        calls += file->hdf5 ? calls_in(file->hdf5) : 0;
+    CHECK(calls == 4 * SW_MAX_FILES);
+    sw_files_close(&files);
+}
+
 int main(void) {
+    thousand();
     patterns();
     limit();
     travel();
