@@ -15,6 +15,9 @@ from stripewise.errors import UserError
 MOST_BYTES = 1 << 20
 """More than this is no file that somebody wrote by hand."""
 
+_OF_KEYS = {"missing": "is missing", "extra_forbidden": "is no known key"}
+"""Faults of a key rather than of its value, by pydantic's name for them."""
+
 Schema = TypeVar("Schema", bound=BaseModel)
 
 
@@ -23,9 +26,12 @@ def explain_validation(error: ValidationError, origin: str) -> UserError:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "top level"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    mend = "see the reference of file formats"
+    if first["type"] in _OF_KEYS:
+        return UserError(f"{origin}: {place} {_OF_KEYS[first['type']]}{more}", mend)
     given = first.get("input")
     shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
-    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", "see the reference of file formats")
+    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", mend)
 
 
 def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
