@@ -45,7 +45,9 @@ def test_bundle_writes_a_zip_file(tmp_path, capsys):
     identifier = opened.create(Experiment(name="x", command=["./a"], env={"MY_TOKEN": "s3cret"}))
     opened.close()
     target = tmp_path / "b.zip"
-    assert main(["bundle", identifier, "-o", str(target), "--store", store]) == 0
+    assert main(["bundle", identifier, "-o", str(target), "--store", store, "--json"]) == 0
+    told = {"id": identifier, "file": str(target), "bytes": target.stat().st_size}
+    assert json.loads(capsys.readouterr().out) == told
     with zipfile.ZipFile(target) as archive:
         text = archive.read(f"stripewise-{identifier}/experiment.json").decode()
     assert "s3cret" not in text and json.loads(text)["name"] == "x"

@@ -75,6 +75,7 @@ def bundle(
     identifier: Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there.", metavar="FILE.zip")] = None,
     store: StoreOption = None,
+    json_output: JsonOption = False,
 ) -> None:
     """Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed."""
     opened = open_store(store)
@@ -90,4 +91,6 @@ def bundle(
         raise StripewiseError(
             f"cannot write {target}: {error.strerror}", "choose another file with --output"
         ) from error
+    if json_output:
+        print_json({"id": record.id, "file": str(target), "bytes": len(content)})
     notes.print(escape(f"written: {target}; read the files under output/ in it before you send it"))
