@@ -19,6 +19,7 @@ COLOURS = {
 }
 MOMENTS = (10, 20, 40)
 INFORMED = "auto-prior"
+PEERS = ("optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner")
 EXHAUSTED = 2.0
 """A search that never came within 5% counts as twice the budget."""
 
@@ -74,7 +75,23 @@ def figures(played: list[dict], budget: int) -> dict:
 
 
 def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
-    """Judge the aims: lower regret on 80% of the tables, at most half the runs, at most half as often far off."""
+    """Judge the aims: lower regret on 80% of the tables, at most half the runs, at most half as often far off.
+
+    Where no other tool has played, only what a prior gains is judged.
+    """
+    informed = [samplers for samplers in table.values() if INFORMED in samplers]
+    lines = []
+    if informed:
+        with_it = [samplers[INFORMED]["within"] for samplers in informed]
+        without = [samplers["auto"]["within"] for samplers in informed]
+        worse = sum(a > b for a, b in zip(with_it, without, strict=True))
+        lines = [
+            "`auto` with a prior learned from the table's other contexts (`auto-prior`): within 5% after "
+            f"{median(with_it):g} runs in the median over {len(informed)} contexts (aim: 5 or less), without it after "
+            f"{median(without):g}; in {worse} of the contexts the prior costs runs (aim: none)."
+        ]
+    if not any(name in samplers for samplers in table.values() for name in PEERS):
+        return lines
     lower = worst = moments = 0
     ratios, ours_off, best_off = [], [], []
     names: set[str] = set()
@@ -91,7 +108,6 @@ def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
     for name in sorted(names):
         best_off.append((sum(s[name]["off"] for s in table.values()) / len(table), name))
     rate, peer = min(best_off)
-    informed = [samplers[INFORMED]["within"] for samplers in table.values() if INFORMED in samplers]
     mine_rate = sum(ours_off) / len(ours_off)
     return [
         f"Median regret after {', '.join(map(str, MOMENTS))} runs below every other method's (or zero for both): "
@@ -101,19 +117,12 @@ def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
         f"tables (aim: 0.5 or less).",
         f"Final choice more than 5% off: {mine_rate:.0%} of the searches; best other method over all tables ({peer}): "
         f"{rate:.0%} (aim: at most half).",
-        *(
-            [
-                "`auto` with a prior learned from the table's other contexts (`auto-prior`): within 5% after "
-                f"{median(informed):g} runs in the median over {len(informed)} contexts (aim: 5 or less)."
-            ]
-            if informed
-            else []
-        ),
+        *lines,
     ]
 
 
-def write(results: list[dict], folder: Path) -> None:
-    """Write ``search.md`` and ``search.svg``."""
+def write(results: list[dict], folder: Path, page: str = "search") -> None:
+    """Write ``PAGE.md`` and ``PAGE.svg``."""
     folder.mkdir(parents=True, exist_ok=True)
     grouped = group(results)
     budget = max(len(result["trajectory"]) for result in results)
@@ -122,19 +131,30 @@ def write(results: list[dict], folder: Path) -> None:
         for place, samplers in sorted(grouped.items())
     }
     seeds = {len(played) for samplers in grouped.values() for played in samplers.values()}
+    names = {name for name, _ in table}
+    players = {name for samplers in table.values() for name in samplers}
+    told = "; no method but `auto-prior` has a prior" if INFORMED in players else "; no method has a prior"
+    lucky = (
+        " Where a table declares no default, `auto` starts in the middle of the axes, which on "
+        "`ior_write_lustre_hints` is already good: its 1 there is a lucky start."
+        if "ior_write_lustre_hints" in names
+        else ""
+    )
+    simulated = (
+        " Tables called `simulated_` are not measured: `benchmarks/search/simulated.py` computes them, with noise."
+        if any(name.startswith("simulated_") for name in names)
+        else ""
+    )
     lines = [
-        "# Search race",
+        "# Search race" if players & set(PEERS) else "# What a prior saves a search",
         "",
-        f"Searches of {budget} runs on measured tables with at least 200 points, answered by recorded "
-        f"runs (so with the recorded noise), {'-'.join(str(n) for n in sorted({min(seeds), max(seeds)}))} seeds each; "
-        "no method but `auto-prior` has a prior. Where a table declares no default, `auto` starts in the middle of the "
-        "axes, which on "
-        "`ior_write_lustre_hints` is already good: its 1 there is a lucky start. Regret is the share of the gap "
-        "between the table's median and its optimum that the true value of the present "
-        "choice leaves open. The optimum is picked on odd repeats and scored on even ones. Made by "
-        "`benchmarks/search/run.py`; sources and licences of the tables are in `benchmarks/data/tables`.",
+        f"Searches of {budget} runs on tables (and their contexts) with at least 200 points, answered by recorded "
+        f"runs (so with the recorded noise), {'-'.join(str(n) for n in sorted({min(seeds), max(seeds)}))} seeds each"
+        f"{told}.{simulated}{lucky} Regret is the share of the gap between the table's median and its optimum that the "
+        "true value of the present choice leaves open. The optimum is picked on odd repeats and scored on even ones. "
+        "Made by `benchmarks/search/run.py`; sources and licences of the tables are in `benchmarks/data/tables`.",
         "",
-        "![curves](search.svg)",
+        f"![curves]({page}.svg)",
         "",
         "## Against the aims",
         "",
@@ -157,8 +177,8 @@ def write(results: list[dict], folder: Path) -> None:
     notes = folder / "search-notes.md"
     if notes.exists():
         lines += ["", f"What was tried and not kept, and how long asking takes: [notes]({notes.name})."]
-    (folder / "search.md").write_text("\n".join(lines) + "\n", "utf-8")
-    (folder / "search.svg").write_text(draw(table, budget), "utf-8")
+    (folder / f"{page}.md").write_text("\n".join(lines) + "\n", "utf-8")
+    (folder / f"{page}.svg").write_text(draw(table, budget), "utf-8")
     print(json.dumps(verdicts(table), indent=1))
 
 

@@ -1,7 +1,7 @@
 """Race ``auto`` against other tools over measured tables, and write the result into the documentation.
 
     python benchmarks/search/run.py race --out RESULTS.jsonl [--seeds 20] [--budget 40] [--jobs 2] [--only auto,random]
-    python benchmarks/search/run.py report --out RESULTS.jsonl --docs docs/benchmarks
+    python benchmarks/search/run.py report --out RESULTS.jsonl [--docs docs/benchmarks] [--page search]
 
 ``race`` appends one line an episode and leaves out those already there, so it can be stopped and continued, and it goes
 through the seeds one by one, so that whatever is there is a fair, smaller race. Needs the extra ``peers``.
@@ -123,13 +123,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
+    parser.add_argument("--page", default="search", help="name of the report")
     options = parser.parse_args()
     if options.what == "race":
         run_race(options)
     else:
         from report import write  # noqa: PLC0415
 
-        write(read(options.out), options.docs)
+        write(read(options.out), options.docs, options.page)
 
 
 if __name__ == "__main__":
