@@ -114,6 +114,19 @@ def test_rules_name_what_makes_operations_slow() -> None:
     assert speed_rules(timings[:10]) is None
 
 
+def test_no_rule_divides_what_it_calls_the_same() -> None:
+    """Small reads are slow more often than small writes, but slow is what both are."""
+
+    def made(operation: str, size: int, rate: float, count: int) -> list[Timing]:
+        return [Timing(operation, size, size / rate / 2**20) for _ in range(count)]
+
+    small = [*made("read", 4096, 10, 38), *made("read", 4096, 100, 2), *made("write", 4096, 10, 30)]
+    found = speed_rules([*small, *made("write", 4096, 100, 10), *made("read", 1 << 20, 200, 40)], (50.0, 150.0))
+    assert found is not None and "write" not in found.text
+    leaves = [line.strip() for line in found.text.splitlines() if not line.endswith(":")]
+    assert leaves == ["slow (slow 85%, average 15%)", "fast (fast 100%)"]
+
+
 def test_patterns_are_told_from_offsets() -> None:
     places = [0, 10, 20, 10, 0, 50, 5000, 5000]
     assert patterns([Timing("read", 10, 1.0, place) for place in places]) == [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.diagnosis.causes.timings import Timing, patterns
 
@@ -83,12 +84,21 @@ def _lines(tree: object, names: Sequence[str], counts: np.ndarray[tuple[int], np
     inner = tree.tree_  # type: ignore[attr-defined]
     classes = tree.classes_  # type: ignore[attr-defined]
 
+    def shares(node: int) -> NDArray[np.float64]:
+        # The tree weighs classes alike: the parts shown are of operations, as they were.
+        parts = inner.value[node][0] * np.array([counts[c] for c in classes], float)
+        return np.asarray(parts / parts.sum(), float)
+
+    def verdicts(node: int) -> set[int]:
+        if inner.children_left[node] < 0:
+            return {int(np.argmax(shares(node)))}
+        return verdicts(inner.children_left[node]) | verdicts(inner.children_right[node])
+
     def walk(node: int, depth: int) -> list[str]:
         indent = "  " * depth
-        if inner.children_left[node] < 0:
-            # The tree weighs classes alike: the parts shown are of operations, as they were.
-            parts = inner.value[node][0] * np.array([counts[c] for c in classes], float)
-            parts /= parts.sum()
+        # A division whose sides say the same is none for whoever reads the rules.
+        if len(verdicts(node)) == 1:
+            parts = shares(node)
             said = ", ".join(f"{SPEEDS[c]} {part:.0%}" for c, part in zip(classes, parts, strict=True) if part >= 0.005)
             return [f"{indent}{SPEEDS[int(classes[int(np.argmax(parts))])]} ({said})"]
         name, edge = names[inner.feature[node]], inner.threshold[node]
