@@ -71,6 +71,7 @@ def simulated(study: Study) -> None:
         site=SITE, campaign=study.size("mpi-io-ann", training_campaign()),
     )  # fmt: skip
     study.step("parallel coordinates", lambda: sampled(table, study.size(400, 20)), "simulated", seed=0)
+    times = study.size(3, 1)
     for name in study.size(MODELS, ("boosting",)):
         study.step(
             f"accuracy of {name}",
@@ -89,7 +90,12 @@ def simulated(study: Study) -> None:
             seed=0,
         )
         study.step(f"cases of {name}", lambda model=model: _cases(study, model), "simulated", cases=CASES, repeats=3)
-        study.step(f"time to decide of {name}", lambda model=model: decision_seconds(study, model), "measured", runs=3)
+        study.step(
+            f"time to decide of {name}",
+            lambda model=model: decision_seconds(study, model, times),
+            "measured",
+            runs=times,
+        )
 
 
 def _profiled(study: Study, table: Path) -> dict[str, Any]:
@@ -199,21 +205,21 @@ def _cases(study: Study, model: Path) -> dict[str, Any]:
     return found
 
 
-def decision_seconds(study: Study, model: Path) -> dict[str, float]:
-    """Wall time of ``prescribe`` from a cold start, and of what is not starting Python; medians of three."""
+def decision_seconds(study: Study, model: Path, times: int) -> dict[str, float]:
+    """Wall time of ``prescribe`` from a cold start, and of what is not starting Python; medians of an odd number."""
     workload = {"operation": "write", "nodes": 16, "processes_per_node": 8, "file_size": 64 * GIB}
     file = write_toml(study.work / "decide.toml", {"workload": workload})
     command = [sys.executable, "-m", "stripewise", "prescribe", str(model), "--workload", str(file), "--json"]
 
     def timed(words: list[str]) -> float:
         seconds = []
-        for _ in range(3):
+        for _ in range(times):
             begin = time.perf_counter()
             done = subprocess.run(words, check=True, capture_output=True, text=True)
             seconds.append(time.perf_counter() - begin)
         if "prescribe" in words:
             json.loads(done.stdout)
-        return sorted(seconds)[1]
+        return sorted(seconds)[times // 2]
 
     return {"prescribe": timed(command), "start of Python": timed([sys.executable, "-m", "stripewise", "--version"])}
 
