@@ -6,17 +6,20 @@ import json
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.studies import ai_for_io, chain, holes, interfaces, io_search, page, shaman  # noqa: E402
+from benchmarks.studies import ai_for_io, ann, chain, holes, interfaces, io_search, page, shaman  # noqa: E402
 from benchmarks.studies.sections.writing import Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
 from stripewise.spec.campaign import load_campaign  # noqa: E402
+from stripewise.spec.experiment import Experiment  # noqa: E402
+from stripewise.tuning.space import bind_space  # noqa: E402
 
 
 def test_the_page_is_that_of_the_results() -> None:
@@ -125,6 +128,24 @@ def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
 def test_toml_is_what_was_meant(tmp_path: Path) -> None:
     document = {"name": 'a "b"', "list": [1, 2], "empty": [], "inner": {"x": True}, "tables": [{"y": 1.5}, {"y": 2}]}
     assert tomllib.loads(write_toml(tmp_path / "x.toml", document).read_text("utf-8")) == document
+
+
+def test_what_the_test_bed_is_asked_can_be_read(tmp_path: Path) -> None:
+    for quick in (True, False):
+        asked = chain.campaign("/bin/kernel", quick=quick)
+        campaign = load_campaign(str(write_toml(tmp_path / "chain.toml", asked)))
+        assert [factor.name for factor in campaign.tunable] == list(chain.TUNABLES)
+    asked = ann.bed_campaign("/bin/kernel", 32)
+    assert load_campaign(str(write_toml(tmp_path / "ann.toml", asked))).design.size == 32
+    site = SimpleNamespace(folder=Path("/shared"))
+    for model in (None, tmp_path / "bed.model"):
+        asked = chain.experiment(Path("/bin/program"), site, 6, model)
+        file = write_toml(tmp_path / "experiment.toml", asked)
+        experiment = Experiment.model_validate(tomllib.loads(file.read_text("utf-8")))
+        assert list(experiment.command)[-7:-4] == ["/bin/program", "mpiio", "write"]
+        assert experiment.workload.file_size == chain.SIZE
+        space = bind_space(experiment, experiment.workload, "romio").space
+        assert set(space.names) == set(chain.TUNABLES)
 
 
 def test_settings_become_lines_of_plans() -> None:

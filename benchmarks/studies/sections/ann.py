@@ -77,6 +77,7 @@ def _accuracy(page: Section, scored: Mapping[str, Any]) -> None:
 def _cases(page: Section, cases: Mapping[str, Any]) -> None:
     page.heading("The best prediction as setting")
     rows, aims = [], []
+    empty: set[str] = set()
     for operation, (_, improved, gain) in PUBLISHED.items():
         rows.append((f"{operation}, published", f"{improved}%", f"+{gain}%", "", "", ""))
         for name, found in cases.items():
@@ -91,7 +92,10 @@ def _cases(page: Section, cases: Mapping[str, Any]) -> None:
                 )
             )  # fmt: skip
             words = f"`{name}`, {operation}: {improved}% of the improvable cases improved and 90% of the oracle's gain"
-            aims.append((words, (better or 0.0) >= improved and (share or 0.0) >= 0.9))
+            if true["improvable"]:
+                aims.append((words, (better or 0.0) >= improved and (share or 0.0) >= 0.9))
+            else:
+                empty.add(operation)
     page.table(
         ("", "cases improved", "gain of the mean", "improved of those an oracle improves by over 5%", "share of the oracle's gain", "of the oracle's bandwidth"),
         rows,
@@ -101,6 +105,12 @@ def _cases(page: Section, cases: Mapping[str, Any]) -> None:
         "that is why the third column is the one to look at."
     )
     page.aims(*aims)
+    for operation in sorted(empty):
+        page.say(
+            f"Of the {operation}s the oracle improves none by more than 5%, so there is nothing to be reached, and the study's gain of {PUBLISHED[operation][2]}% is *not* shown here: on the "
+            f"simulated site a {operation} of at least 64 GiB hardly depends on chunk or pattern once the file has its layout, and what the figures say of {operation}s is noise. What made "
+            "chunks of 1 GiB faster on Kay, the simulation does not know."
+        )
 
 
 def _common(page: Section, cases: Mapping[str, Any]) -> None:
