@@ -3,6 +3,7 @@
 
     python benchmarks/models/run.py accuracy --out accuracy.jsonl      # all tables: random 5-fold, workloads left out
     python benchmarks/models/run.py simulated --out simulated.jsonl    # a simulated campaign, 30,720 configurations
+    python benchmarks/models/run.py measured --out measured.jsonl      # our campaign of real MPI-IO, against medians
     python benchmarks/models/run.py scale --out scale.jsonl            # time and memory to learn 30,720 rows
     python benchmarks/models/run.py screen --out screen.jsonl          # 10,000 workloads x 160 configurations
     python benchmarks/models/run.py report FILE...                     # tables, and whether the aims were reached
@@ -87,6 +88,7 @@ def judge(table: Table, how: str, model: str, groups: int = GROUPS) -> dict[str,
     if how == "workloads":
         judged = prescribing(table, fold, predicted)
         result |= {"prescription": judged.quality.as_json()}
+        result["oracle"] = None if judged.oracle is None else judged.oracle.as_json()
         if judged.static:
             result["best_static"] = judged.static[0].quality.as_json()
     return result
@@ -138,6 +140,35 @@ def simulated(options: argparse.Namespace) -> None:
         out.add(key, lambda m=model, t=truth: judge_against(single, median, t, m))
 
 
+def measured(options: argparse.Namespace) -> None:
+    """Hold out a fifth of the configurations of a real campaign, and judge by the medians of all their runs."""
+    out = Out(options.out)
+    for path in options.tables or [TABLES / "romio_workloads.toml"]:
+        table = read_table(path)
+        for model in options.models:
+            for once in (True, False):
+                how = f"80:20 of configurations, {'one run of each' if once else 'all runs'}"
+                key = {"table": table.name, "how": how, "model": model}
+                out.add(key, lambda t=table, m=model, o=once: against_own_medians(t, m, once=o))
+
+
+def against_own_medians(table: Table, model: str, *, once: bool) -> dict[str, Any]:
+    """Learn one run of each configuration, or all, of four fifths of them, and predict the others."""
+    _, first, cell = np.unique(Data.of(Domain.of(table), table).cells, return_index=True, return_inverse=True)
+    cell = cell.reshape(-1)
+    held = np.random.default_rng(0).permutation(len(first)) < len(first) // 5
+    test, train = table.take(first[held]), table.take(first[~held] if once else ~held[cell])
+    start = time.perf_counter()
+    predicted = predictor(model)(train, test)
+    found: dict[str, Any] = {"seconds": time.perf_counter() - start}
+    median = np.array([np.median(table.values[cell == number]) for number in np.flatnonzero(held)])
+    column = next(place for place, c in enumerate(table.schema.context) if c.name == "operation")
+    for place, operation in enumerate(table.schema.context[column].values):
+        rows = test.context_levels[:, column] == place
+        found[str(operation)] = scores(median[rows], predicted[rows], maximize=True).as_json()
+    return found
+
+
 def judge_against(single: Table, median: np.ndarray, others: Table, model: str) -> dict[str, Any]:
     """Learn single runs, prescribe for workloads left out, and judge by other runs, repeat after repeat."""
     fold = held_out(single, "workloads", GROUPS)
@@ -148,7 +179,8 @@ def judge_against(single: Table, median: np.ndarray, others: Table, model: str) 
     times = len(others) // len(single)
     judged = prescribing(others, np.tile(fold, times), np.tile(predicted, times))
     result: dict[str, Any] = scores(median, predicted, maximize=True).as_json() | {
-        "prescription": judged.quality.as_json()
+        "prescription": judged.quality.as_json(),
+        "oracle": None if judged.oracle is None else judged.oracle.as_json(),
     }
     if judged.static:
         result["best_static"] = judged.static[0].quality.as_json()
@@ -283,7 +315,7 @@ def report(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["accuracy", "simulated", "scale", "screen", "one", "report"])
+    parser.add_argument("what", choices=["accuracy", "simulated", "measured", "scale", "screen", "one", "report"])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS))
     parser.add_argument("--tables", type=lambda text: text.split(","))

@@ -172,10 +172,10 @@ def test_values_that_cannot_be_are_refused_with_their_row(bad: float) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("nan", "objective is nan"),
-        ("inf", "objective is inf"),
-        ("fast", "could not convert"),
-        ("", "could not convert"),
+        ("nan", "y is nan"),
+        ("inf", "y is inf"),
+        ("fast", "is 'fast', which is no number"),
+        ("", "y is missing"),
     ],
 )
 def test_malformed_tables_end_in_one_line(

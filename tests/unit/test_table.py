@@ -87,7 +87,9 @@ def test_runs_that_no_repeat_tells_apart_count_in_their_order():
     [
         ({"aggs": 3}, "aggs = 3"),
         ({"objective": "nan"}, "row 1"),
-        ({"objective": "fast"}, "row 1"),
+        ({"objective": "fast"}, "row 1: objective is 'fast', which is no number"),
+        ({"objective": None}, "row 1: objective is missing"),
+        ({"repeat": "inf"}, "row 1: repeat is inf"),
         ({"cb": None}, "cb = None"),
     ],
 )
@@ -114,6 +116,17 @@ def test_missing_file_and_broken_toml(tmp_path):
         read_table(tmp_path / "none")
     (tmp_path / "t.toml").write_text("name = ")
     with pytest.raises(UserError, match="no TOML"):
+        read_table(tmp_path / "t")
+
+
+def test_shifted_rows_and_marks_of_spreadsheets(tmp_path):
+    write_table(table(), tmp_path / "t")
+    text = (tmp_path / "t.csv").read_text("utf-8")
+    (tmp_path / "t.csv").write_text(text, "utf-8-sig")
+    assert len(read_table(tmp_path / "t")) == len(table())
+    first, second, rest = text.split("\n", 2)
+    (tmp_path / "t.csv").write_text("\n".join([first, second + ",7", rest]), "utf-8")
+    with pytest.raises(UserError, match="row 1 has more cells than the header"):
         read_table(tmp_path / "t")
 
 

@@ -140,9 +140,9 @@ def test_any_csv_with_a_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("stripes,nodes,speed\n1,4,nan\n", "row 1: the objective is nan"),
-        ("stripes,nodes,speed\n1,4,-inf\n", "row 1: the objective is -inf"),
-        ("stripes,nodes,speed\n1,4,fast\n", "could not convert"),
+        ("stripes,nodes,speed\n1,4,nan\n", "row 1: speed is nan"),
+        ("stripes,nodes,speed\n1,4,-inf\n", "row 1: speed is -inf"),
+        ("stripes,nodes,speed\n1,4,fast\n", "speed is 'fast', which is no number"),
         ("stripes,nodes,speed\n3,4,1\n", "stripes = '3' is not among"),
         ("stripes,nodes,speed\n1,4\n", "line 2 has more or fewer cells"),
         ("stripes,nodes,speed\n1,4,5,6\n", "line 2 has more or fewer cells"),

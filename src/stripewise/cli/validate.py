@@ -122,6 +122,8 @@ def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> Non
     for heading in headings:
         grid.add_column(heading, justify="left" if heading == headings[0] else "right")
     grid.add_row(escape(model), *_quality(judged), "", "", "")
+    if judged["oracle"] is not None:
+        grid.add_row("an oracle of the true values", *_quality(judged["oracle"]), "", "", "")
     for depth, quality in judged["by_depth"].items():
         grid.add_row(f"tree of depth {depth}", *_quality(quality), "", "", "")
     shown = judged["static"][:_STATICS]

@@ -2,7 +2,8 @@
 
 Only measured configurations can be judged, so the model picks among those measured for the workload. The value of a
 configuration is the median over all its runs, once folded; the best is picked on odd repeats and scored on even ones,
-so that luck is not crowned, and nothing counts as more than all of it. Shown beside it: every static choice (one
+so that luck is not crowned, and nothing counts as more than all of it. Shown beside it: what knowing all true values
+would score under this noise, every static choice (one
 configuration for all workloads), the best of them in hindsight, the declared default, and trees of growing depth that
 name a configuration by the workload alone.
 """
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
+from stripewise.evaluation.reachable import logarithms, reachable
 from stripewise.model.data import Data
 from stripewise.model.domain import Domain
 from stripewise.model.features import at_least_one, make_encoder
@@ -111,12 +113,15 @@ class Prescribing:
         Of trees by their largest depth.
     chosen : list of dict
         Each workload with the choice and its ratio.
+    oracle : Quality or None
+        Of choices that are the best in truth, see :func:`~stripewise.evaluation.reachable.reachable`.
     """
 
     quality: Quality
     static: list[Static] = field(default_factory=list)
     by_depth: dict[int, Quality] = field(default_factory=dict)
     chosen: list[dict[str, Any]] = field(default_factory=list)
+    oracle: Quality | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Give the part ``prescription`` of ``validate --json``."""
@@ -124,6 +129,7 @@ class Prescribing:
         return {
             **self.quality.as_json(),
             "workloads": self.quality.workloads,
+            "oracle": None if self.oracle is None else self.oracle.as_json(),
             "best_static": self.static[0].as_json() if self.static else None,
             "default": None if default is None else default.as_json(),
             "static": [static.as_json() for static in self.static],
@@ -143,6 +149,8 @@ class _Workload:
     """Achieved over best by configuration of the table; NaN where not measured."""
     truth: Floats
     fold: int
+    logs: Floats
+    """See :func:`~stripewise.evaluation.reachable.logarithms`."""
 
 
 def prescribing(
@@ -170,7 +178,7 @@ def prescribing(
     configurations, names = _configurations(table)
     works = [_workload(table, context, configurations, fold) for context in table.contexts()]
     maximize = table.objective.maximize
-    ratios, chosen = [], []
+    ratios, chosen, judged = [], [], []
     for work in works:
         values = predicted[work.rows]
         known = np.isfinite(values)
@@ -179,6 +187,7 @@ def prescribing(
         best = int(np.argmax(np.where(known, values if maximize else -values, -np.inf)))
         point = int(work.point[best])
         ratios.append(work.ratio[point])
+        judged.append(work.logs)
         chosen.append(
             {
                 "workload": dict(work.context),
@@ -193,6 +202,20 @@ def prescribing(
         _static(table, works, names),
         {depth: Quality.of(_by_depth(table, works, depth, seed)) for depth in depths},
         chosen,
+        _oracle(judged, seed),
+    )
+
+
+def _oracle(workloads: Sequence[Floats], seed: int) -> Quality | None:
+    draws = reachable(workloads, seed)
+    if draws is None:
+        return None
+    each = [Quality.of(ratios) for ratios in draws]
+    return Quality(
+        float(np.mean([quality.arithmetic for quality in each])),
+        float(np.mean([quality.harmonic for quality in each])),
+        float(np.mean([quality.worst for quality in each])),
+        len(workloads),
     )
 
 
@@ -228,7 +251,7 @@ def _workload(
     for number in np.unique(own):
         truth[number] = float(np.median(table.values[rows[own == number]]))
     ratio = truth / best if table.objective.maximize else best / truth
-    return _Workload(context, rows, own, np.minimum(ratio, 1.0), truth, int(fold[rows[0]]))
+    return _Workload(context, rows, own, np.minimum(ratio, 1.0), truth, int(fold[rows[0]]), logarithms(landscape))
 
 
 def _static(table: Table, works: Sequence[_Workload], names: Sequence[Mapping[str, Value]]) -> list[Static]:

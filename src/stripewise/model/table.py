@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -204,16 +205,26 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
                 if known is None:
                     known = cache[index][value] = _level(column, value, where)
                 levels[number, index] = known
-            values[number] = float(row[schema.objective.column])
-            repeats[number] = int(float(row.get(_REPEAT, 0)))
+            values[number] = _number(row[schema.objective.column], schema.objective.column, where)
+            repeats[number] = int(_number(row.get(_REPEAT, 0), _REPEAT, where))
         except KeyError as error:
             raise UserError(f"{where} has no column {error}", "compare the TOML file with the CSV header") from error
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{where}: {error}") from error
-        if not np.isfinite(values[number]):
-            raise UserError(f"{where}: the objective is {values[number]}", "leave failed runs out")
+        except TypeError as error:
+            raise UserError(f"{where}: {error}", "give texts, numbers or booleans") from error
     count = len(schema.context)
     return Table(schema, levels[:, count:], levels[:, :count], _told_apart(levels, repeats), values)
+
+
+def _number(given: Any, name: str, where: str) -> float:
+    """Give a finite number."""
+    try:
+        number = float(given)
+    except (TypeError, ValueError) as error:
+        what = "is missing" if given in (None, "") else f"is {given!r}, which is no number"
+        raise UserError(f"{where}: {name} {what}", "mend the row, or leave it out") from error
+    if not math.isfinite(number):
+        raise UserError(f"{where}: {name} is {number}", "leave failed runs out")
+    return number
 
 
 def _told_apart(levels: NDArray[np.int64], repeats: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -251,7 +262,8 @@ def read_table(path: str | Path) -> Table:
     toml, data = _paths(path)
     try:
         schema = Schema.model_validate(tomllib.loads(toml.read_text("utf-8")))
-        with data.open(encoding="utf-8", newline="") as stream:
+        # Spreadsheets put a mark before UTF-8, which is no part of the first column's name.
+        with data.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{toml} is no TOML: {error}", "mend the line it names") from error
@@ -263,6 +275,9 @@ def read_table(path: str | Path) -> Table:
         ) from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"table {data} cannot be read: {error}", "is it the right file?") from error
+    longer = next((number for number, row in enumerate(rows) if None in row), None)
+    if longer is not None:
+        raise UserError(f"{data}: row {longer + 1} has more cells than the header", "mend the row, or quote its commas")
     return make_table(schema, rows, str(data))
 
 
