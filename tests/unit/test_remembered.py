@@ -48,6 +48,9 @@ def test_what_failed_is_tried_again_and_the_oldest_goes_first() -> None:
     kept.get("c", lambda: 4)
     assert kept.get("a", lambda: 5) == 1, "asked for since"
     assert kept.get("b", lambda: 6) == 6, "forgotten"
+    assert (kept.known("a"), kept.known("z")) == (1, None)
+    kept.keep("b", 7)
+    assert kept.known("b") == 6
 
 
 def test_whatever_pages_show_of_an_experiment_gives_another_version(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from stripewise.errors import StripewiseError
+from stripewise.server.remembered import version
 from stripewise.server.service import Service
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows
@@ -25,8 +26,7 @@ def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any
     """Give a line for each experiment; see :class:`~stripewise.server.documents.Summary`."""
     listed = list(records)
     waiting = service.jobs.waiting()
-    open_ones = [record.id for record in listed if record.result is None and record.ended]
-    so_far = _so_far(service, open_ones)
+    so_far = _extremes(service, [record for record in listed if record.result is None and record.ended])
     return [finite(_summary(record, waiting.get(record.id), so_far.get(record.id, {}))) for record in listed]
 
 
@@ -190,6 +190,16 @@ def _objective(record: Record) -> dict[str, str]:
         given = record.experiment.objective
         return {"name": given.name, "direction": given.direction or "minimize", "unit": given.unit or ""}
     return {"name": built.name, "direction": built.direction, "unit": built.unit}
+
+
+def _extremes(service: Service, records: list[Record]) -> dict[str, dict[str, Any]]:
+    """Give what :func:`_so_far` does, from the store only for experiments that have changed since."""
+    known = {record.id: service.extremes.known(version(record)) for record in records}
+    fresh = _so_far(service, [identifier for identifier, seen in known.items() if seen is None])
+    for record in records:
+        if known[record.id] is None:
+            service.extremes.keep(version(record), fresh.get(record.id, {}))
+    return {**{identifier: seen for identifier, seen in known.items() if seen is not None}, **fresh}
 
 
 def _so_far(service: Service, identifiers: list[str]) -> dict[str, dict[str, Any]]:

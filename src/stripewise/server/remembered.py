@@ -38,6 +38,19 @@ class Remembered(Generic[T]):
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, _Entry[T]] = OrderedDict()
 
+    def known(self, key: Hashable) -> T | None:
+        """Give what belongs to a key if it is made already."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or not entry.made:
+                return None
+            self._entries.move_to_end(key)
+            return entry.made[0]
+
+    def keep(self, key: Hashable, made: T) -> None:
+        """Keep what was made for a key, unless there is something already."""
+        self.get(key, lambda: made)
+
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Give what belongs to a key; what is being made for one is waited for by the others."""
         with self._lock:

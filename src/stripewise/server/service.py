@@ -18,6 +18,7 @@ from stripewise.store.service.keeping import Answers, Audit, Items, Messages
 from stripewise.store.service.tokens import Session, Token, Tokens
 
 _READINGS = 16
+_LINES = 2000
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Service:
         What is kept beside them.
     hub : Hub
         Tells listeners what changes.
-    readings, figures : Remembered
-        Histories as pages show them, and their figures, kept until they change.
+    readings, figures, extremes : Remembered
+        Histories as pages show them, their figures, and what lists say of them, kept until they change.
     """
 
     settings: Settings
@@ -48,6 +49,7 @@ class Service:
     hub: Hub
     readings: Remembered[Any] = field(default_factory=lambda: Remembered(_READINGS))
     figures: Remembered[str] = field(default_factory=lambda: Remembered(_READINGS))
+    extremes: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(_LINES))
 
     @classmethod
     def open(cls, settings: Settings, store: Store | None = None) -> Service:
