@@ -76,11 +76,23 @@ def fill(store: Store, count: int, each: int) -> list[str]:
         def work(connection: sa.Connection, again: bool) -> None:
             own = {"experiment": identifier}  # noqa: B023  called at once
             connection.execute(experiments.insert().values(row))  # noqa: B023
-            connection.execute(trials.insert(), [{**values, **own} for values in tried])
-            connection.execute(runs.insert(), [{**values, **own} for values in ended])
+            insert(connection, trials, [{**values, **own} for values in tried])
+            insert(connection, runs, [{**values, **own} for values in ended])
 
         database_of(store).write(work)
     return made
+
+
+def insert(connection: sa.Connection, table: sa.Table, values: list[dict[str, Any]]) -> None:
+    """Insert rows by the quickest way that the database has."""
+    if connection.dialect.name != "postgresql":
+        connection.execute(table.insert(), values)
+        return
+    names = list(values[0])
+    columns = ", ".join(f'"{name}"' for name in names)
+    with connection.connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
+        for row in values:
+            copy.write_row([row[name] for name in names])
 
 
 @contextlib.contextmanager
