@@ -37,7 +37,7 @@ from stripewise.model.table import Schema, make_table, read_table, write_table
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
+from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting, settings_of, spell
@@ -53,34 +53,29 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BEST = 5
 RATE = 50.0
+# Ranks that wait for one another sleep: the nodes share this machine's cores with the OSDs.
+SLEEPY = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "8"}
 SLOW = 10.0
 CASES: dict[str, dict[str, Any]] = {
-    "writer": {"nodes": 1, "ranks": 1, "options": "--layout segmented --transfer 4m", "size": "128m", "budget": 40},
+    "writer": {"nodes": 1, "ranks": 1, "options": "--layout segmented --transfer 4m"},
     "four nodes": {
         "nodes": 4,
         "ranks": 4,
         "options": "--layout strided --transfer 1m --piece 64k --collective",
-        "size": "128m",
-        "budget": 40,
+        # Said rather than observed: collective buffering that is on by itself and enabled are then one setting.
+        "workload": {"layout": "strided", "transfer_size": "1 MiB", "piece_size": "64 KiB"},
     },
-    "writer, OSD 3 slowed": {
-        "nodes": 1,
-        "ranks": 1,
-        "options": "--layout segmented --transfer 4m",
-        "size": "128m",
-        "budget": 40,
-    },
+    "writer, OSD 3 slowed": {"nodes": 1, "ranks": 1, "options": "--layout segmented --transfer 4m"},
 }
-SIZE = 128 << 20
 UNITS = [262144, 1048576, 4194304]
 
 
-def experiment_of(name: str, kernel: str, folder: Path, groups: Path, **fields: Any) -> Experiment:
+def experiment_of(name: str, options: argparse.Namespace, folder: Path, groups: Path, **fields: Any) -> Experiment:
     """One case as a user would write it."""
     case = CASES[name]
     file = folder / "bed.dat"
-    command = f"srun --mpi=pmi2 -N {case['nodes']} -n {case['ranks']} {shlex.quote(kernel)} --api mpiio --write"
-    command += f" --existing --fsync {case['options']} --size {case['size']} --file {file}"
+    command = f"srun --mpi=pmi2 -N {case['nodes']} -n {case['ranks']} {shlex.quote(options.kernel)} --api mpiio --write"
+    command += f" --existing --fsync {case['options']} --size {options.size}m --file {file}"
     # The slowed OSD is to be the fourth stripe's, so that three stripes can do without it.
     last = ["3"] if "slowed" in name else []
     spread = shlex.join([sys.executable, "-m", "benchmarks.runtime.spread", str(file), str(groups), *last])
@@ -96,7 +91,13 @@ def experiment_of(name: str, kernel: str, folder: Path, groups: Path, **fields: 
             "cb_nodes": {"values": [1, 2, 4]},
             "cb_buffer_size": {"values": ["16 MiB"]},
         }
-        names = ("romio_ds_write", "ind_wr_buffer_size", "romio_no_indep_rw", "cb_buffer_size")
+        names = (
+            "romio_ds_write",
+            "ind_wr_buffer_size",
+            "romio_no_indep_rw",
+            "cb_buffer_size",
+            "romio_min_fdomain_size",
+        )
         parameters |= {other: {"exclude": True} for other in names}
     return Experiment.model_validate(
         {
@@ -109,6 +110,7 @@ def experiment_of(name: str, kernel: str, folder: Path, groups: Path, **fields: 
             "parameters": parameters,
             "hooks": {"delete": [str(file)], "before": [spread]},
             "batch": {"jobs": 1, "nodes": case["nodes"]},
+            "workload": case.get("workload", {}),
             **fields,
         }
     )
@@ -145,7 +147,7 @@ def in_rounds(experiment: Experiment, plans: dict[str, Plan], rounds: int, scrat
                 nothing = Configuration({})
                 runner.start(Launch("interleaved", number, nothing, plans[name], Phase.CONFIRMATION, timeout=120))
                 number += 1
-                outcomes = []
+                outcomes: list[Outcome] = []
                 while not outcomes:
                     outcomes = runner.poll(130)
                 if outcomes[0].state is State.FINISHED:
@@ -157,9 +159,9 @@ def in_rounds(experiment: Experiment, plans: dict[str, Plan], rounds: int, scrat
 
 def study(name: str, options: argparse.Namespace, folder: Path, groups: Path, scratch: Path) -> dict[str, Any]:
     def defined(**fields: Any) -> Experiment:
-        return experiment_of(name, options.kernel, folder, groups, **fields)
+        return experiment_of(name, options, folder, groups, **fields)
 
-    tuned, _, _ = carry_out(defined(budget=CASES[name]["budget"], seed=options.seed), scratch)
+    tuned, _, _ = carry_out(defined(budget=options.budget, seed=options.seed), scratch)
     distinct = tuned["space"]["distinct"]
     print(f"{name}: {tuned['verdict']}; now {distinct} to sweep", flush=True)
     sweep = {"sampler": "exhaustive", "resampling": {"kind": "none"}, "confirmation": {"pairs": 0}}
@@ -199,7 +201,7 @@ def study(name: str, options: argparse.Namespace, folder: Path, groups: Path, sc
     }
 
 
-def campaign_table(rows: list[dict[str, Any]], scratch: Path) -> Path:
+def campaign_table(rows: list[dict[str, Any]], size: int, scratch: Path) -> Path:
     """Write the sweeps as one table: what was measured of the bed, at full speed."""
     contexts = {row["case"]: CASES[row["case"]] for row in rows}
     names = sorted({name for row in rows for name in row["default"]})
@@ -207,7 +209,7 @@ def campaign_table(rows: list[dict[str, Any]], scratch: Path) -> Path:
     lines = []
     for row in rows:
         case = contexts[row["case"]]
-        about = {"operation": "write", "nodes": case["nodes"], "collective": case["ranks"] > 1, "file_size": SIZE}
+        about = {"operation": "write", "nodes": case["nodes"], "collective": case["ranks"] > 1, "file_size": size}
         for entry in row["sweep"]:
             values = {**{name: stacks[name].default for name in names}, **row["default"], **entry["configuration"]}
             lines.append({**about, **{name: values[name] for name in names}, "repeat": 0, "bandwidth": entry["value"]})
@@ -240,16 +242,16 @@ def predicted(options: argparse.Namespace, folder: Path, groups: Path, scratch: 
     """Learn from the sweeps and let the runtime choose at open, with no run before."""
     rows = [row for row in json.loads(options.out.read_text())["cases"] if row["case"] in ("writer", "four nodes")]
     model = make_model("auto")
-    model.fit(read_table(str(campaign_table(rows, scratch))))
+    model.fit(read_table(str(campaign_table(rows, options.size << 20, scratch))))
     artifact = scratch / "bed.swm"
     to_artifact(model).save(artifact)
     found: dict[str, Any] = {"case": "predict", "rounds": options.rounds, "of": {}}
     chosen = (Setting(Apply.ENV, "STRIPEWISE_MODE", "predict"), Setting(Apply.ENV, "STRIPEWISE_MODEL", str(artifact)))
     for row in rows:
-        experiment = experiment_of(row["case"], options.kernel, folder, groups)
+        experiment = experiment_of(row["case"], options, folder, groups)
         case = CASES[row["case"]]
         # All nodes of the bed have one name, by which the runtime would count one node.
-        workload = (("file_size", str(SIZE)), ("nodes", str(case["nodes"])))
+        workload = (("file_size", str(options.size << 20)), ("nodes", str(case["nodes"])))
         stacks = [load_stack(stack) for stack in ("cephfs", "romio")]
         carried = {p.name: (p.apply, p.setting, p.layer) for stack in stacks for p in stack.parameters}
         best = tuple(
@@ -272,6 +274,7 @@ def predicted(options: argparse.Namespace, folder: Path, groups: Path, scratch: 
 
 def inside(options: argparse.Namespace) -> int:
     """Carry out the cases in the allocation."""
+    os.environ.update(SLEEPY)
     bed = Bed(options.bed)
     scratch = options.scratch.absolute()
     groups = scratch / "groups.json"
@@ -307,6 +310,8 @@ def main() -> int:
     parser.add_argument("--bed", type=Path, default=Path("/var/tmp/stripewise-testbed"))
     parser.add_argument("--cases", default=";".join([*CASES, "predict"]), help="divided by semicolons")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--size", type=int, default=128, help="MiB a run writes")
+    parser.add_argument("--budget", type=int, default=40, help="launches of tune")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scratch", type=Path, default=Path("/var/tmp/stripewise-bed-benchmark"))
     parser.add_argument("--out", type=Path, default=HERE / "bed.json")
