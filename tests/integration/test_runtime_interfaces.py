@@ -1,0 +1,118 @@
+"""Programs that reach MPI-IO through h5py, PnetCDF and HDF5: observed, tuned, unchanged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import require
+from tests.integration.building import fresh_home
+from tests.integration.hdf5_support import Hdf5Bench, debian_mpi, differences
+from tests.integration.runtime_support import HEADER, PROGRAMS, Outcome
+
+RANKS = 2
+PYTHON = Path("/usr/bin/python3")
+BYTES = RANKS * 8 * 64 * 8
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Hdf5Bench:
+    """Debian's h5py and PnetCDF are built for Open MPI."""
+    return Hdf5Bench(debian_mpi("openmpi"), tmp_path_factory)
+
+
+def h5py(bench: Hdf5Bench, file: Path, plan: str | None = None, *, preload: bool = True) -> Outcome:
+    outcome = bench.run(PYTHON, PROGRAMS / "h5py_rows.py", file, ranks=RANKS, plan=plan, preload=preload)
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    return outcome
+
+
+def test_h5py_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Path) -> None:
+    probe = [str(PYTHON), "-c", "import mpi4py, h5py._debian_h5py_mpi"]
+    require(subprocess.run(probe, capture_output=True, check=False).returncode == 0, "apt install python3-h5py-mpi")
+    plain, tuned = tmp_path / "plain.h5", tmp_path / "tuned.h5"
+    h5py(bench, plain, preload=False)
+    seen = h5py(bench, tuned)
+    (dataset,) = seen.file("tuned.h5")["hdf5"]["datasets"]
+    assert (dataset["name"], dataset["size"], dataset["address"] % 65536 != 0) == ("/rows", [8 * RANKS, 64], True)
+    assert (dataset["write"]["calls"], dataset["write"]["collective"], dataset["write"]["bytes"]) == (
+        *(RANKS, RANKS, BYTES),
+    )
+    assert (dataset["read"]["independent"], dataset["read"]["bytes"]) == (RANKS, BYTES)
+    plan = HEADER + "hdf5 alignment 65536\nhdf5 alignment_threshold 1024\nhint cb_nodes 2\n"
+    outcome = h5py(bench, tuned, plan)
+    assert outcome.setting("tuned.h5", "alignment")["echoed"] == "65536"
+    assert outcome.file("tuned.h5")["hdf5"]["datasets"][0]["address"] % 65536 == 0
+    assert outcome.setting("tuned.h5", "cb_nodes")["outcome"] == "applied"
+    assert differences(plain, tuned) == ""
+
+
+def test_pnetcdf_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Path) -> None:
+    require(Path("/usr/include/pnetcdf.h").exists(), "no PnetCDF: apt install libpnetcdf-dev")
+    program = bench.program("pnetcdf_rows.c", "-Wl,--no-as-needed", "-lpnetcdf")
+    file = tmp_path / "data.nc"
+
+    def run(plan: str | None = None, **environment: Any) -> tuple[Outcome, int, bytes]:
+        outcome = bench.run(program, file, ranks=RANKS, plan=plan, **environment)
+        assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+        begin = int(outcome.stdout.rsplit(maxsplit=1)[-1])
+        return outcome, begin, file.read_bytes()[begin : begin + BYTES]
+
+    seen, _, data = run()
+    operations = seen.file("data.nc")["operations"]
+    moved = {way: sum(part["bytes"] for name, part in operations.items() if way in name) for way in ("write", "read")}
+    assert moved["write"] >= BYTES and moved["read"] >= BYTES
+    assert seen.file("data.nc")["collective"]["calls"] >= 2 * RANKS
+    assert len(data) == BYTES and any(data)
+    # What `stripewise` does with PnetCDF's own hints: by its variable. The runtime carries those of MPI-IO.
+    tuned, begin, same = run(HEADER + "hint cb_nodes 2\n", PNETCDF_HINTS="nc_var_align_size=65536")
+    assert begin % 65536 == 0 and same == data
+    assert tuned.setting("data.nc", "cb_nodes")["outcome"] == "applied"
+
+
+def test_tune_searches_and_proves_settings_of_hdf5(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    bench = Hdf5Bench(debian_mpi("mpich"), tmp_path_factory)
+    program, file = bench.hdf5_program("hdf5_patterns.c"), tmp_path / "data.h5"
+    home = fresh_home(tmp_path_factory)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE")}
+    environment["STRIPEWISE_HOME"] = str(home)
+    experiment = tmp_path / "experiment.toml"
+    # Filters and chunks need the program's word; what is left acts on every small file.
+    names = ("alignment", "alignment_threshold", "chunk_size", "shuffle", "deflate", "fletcher32", "scaleoffset")
+    excluded = "".join(
+        f"[parameters.hdf5_{name}]\nexclude = true\n" for name in (*names, "accuracy", "collective_writes")
+    )
+    experiment.write_text(f'stacks = ["hdf5"]\nobjective = "io_time"\nbudget = 8\n{excluded}', "utf-8")
+    command = [*bench.mpi.mpiexec(RANKS), str(program), str(file), "many_all", "8"]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "stripewise", "tune", str(experiment)),
+            "--json",
+            "--delete",
+            str(file),
+            "--",
+            *command,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["workload"]["api"] == "hdf5" and result["runs"] <= 8
+    tried = set()
+    for path in home.rglob("report.json"):
+        (seen,) = json.loads(path.read_text())["files"]
+        for setting in seen["settings"]:
+            assert (setting["layer"], setting["outcome"]) == ("hdf5", "applied"), setting
+            assert setting["echoed"] == setting["given"] == seen["hdf5"]["properties"][setting["key"]]
+            tried.add(setting["key"])
+    assert tried
+    assert set(result["settings"].values()) <= {"effective", "no_effect", "unprovable", "echoed"}
