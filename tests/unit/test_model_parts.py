@@ -223,6 +223,17 @@ def test_relative_errors_count_where_workloads_are_named() -> None:
     assert weights(both, truth, np.ones(500), groups)[0] > weights(both, truth, np.ones(500))[0] + 0.2
 
 
+def test_a_workload_with_many_cells_says_no_more_of_other_workloads() -> None:
+    rng = np.random.default_rng(0)
+    # One workload with 400 configurations, whose errors the first member makes small; twenty with five, as the second.
+    groups = np.concatenate([np.zeros(400, dtype=np.int64), np.repeat(np.arange(1, 21), 5)])
+    truth = rng.normal(0, 1, 500)
+    one = truth + rng.normal(0, np.where(groups == 0, 0.1, 0.5))
+    other = truth + rng.normal(0, np.where(groups == 0, 0.5, 0.1))
+    both = np.stack([one, other], axis=1)
+    assert weights(both, truth, np.ones(500))[0] > 0.5 > weights(both, truth, np.ones(500), groups)[0]
+
+
 def test_auto_predicts_between_mean_and_median_of_skewed_noise() -> None:
     rng = np.random.default_rng(0)
     clean = sample_table(repeats=6, noise=0.0)

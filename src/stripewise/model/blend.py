@@ -19,7 +19,8 @@ def weights(predictions: Floats, target: Floats, trust: Floats, groups: NDArray[
     trust : ndarray, shape (n,)
         Weight of each cell.
     groups : ndarray of int, shape (n,), optional
-        Workloads. If given, errors count twice: as they are, and relative to the mean error of their workload (which
+        Workloads. If given, each counts alike, however many cells it has: what is learned of blending is for other
+        workloads. And errors count twice: as they are, and relative to the mean error of their workload (which
         configuration is best does not depend on the level); either in proportion to the best single member's.
 
     Returns
@@ -32,6 +33,8 @@ def weights(predictions: Floats, target: Floats, trust: Floats, groups: NDArray[
     if members == 1 or len(target) < 2:
         return np.full(members, 1.0 / members)
     errors = predictions - target[:, None]
+    if groups is not None:
+        trust = trust / np.bincount(groups)[groups]
     root = np.sqrt(trust)[:, None]
     blocks = [errors * root]
     if groups is not None:
