@@ -1,18 +1,14 @@
-"""Programs that reach MPI-IO through h5py, PnetCDF and HDF5: observed, tuned, unchanged."""
+"""Programs that reach MPI-IO through h5py and PnetCDF: observed, tuned, unchanged."""
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import require
-from tests.integration.building import fresh_home
 from tests.integration.hdf5_support import Hdf5Bench, debian_mpi, differences
 from tests.integration.runtime_support import HEADER, PROGRAMS, Outcome
 
@@ -74,45 +70,3 @@ def test_pnetcdf_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Pat
     tuned, begin, same = run(HEADER + "hint cb_nodes 2\n", PNETCDF_HINTS="nc_var_align_size=65536")
     assert begin % 65536 == 0 and same == data
     assert tuned.setting("data.nc", "cb_nodes")["outcome"] == "applied"
-
-
-def test_tune_searches_and_proves_settings_of_hdf5(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    bench = Hdf5Bench(debian_mpi("mpich"), tmp_path_factory)
-    program, file = bench.hdf5_program("hdf5_patterns.c"), tmp_path / "data.h5"
-    home = fresh_home(tmp_path_factory)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE")}
-    environment["STRIPEWISE_HOME"] = str(home)
-    experiment = tmp_path / "experiment.toml"
-    # Filters and chunks need the program's word; what is left acts on every small file.
-    names = ("alignment", "alignment_threshold", "chunk_size", "shuffle", "deflate", "fletcher32", "scaleoffset")
-    excluded = "".join(
-        f"[parameters.hdf5_{name}]\nexclude = true\n" for name in (*names, "accuracy", "collective_writes")
-    )
-    experiment.write_text(f'stacks = ["hdf5"]\nobjective = "io_time"\nbudget = 8\n{excluded}', "utf-8")
-    command = [*bench.mpi.mpiexec(RANKS), str(program), str(file), "many_all", "8"]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "stripewise", "tune", str(experiment)),
-            "--json",
-            "--delete",
-            str(file),
-            "--",
-            *command,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["workload"]["api"] == "hdf5" and result["runs"] <= 8
-    tried = set()
-    for path in home.rglob("report.json"):
-        (seen,) = json.loads(path.read_text())["files"]
-        for setting in seen["settings"]:
-            assert (setting["layer"], setting["outcome"]) == ("hdf5", "applied"), setting
-            assert setting["echoed"] == setting["given"] == seen["hdf5"]["properties"][setting["key"]]
-            tried.add(setting["key"])
-    assert tried
-    assert set(result["settings"].values()) <= {"effective", "no_effect", "unprovable", "echoed"}
