@@ -127,7 +127,7 @@ def validate(
         return leave_out(table, model, columns, options, folds=folds, depths=depths, seed=seed, progress=progress)
     if inverse is not None:
         return inverse_validate(table, model, options, folds=inverse, seed=seed, progress=progress)
-    return cross_validate(table, model, options, folds=folds or _FOLDS, seed=seed, progress=progress)
+    return cross_validate(table, model, options, folds=_FOLDS if folds is None else folds, seed=seed, progress=progress)
 
 
 def cross_validate(
