@@ -94,7 +94,7 @@ static void travel(void) {
     CHECK_TEXT(found->hdf5->driver, "mpio");
     const struct sw_dataset *same = found->hdf5->oldest;
     CHECK(same && same->facts.known && same->facts.chunk[0] == 10 && same->facts.ranks >= 2);
-    CHECK(same->transfers[0] && same->transfers[0]->collective >= 2 && !same->transfers[1]);
+    CHECK(same && same->transfers[0] && same->transfers[0]->collective >= 2 && !same->transfers[1]);
     free(bytes.data);
     sw_files_close(&here);
     sw_files_close(&merged);
@@ -131,7 +131,7 @@ static void thousand(void) {
     uint64_t calls = 0;
     for (const struct sw_file *file = files.oldest; file; file = file->newer)
         calls += file->hdf5 ? calls_in(file->hdf5) : 0;
-    CHECK(calls == 4 * SW_MAX_FILES);
+    CHECK(calls == 4ul * SW_MAX_FILES);
     sw_files_close(&files);
 }
 
