@@ -299,6 +299,8 @@ def test_scores_by_hand() -> None:
     assert found.r2_log is not None
     assert math.isclose(found.r2_log, 1 - np.sum((y - r) ** 2) / np.sum((y - y.mean()) ** 2))
     assert scores(np.array([5.0]), np.array([5.0]), maximize=True).r2_log is None
+    same = np.full(1000, 0.1)
+    assert scores(same, 1.01 * same, maximize=True).r2_log is None, "nothing varies"
 
 
 def test_the_oracle_knows_medians_of_what_folds_together() -> None:

@@ -12,6 +12,8 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats
 from stripewise.model.table import Table
 
+_ROUNDING = 1e-24
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -58,7 +60,8 @@ def scores(actual: Floats, predicted: Floats, *, maximize: bool) -> Scores:
     return Scores(
         prediction_accuracy=100.0 - mape,
         mape=mape,
-        r2_log=1.0 - float(np.sum((y - r) ** 2)) / total if total > 0 else None,
+        # Equal values leave rounding errors, of which nothing is to be explained.
+        r2_log=1.0 - float(np.sum((y - r) ** 2)) / total if total > _ROUNDING * len(y) else None,
         mae=float(np.mean(np.abs(actual - predicted))),
         class_error=class_error(actual, predicted, maximize=maximize),
     )
