@@ -19,7 +19,7 @@ def section(steps: Steps) -> str:
         "H. Tang and others, *SCTuner: an autotuner addressing dynamic I/O needs on supercomputer I/O subsystems* (2021): each configuration at least 100 times, five-number "
         "summaries, clusters, and the settings that are good throughout.",
         ("system", "Summit with Alpine, Cori; 512 nodes for applications", "site `cori-haswell` with 512 nodes; this machine, small", "simulated; measured"),
-        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; two sizes; collective buffering, alignment, striping; for real also collective metadata writes", "partly assumed"),
+        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; two sizes (for real one); collective buffering, alignment, striping; for real also collective metadata writes", "partly assumed"),
         ("how it was chosen", "", "the third design: `frontier-like` at 32 nodes (in a small trial the setting found there halved HDF5 at 512), then at 512 nodes (no gain over the default, 1.00), then this; both were left after their figures were seen", "chosen after a look"),
         ("load", "production", "the site's noise, fitted to a year of production runs; for real, whatever else this machine does", "simulated; measured"),
         ("pattern extractor, online tuner", "in HDF5; planned for a VOL connector", "in the preloaded [runtime](../explanation/runtime.md)", "measured"),
