@@ -290,14 +290,13 @@ class Session:
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
         seconds, nodes = self._runner.charged(self._timeout())
-        run_bytes = self._ledger.facts.get("run_bytes")
-        if self._runner.kind != "measured":
-            # Nothing is launched: no hours pass, and no byte moves.
-            seconds, run_bytes = None, None
+        # Where nothing is launched no hours pass, and no byte moves.
+        launched = self._runner.kind == "measured"
+        run_bytes = self._ledger.facts.get("run_bytes") if launched else None
         worst = worst_case(
             self._ledger.experiment,
             nodes or self._workload().nodes or 1,
-            seconds,
+            seconds if launched else None,
             run_bytes,
             at_once=self._runner.capacity,
         )
