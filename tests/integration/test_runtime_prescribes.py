@@ -24,8 +24,6 @@ from tests.integration.runtime_support import PROGRAMS
 
 SETTINGS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 PROGRAM = ("stripe_count", "stripe_size", "transfer_size", "collective")
-CORE = ("model", "model_program", "model_trees", "model_network", "model_predict", "model_choose")
-CORE += ("workload", "decide", "settings", "numeric", "plan")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +32,7 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require(compiler is not None, "no C compiler")
     program = tmp_path_factory.mktemp("decide") / "decide"
     native = ROOT / "native"
-    sources = [str(native / "core" / f"{name}.c") for name in CORE]
+    sources = [str(source) for source in sorted((native / "core").glob("*.c"))]
     options = ["-std=gnu11", "-O1", "-ffp-contract=off", f"-I{native / 'include'}", f"-I{native / 'core'}"]
     checked([str(compiler), *options, str(PROGRAMS / "decide.c"), *sources, "-o", str(program), "-lm", "-lpthread"])
     return program
