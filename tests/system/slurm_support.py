@@ -137,10 +137,12 @@ def kernel_program() -> str:
     return str(json.loads(told.stdout)["kernel"])
 
 
-def program(folder: Path, shared: Path, hanging: int, seconds: float = 1.0, launcher: str = "") -> Path:
+def program(
+    folder: Path, shared: Path, hanging: int, seconds: float = 1.0, launcher: str = "", untuned: float = 0.0
+) -> Path:
     """Write a script that measures the file system, and hangs in one run.
 
-    What ``launcher`` says stands before the benchmark program.
+    What ``launcher`` says stands before the benchmark program; without settings it takes ``untuned`` seconds longer.
     """
     kernel = kernel_program()
     pattern = "--api mpiio --write --layout strided --block 1m --transfer 64k --piece 4k --collective"
@@ -150,6 +152,7 @@ def program(folder: Path, shared: Path, hanging: int, seconds: float = 1.0, laun
         "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=2\n#SBATCH --time=5\n"
         f'[ "$STRIPEWISE_RUN" = {hanging} ] && exec sleep 600\n'
         f"sleep {seconds}\n"
+        f'[ -n "$STRIPEWISE_PLAN" ] || sleep {untuned}\n'
         f"{line} --file {shared}/run.$STRIPEWISE_RUN\n"
     )
     path.chmod(0o755)
