@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     # Loaded on first use: importing the package stays quick for what needs only its version or one module.
     if name == "tune":
-        from stripewise.tuning.api import tune  # noqa: PLC0415
+        from stripewise.tuning.api import tune  # noqa: PLC0415  importing stripewise stays fast
 
         return tune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

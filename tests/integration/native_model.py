@@ -13,15 +13,6 @@ import numpy as np
 from tests.conftest import require
 from tests.integration.building import ROOT, checked
 
-SOURCES = (
-    "input.c",
-    "model.c",
-    "model_program.c",
-    "model_trees.c",
-    "model_network.c",
-    "model_predict.c",
-    "model_choose.c",
-)
 _ERROR = 256
 
 
@@ -51,8 +42,9 @@ def compile_library(folder: Path) -> ctypes.CDLL:
     require(compiler is not None, "no C compiler")
     library = folder / "libmodel.so"
     native = ROOT / "native"
-    options = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", f"-I{native / 'include'}"]
-    checked([str(compiler), *options, *(str(native / "core" / name) for name in SOURCES), "-o", str(library), "-lm"])
+    options = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", f"-I{native / 'include'}"]
+    sources = [str(source) for source in sorted((native / "core").glob("*.c"))]
+    checked([str(compiler), *options, *sources, "-o", str(library), "-lm", "-lpthread"])
     opened = ctypes.CDLL(str(library))
     for name in ("sw_model_parse", "sw_model_read", "sw_model_predict", "sw_model_choose"):
         getattr(opened, name).restype = ctypes.c_bool

@@ -53,7 +53,7 @@ def open_experiments(store: str | None, server: str | None) -> Store:
 
 def connect(url: str) -> Client:
     """Get ready to speak to a service."""
-    from stripewise.client.client import Client  # noqa: PLC0415
+    from stripewise.client.client import Client  # noqa: PLC0415  only with a service
 
     return Client(url)
 
@@ -87,8 +87,8 @@ def resume(url: str, identifier: str, *, agreed: bool) -> int:
 
 def follow(url: str, identifier: str, progress: Progress, after: int = 0) -> dict[str, Any]:
     """Show an experiment of a service as it runs, and give its result."""
-    from stripewise.client.follow import Follower  # noqa: PLC0415
-    from stripewise.tuning.events import Event  # noqa: PLC0415
+    from stripewise.client.follow import Follower  # noqa: PLC0415  only with a service
+    from stripewise.tuning.events import Event  # noqa: PLC0415  only with a service
 
     return Follower(connect(url), identifier, lambda kind, data: progress(Event(kind, data))).run(after)
 
@@ -134,7 +134,7 @@ def _name_of(*contents: str | bytes) -> str:
 @contextlib.contextmanager
 def _known_already() -> Iterator[None]:
     """Pass over the refusal of what has the same name, and so the same content."""
-    from stripewise.client.transport import ServiceError  # noqa: PLC0415
+    from stripewise.client.transport import ServiceError  # noqa: PLC0415  only with a service
 
     try:
         yield
@@ -218,8 +218,8 @@ def profile(
 
 def activity(client: Client, log: Path) -> tuple[str, Activity]:
     """Send a log, and give the identifier of its diagnosis and what was read of it."""
-    from stripewise.client.transport import ServiceError  # noqa: PLC0415
-    from stripewise.measure.activity import Activity  # noqa: PLC0415
+    from stripewise.client.transport import ServiceError  # noqa: PLC0415  only with a service
+    from stripewise.measure.activity import Activity  # noqa: PLC0415  only with a service
 
     try:
         identifier = str(client.upload("/diagnoses", log)["id"])
