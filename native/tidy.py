@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,7 @@ def main() -> int:
             )
             return file, run.returncode, run.stdout
 
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             results = list(pool.map(check, files))
     for _, code, output in results:
         if code:
