@@ -153,7 +153,7 @@ def test_a_wrapper_says_what_it_builds_for(mpi: Mpi) -> None:
     assert compiler.identity
 
 
-@pytest.mark.parametrize("name", ["/no/such/mpicc", "/bin/false"])
+@pytest.mark.parametrize("name", ["/no/such/mpicc", "/bin/false", "/bin/true", "/bin/echo"])
 def test_what_is_no_mpi_compiler_is_refused(name: str) -> None:
     with pytest.raises(UserError) as caught:
         ask_compiler(Path(name), ENVIRONMENT)

@@ -44,6 +44,15 @@ def test_broken_logs_fail_the_run_only(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
+def test_a_reader_that_prints_no_text(log, tmp_path, monkeypatch):
+    reader = tmp_path / "reader"
+    reader.write_text("#!/bin/sh\nprintf 'Unlinking log \\205\\177\\n' >&2\nexit 3\n")
+    reader.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(reader))
+    with pytest.raises(RunFailed, match="Unlinking log"):
+        log_bandwidth(log)
+
+
 def test_a_log_cut_short(log, tmp_path):
     (tmp_path / "a.darshan").write_bytes(log.read_bytes()[:700])
     with pytest.raises(RunFailed):

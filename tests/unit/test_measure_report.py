@@ -21,7 +21,7 @@ def test_additional_keys_are_tolerated():
 @pytest.mark.parametrize(
     ("path", "value", "named"),
     [
-        ("format", "something-else", "format"),
+        ("format", "something-else", "no report of the runtime"),
         ("version", 2, "version 2"),
         ("job.ranks", 0, "job.ranks"),
         ("job.elapsed", float("nan"), "job.elapsed"),
@@ -36,6 +36,13 @@ def test_malformed_reports_name_the_place(path, value, named):
         parse_report(changed(recorded("romio_patterns")["tile"], path, value))
     assert named in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [{}, {"a": 1}, {"format": "stripewise-kernel"}, [1], None])
+def test_other_json_is_not_told_to_be_built_anew(data):
+    with pytest.raises(StripewiseError, match="JSON, but no report of the runtime") as caught:
+        parse_report(data)
+    assert "STRIPEWISE_REPORT" in caught.value.mend and "build" not in caught.value.mend
 
 
 def test_strided_collective_write():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -16,11 +17,12 @@ from stripewise.model.classes import class_bounds, class_error, classes
 from stripewise.model.data import Data
 from stripewise.model.domain import Domain
 from stripewise.model.equation import Equation
-from stripewise.model.features import Encoder, make_encoder
+from stripewise.model.features import Encoder, Feature, make_encoder
 from stripewise.model.kinship import kinship
 from stripewise.model.memory import Memory
 from stripewise.model.metrics import oracle_scores, scores, true_values
 from stripewise.model.registry import make_model
+from stripewise.model.rules import conditions
 from stripewise.model.smooth import Smooth
 from stripewise.model.speed import SpeedClassifier
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
@@ -331,6 +333,26 @@ def test_rules_are_in_the_units_of_the_table() -> None:
     assert any("MiB/s" in rule for rule in rules)
     sizes = [rule for rule in make_model("tree", {"max_depth": 8}).fit(table).explain().rules if "chunk" in rule]
     assert any("chunk <= 2 MiB" in rule or "chunk > 2 MiB" in rule for rule in sizes)
+
+
+def test_whole_numbers_are_parted_by_whole_numbers() -> None:
+    table = sample_table()
+    rules = " ".join(make_model("tree", {"max_depth": 8}).fit(table).explain().rules)
+    assert "stripes <= 1 " in rules and "nodes > " in rules
+    assert not re.search(r"\b(stripes|nodes|cb_nodes) (<=|>) \d+\.", rules)
+    # A whole number says the same as the threshold between its neighbours, on which the tree decided.
+    columns = [
+        Column(name="n", kind="ordinal", role="nodes", scale="log2", values=[1, 2, 3, 8, 9]),
+        Column(name="share", kind="ordinal", values=[0.5, 1.5]),
+    ]
+    domain = Domain.of(table_of(columns, [{"n": n, "share": s, "y": 1.0} for n in (1, 2, 3, 8, 9) for s in (0.5, 1.5)]))
+    encoder = Encoder((Feature("log2 n", "log2", (0,)), Feature("share", "value", (1,))))
+    for threshold in (0.5, 1.0, 1.3, float(np.float32(math.log2(3))), 2.3, 3.08):
+        parted = encoder.encode(np.array([[n, 1.0] for n in range(1, 10)]))[:, 0] <= np.float32(threshold)
+        assert conditions(domain, encoder, [(0, threshold, True)]) == f"n <= {int(parted.sum())}"
+        assert conditions(domain, encoder, [(0, threshold, False)]) == f"n > {int(parted.sum())}"
+    assert conditions(domain, encoder, [(1, 1.0, True)]) == "share <= 1"
+    assert conditions(domain, encoder, [(1, 0.75, True)]) == "share <= 0.75"
 
 
 def test_slow_average_fast() -> None:

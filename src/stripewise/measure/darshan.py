@@ -62,7 +62,7 @@ def log_bandwidth(log: Path) -> float:
     """
     command = [sys.executable, "-m", "stripewise.measure._darshan_child", os.fspath(log)]
     try:
-        child = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        child = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise RunFailed(f"reading the Darshan log {log} took more than {_SECONDS} s") from None
     except OSError as error:

@@ -205,20 +205,25 @@ def parse_report(data: Mapping[str, Any]) -> Report:
     Raises
     ------
     StripewiseError
-        If it is none, or of a newer version, naming the field that is wrong.
+        If it is none, of a newer version, or malformed, naming the field that is wrong.
     """
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise StripewiseError(
+            "this is JSON, but no report of the runtime", "give the file that STRIPEWISE_REPORT named for the program"
+        )
     try:
         report = Report.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "top level"
         raise StripewiseError(
-            f"the runtime's report is malformed: {place}: {first['msg']}", "rebuild with stripewise native build"
+            f"the runtime's report is malformed: {place}: {first['msg']}",
+            "was the file changed? Run the program again with the runtime that stripewise native build makes",
         ) from error
     if report.version != VERSION:
         raise StripewiseError(
             f"the runtime's report has version {report.version}, this Stripewise reads {VERSION}",
-            "rebuild with stripewise native build",
+            "use one Stripewise for both: stripewise native build makes the runtime of this one",
         )
     return report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,6 +55,8 @@ def _condition(domain: Domain, feature: Feature, low: float, high: float) -> str
 
 def _number(domain: Domain, feature: Feature, threshold: float) -> str:
     number = 2.0**threshold if feature.kind == "log2" else threshold
+    if _counts(domain, feature):
+        return str(_whole(feature, threshold, number))
     sizes = sum(_is_size(domain, c) for c in feature.plus) - sum(_is_size(domain, c) for c in feature.minus)
     if sizes != 1:
         return f"{number:.4g}"
@@ -61,6 +64,22 @@ def _number(domain: Domain, feature: Feature, threshold: float) -> str:
         return format_size(number)  # ratios are in bytes
     unit = domain.columns[feature.plus[0]].unit
     return format_size(number * parse_size(f"1 {unit}")) if unit else f"{number:.4g}"
+
+
+def _counts(domain: Domain, feature: Feature) -> bool:
+    """Whether a feature is one column of whole numbers that are no sizes, as stripes or nodes."""
+    if len(feature.plus) != 1 or feature.minus or feature.constant or _is_size(domain, feature.plus[0]):
+        return False
+    values = domain.columns[feature.plus[0]].values
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _whole(feature: Feature, threshold: float, number: float) -> int:
+    """The largest whole number that does not exceed a threshold: it parts the same whole numbers, and can be read."""
+    low = math.floor(number)
+    # A whole number's logarithm and the power of two that leads back need not meet to the last bit.
+    above = np.log2(low + 1.0) if feature.kind == "log2" else low + 1.0
+    return low + 1 if np.float32(above) <= np.float32(threshold) else low
 
 
 def _is_size(domain: Domain, index: int) -> bool:

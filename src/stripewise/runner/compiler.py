@@ -53,7 +53,7 @@ def ask_compiler(named: Path, environment: Mapping[str, str]) -> Compiler:
     Raises
     ------
     UserError
-        If there is none, or it cannot compile a file that includes ``mpi.h``.
+        If there is none, it cannot compile a file that includes ``mpi.h``, or it is no compiler at all.
     """
     found = shutil.which(named, path=environment.get("PATH", os.defpath))
     if found is None:
@@ -68,13 +68,19 @@ def ask_compiler(named: Path, environment: Mapping[str, str]) -> Compiler:
             "name a working one with --mpicc, or install a C compiler (gcc)",
         )
     macros = dict(_MACRO.findall(answer.stdout))
+    if "MPI_VERSION" not in macros:
+        # Every mpi.h says which MPI it declares; a program that takes any options and ends well does not.
+        raise UserError(
+            f"{path} is no MPI compiler: it shows nothing of mpi.h when it is asked to preprocess it",
+            "give the path of an MPI compiler wrapper, as .../bin/mpicc",
+        )
     if "OMPI_MAJOR_VERSION" in macros:
         abi = "openmpi"
     elif {"MPICH_VERSION", "MPICH_NUMVERSION", "I_MPI_VERSION", "MVAPICH2_VERSION"} & macros.keys():
         abi = "mpich"
     else:
         abi = "standard" if "MPI_ABI_VERSION" in macros else "other"
-    standard = f"{macros.get('MPI_VERSION', '?')}.{macros.get('MPI_SUBVERSION', '?')}"
+    standard = f"{macros['MPI_VERSION']}.{macros.get('MPI_SUBVERSION', '?')}"
     version = _run([str(path), "--version"], environment).stdout.splitlines()
     return Compiler(path, abi, standard, version[0].strip() if version else "unknown")
 

@@ -24,11 +24,11 @@ def _loader_cache() -> Mapping[str, tuple[str, ...]]:
     if tool is None:
         return {}
     try:
-        listing = subprocess.run([tool, "-p"], capture_output=True, text=True, timeout=20, check=False).stdout
+        done = subprocess.run([tool, "-p"], capture_output=True, text=True, errors="replace", timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return {}
     found: dict[str, tuple[str, ...]] = {}
-    for name, _, path in _CACHE_LINE.findall(listing):
+    for name, _, path in _CACHE_LINE.findall(done.stdout):
         found[name] = (*found.get(name, ()), path)
     return found
 

@@ -107,15 +107,28 @@ def describe(
 
 @functools.lru_cache(maxsize=32)
 def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str]:
-    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(path)]
+    answer = _answer([sys.executable, "-I", "-S", "-c", _PROBE, str(path)], dict(environment))
+    lines = answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else []
+    return (lines[0], _short(lines[1:])) if len(lines) >= 2 else ("", "")
+
+
+def _answer(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None
+) -> subprocess.CompletedProcess[str] | None:
+    """What a probe printed; None if it could not be started or hangs."""
     try:
-        answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, env=dict(environment), check=False
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_SECONDS,
+            env=environment,
+            cwd=cwd,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "", ""
-    lines = answer.stdout.splitlines()
-    return (lines[0], _short(lines[1:])) if answer.returncode == 0 and len(lines) >= 2 else ("", "")
+        return None
 
 
 def _short(lines: Sequence[str]) -> str:
@@ -189,19 +202,8 @@ def find_mpi(
 
 def _of_mpi4py(python: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
     code = "import importlib.util as u; s = u.find_spec('mpi4py.MPI'); print(s.origin if s else '')"
-    try:
-        answer = subprocess.run(
-            [python, "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=_PROBE_SECONDS,
-            env=dict(environment),
-            cwd=cwd,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    module = answer.stdout.strip()
+    answer = _answer([python, "-c", code], environment, cwd)
+    module = answer.stdout.strip() if answer is not None else ""
     return find_library(Path(module), is_mpi_library, environment)[0] if module else None
 
 
