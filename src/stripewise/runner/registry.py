@@ -1,4 +1,4 @@
-"""Runners by name."""
+"""Runners by name. Each is loaded when it is wanted: a launch need not wait for the simulated cluster's mathematics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.runner.base import Runner
-from stripewise.runner.batch import BatchRunner
-from stripewise.runner.local import LocalRunner
-from stripewise.runner.replay import ReplayRunner
-from stripewise.runner.simulated import SimulatedRunner
-from stripewise.runner.steps import StepsRunner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.policy import load_policy
 from stripewise.spec.site import site_names
@@ -39,18 +34,28 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     """
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":
+        from stripewise.runner.local import LocalRunner  # noqa: PLC0415
+
         return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd)
     if experiment.runner == "batch":
+        from stripewise.runner.batch import BatchRunner  # noqa: PLC0415
+
         return BatchRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
     if experiment.runner == "steps":
+        from stripewise.runner.steps import StepsRunner  # noqa: PLC0415
+
         return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
     if kind == "replay":
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")
+        from stripewise.runner.replay import ReplayRunner  # noqa: PLC0415
+
         return ReplayRunner(rest, experiment.seed)
     if kind == "sim":
         if not rest:
             raise UserError("runner 'sim' names no site", f"write --runner sim:NAME, one of {', '.join(site_names())}")
+        from stripewise.runner.simulated import SimulatedRunner  # noqa: PLC0415
+
         return SimulatedRunner(rest, experiment)
     if kind == "function":
         raise UserError(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from stripewise.search.costs import Floats
@@ -254,6 +253,8 @@ def most_probable(
         The hyperparameters, and the logarithm of their posterior density up to a constant. Of two ways to explain the
         same data, the one with the larger is the more credible, by so many e-folds.
     """
+    from scipy.optimize import minimize  # noqa: PLC0415  slow import, and most commands fit nothing
+
     likelihood = Likelihood(geometry, data, hyper or Hyperprior(), trust)
 
     def objective(z: Floats) -> tuple[float, Floats]:
