@@ -39,6 +39,55 @@ def test_a_script_that_is_not_there_is_named(tmp_path, capsys):
     assert "none.sh" in capsys.readouterr().err
 
 
+HINTED = "#!/bin/sh\nexport ROMIO_HINTS={named}\nmpiexec -n 4 ./a\n"
+
+
+@pytest.mark.parametrize(
+    "named", ["$PWD/my.hints", "$(pwd)/my.hints", "my.hints", '"${SLURM_SUBMIT_DIR}/my.hints"', "FOLDER/my.hints"]
+)
+def test_the_file_that_the_script_names_is_read(tmp_path, capsys, named):
+    script, hints = tmp_path / "job.sh", tmp_path / "my.hints"
+    script.write_text(HINTED.format(named=named.replace("FOLDER", str(tmp_path))))
+    hints.write_text("# of last year\ncb_nodes 4\nromio_cb_wrte enable\nthree words here\n")
+    assert main(["knobs", str(script), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    said = "2 hints; lines that are no name and value, which ROMIO passes over: 1"
+    assert told["hints_file"] == {"line": 2, "path": str(hints), "said": said}
+    found = [(one["line"], one["file"], one["name"], one["verdict"]) for one in told["settings"]]
+    assert found == [(2, str(hints), "cb_nodes", "live"), (3, str(hints), "romio_cb_wrte", "dead")]
+    assert main(["knobs", str(script)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "ROMIO_HINTS names" in shown and "line 3 of" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (HINTED.format(named="gone"), "there is no such file here"),
+        (HINTED.format(named="$1/hints"), "only the job knows the name"),
+        ("cat > $PWD/h <<EOF\ncb_nodes 4\nEOF\n" + HINTED.format(named="$PWD/h"), "the script itself writes it"),
+        (HINTED.format(named="long"), "ROMIO passes over files of 4096 bytes and more"),
+    ],
+)
+def test_a_file_that_is_not_read_is_told_with_the_reason(tmp_path, capsys, text, said):
+    (tmp_path / "long").write_text("cb_nodes 4\n" * 400)
+    script = tmp_path / "job.sh"
+    script.write_text(text)
+    assert main(["knobs", str(script), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert said in told["hints_file"]["said"]
+    assert all(one["file"] == "" for one in told["settings"])
+
+
+def test_a_file_that_is_named_after_the_launch_is_dead(tmp_path, capsys):
+    (tmp_path / "h").write_text("cb_nodes 4\n")
+    script = tmp_path / "job.sh"
+    script.write_text("mpiexec -n 4 ./a\nexport ROMIO_HINTS=h\n")
+    assert main(["knobs", str(script), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["settings"]
+    assert one["verdict"] == "dead" and "after the last program" in one["reason"]
+
+
 def test_bundle_writes_a_zip_file(tmp_path, capsys):
     store = f"sqlite:///{tmp_path}/s.db"
     opened = open_store(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, notes, print_json
+from stripewise.diagnosis.hints_file import named_hints
 from stripewise.diagnosis.knobs import dead, judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError, UserError
@@ -59,14 +61,19 @@ def knobs(
     if operation is not None:
         workload = workload.model_copy(update={"operation": operation})
     where = Surroundings(mpi, file_system or workload.file_system or "", mpi_version, workload, effects)
-    found = judge_script(text, where)
+    hints = named_hints(text, script.absolute().parent, os.environ)
+    found = judge_script(text, where, hints.knobs if hints is not None else ())
     if json_output:
-        print_json({"settings": [one.as_json() for one in found], "dead": len(dead(found))})
+        named = hints.as_json() if hints is not None else None
+        print_json({"settings": [one.as_json() for one in found], "dead": len(dead(found)), "hints_file": named})
         return 0
+    if hints is not None:
+        console.print(escape(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}"))
     if not found:
         console.print("no I/O setting was found")
     for one in found:
-        console.print(f"line {one.knob.line}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
+        place = f"line {one.knob.line}" + (f" of {escape(one.knob.file)}" if one.knob.file else "")
+        console.print(f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
         console.print(escape(f"  {one.reason}" + (f"; {one.mend}" if one.mend else "")))
     return 0
 

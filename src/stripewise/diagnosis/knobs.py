@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -46,6 +46,7 @@ class Judged:
         """Give the plain values."""
         return {
             "line": self.knob.line,
+            "file": self.knob.file,
             "name": self.knob.name,
             "value": self.knob.value,
             "carrier": self.knob.carrier,
@@ -55,7 +56,7 @@ class Judged:
         }
 
 
-def judge_script(text: str, where: Surroundings) -> list[Judged]:
+def judge_script(text: str, where: Surroundings, hints: Sequence[Knob] = ()) -> list[Judged]:
     """Judge every I/O setting of a script.
 
     Parameters
@@ -63,11 +64,13 @@ def judge_script(text: str, where: Surroundings) -> list[Judged]:
     text : str
         A job script, a ROMIO hints file, or program text with ``MPI_Info_set``.
     where : Surroundings
+    hints : sequence of Knob
+        Of the hints file that the script names, see :func:`~stripewise.diagnosis.hints_file.named_hints`.
 
     Returns
     -------
     list of Judged
-        In order of the lines.
+        In order of the lines, those of the hints file last.
 
     Raises
     ------
@@ -79,6 +82,7 @@ def judge_script(text: str, where: Surroundings) -> list[Judged]:
     if where.mpi not in MPI:
         raise UserError(f"MPI library '{where.mpi}' is unknown", f"choose from {', '.join(MPI)}")
     script = parse_script(text)
+    script = replace(script, knobs=(*script.knobs, *hints))
     values = _values(script, where)
     found = [_judge(knob, script, where, values) for knob in script.knobs]
     if not script.launches and all(one.knob.carrier == "romio_file" and one.verdict == "unknown" for one in found):
@@ -118,12 +122,17 @@ def _placed(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
         return Judged(
             knob, "dead", "it is a variable of the shell: without export no program sees it", "write export before it"
         )
-    if script.launches and knob.line > max(script.launches) and knob.carrier not in ("hint", "romio_file"):
+    last = max(script.launches, default=0)
+    if knob.file:
+        late = last and script.hints_file is not None and script.hints_file > last
+        told = "ROMIO_HINTS is set after the last program was started"
+        return Judged(knob, "dead", told, "set it before the launch") if late else None
+    if script.launches and knob.line > last and knob.carrier not in ("hint", "romio_file"):
         return Judged(knob, "dead", "it comes after the last program was started", "move it before the launch")
     later = [
         other
         for other in script.knobs
-        if other.line > knob.line and (other.name, other.carrier) == (knob.name, knob.carrier)
+        if not other.file and other.line > knob.line and (other.name, other.carrier) == (knob.name, knob.carrier)
     ]
     launched = [line for line in script.launches if later and knob.line <= line < later[0].line]
     if later and not launched and knob.carrier != "hint":

@@ -25,6 +25,7 @@ _STRIPE_OPTIONS = {
     "--overstripe-count": "overstripe_count",
 }  # fmt: skip
 _HERE = re.compile(r"<<-?\s*[\"']?(?P<end>\w+)[\"']?")
+_INTO = re.compile(r">>?\s*(?P<file>\"[^\"]*\"|'[^']*'|[^\s<>;&|]+)")
 _LAUNCHERS = r"(?:srun|mpirun|mpiexec(?:\.hydra)?|aprun|jsrun|ibrun)"
 _LAUNCH = re.compile(rf"^\s*(?:(?:time|exec|env|{_NAME}=\S*)\s+)*{_LAUNCHERS}\b")
 _HINT_LINE = re.compile(r"^\s*(?P<name>[a-z][a-z0-9_]+)\s+(?P<value>\S+)\s*$")
@@ -46,6 +47,8 @@ class Knob:
         ``hint`` (MPI_Info_set), ``cray``, ``romio_file``, ``pnetcdf``, ``openmpi``, ``intel``, ``lfs`` or ``env``.
     exported : bool
         Whether programs started later see it.
+    file : str
+        Where the line is, if not in the script.
     """
 
     line: int
@@ -53,6 +56,7 @@ class Knob:
     value: str
     carrier: Carrier
     exported: bool = True
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,10 @@ class Script:
         Variable to the line that takes it away.
     hints_file : int or None
         Line that names a ROMIO hints file.
+    hints_path : str
+        As it names it.
+    written : tuple of str
+        Files that the script writes from its own text.
     text : tuple of str
         The lines.
     """
@@ -78,6 +86,8 @@ class Script:
     unset: dict[str, int]
     hints_file: int | None
     text: tuple[str, ...]
+    hints_path: str = ""
+    written: tuple[str, ...] = ()
 
 
 def parse_script(text: str) -> Script:
@@ -87,6 +97,8 @@ def parse_script(text: str) -> Script:
     launches: list[int] = []
     unset: dict[str, int] = {}
     hints_file = None
+    hints_path = ""
+    written: list[str] = []
     end = ""
     for number, raw in lines:
         if end:
@@ -100,6 +112,7 @@ def parse_script(text: str) -> Script:
             continue
         if here := _HERE.search(line):
             end = here["end"]
+            written += [_bare(found["file"]) for found in _INTO.finditer(line)]
         if (gone := _UNSET.match(line)) is not None:
             unset[gone["name"]] = number
             continue
@@ -108,7 +121,7 @@ def parse_script(text: str) -> Script:
             launches.append(number)
         for name, value, exported in _variables(line, launch):
             if name == "ROMIO_HINTS":
-                hints_file = number
+                hints_file, hints_path = number, value
                 continue
             knobs += _of_variable(number, name, value, exported)
         knobs += [_made(found, number, "openmpi") for found in _MCA.finditer(line)]
@@ -129,7 +142,9 @@ def parse_script(text: str) -> Script:
             if found := _HINT_LINE.match(_without_comment(raw)):
                 knobs.append(Knob(number, found["name"], found["value"], "romio_file"))
         hints_file = 1 if knobs else None
-    return Script(tuple(knobs), tuple(launches), unset, hints_file, tuple(text.splitlines()))
+    return Script(
+        tuple(knobs), tuple(launches), unset, hints_file, tuple(text.splitlines()), hints_path, tuple(written)
+    )
 
 
 def _joined(text: str) -> list[tuple[int, str]]:
