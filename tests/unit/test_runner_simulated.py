@@ -24,6 +24,7 @@ from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
 from stripewise.spec.trial import Phase, State
 from stripewise.spec.workload import Workload
+from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.space import bind_space
 
 SITE = """
@@ -92,6 +93,17 @@ def test_a_run_says_what_the_model_says(site: str) -> None:
     )
     wide = run(quiet, with_plan=plan(striping_factor="8"))
     assert wide.metrics["write_bandwidth"] > 3 * outcome.metrics["write_bandwidth"]
+
+
+def test_stripes_are_searched_up_to_the_sites_targets(site: str) -> None:
+    experiment = {"workload": WORKLOAD, "objective": "bandwidth", "stacks": ["lustre"], "runner": f"sim:{site}"}
+    simulated = runner(site, stacks=["lustre"])
+    (count,) = [
+        p
+        for p in dry_run(Experiment.model_validate(experiment), simulated)["space"]["parameters"]
+        if p["name"] == "stripe_count"
+    ]
+    assert max(count["values"]) == simulated.site.ost.count
 
 
 def test_noise_is_that_of_the_site_and_belongs_to_the_run(site: str) -> None:

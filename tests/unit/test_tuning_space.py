@@ -3,8 +3,10 @@
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import settings_of
 from stripewise.spec.workload import Workload
 from stripewise.tuning.space import bind_space, check_space, default_stacks
 
@@ -34,6 +36,43 @@ def test_aggregators_are_bounded_by_the_ranks():
     space = bind_space(experiment(), WRITER, "romio").space
     assert max(space["cb_nodes"].values) == 4
     assert space["cb_nodes"].default == 1
+
+
+LUSTRE = WRITER.model_copy(update={"driver": "LUSTRE:", "file_system": "lustre"})
+
+
+@pytest.mark.parametrize(
+    ("osts", "counts"), [(16, [1, 2, 4, 8, 16]), (12, [1, 2, 4, 8, 12]), (2, [1, 2]), (4000, [1, 2, 4, 8])]
+)
+def test_stripes_end_with_the_targets_that_there_are(osts, counts):
+    space = bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio", largest={"stripe_count": osts}).space
+    values = list(space["stripe_count"].values)
+    assert values[: len(counts)] == counts
+    assert max(values) == min(osts, 2000)
+    named = experiment(stacks=["lustre"], parameters={"stripe_count": {"values": [1, 64]}})
+    values = bind_space(named, LUSTRE, "romio", largest={"stripe_count": osts}).space["stripe_count"].values
+    assert list(values) == [1, 64], "what the experiment itself names is tried"
+
+
+def test_one_target_leaves_no_stripes_to_choose():
+    bound = bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio", largest={"stripe_count": 1})
+    assert bound.left_out["stripe_count"] == "1 is all there is"
+
+
+def test_a_layouts_default_is_what_the_folder_gives():
+    present = {"stripe_count": 3, "stripe_size": 1 << 20}
+    space = bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio", present=present).space
+    assert space.default["stripe_size"] == 1 << 20
+    assert space.default["stripe_count"] == 3
+    assert list(space["stripe_count"].values)[:4] == [1, 2, 3, 4]
+    wider = Configuration({**space.default, "stripe_size": 4 << 20})
+    assert [(s.key, s.value) for s in settings_of(space, wider)] == [("stripe_size", "4194304")], "it can be asked for"
+    named = experiment(
+        stacks=["lustre"], parameters={"stripe_size": {"values": ["8 MiB"]}, "stripe_count": {"default": 2}}
+    )
+    space = bind_space(named, LUSTRE, "romio", present=present).space
+    assert list(space["stripe_size"].values) == [1 << 20, 8 << 20]
+    assert space.default["stripe_count"] == 2, "the experiment knows better"
 
 
 def test_values_of_the_user_keep_the_default_as_baseline():

@@ -80,17 +80,23 @@ def _of_report(text: str, path: Path) -> Observed:
     notes = []
     if report.runtime.plan_id is not None:
         notes.append("the run applied a plan: what it shows of the access pattern may be the plan's doing")
-    layout = {}
-    if main is not None and main.layout is not None:
-        stripe = main.layout.get("stripe_size", main.layout.get("stripe_unit"))
-        layout = {"stripe_count": main.layout.get("stripe_count"), "stripe_size": stripe}
     return Observed(
         observed_workload(report).model_copy(update=_of_datasets(report)),
         report.job.ranks,
-        {key: int(value) for key, value in layout.items() if isinstance(value, int) and value > 0},
+        layout_of(report),
         {} if main is None else dict(main.info),
         tuple(notes),
     )
+
+
+def layout_of(report: Report) -> dict[str, int]:
+    """Give ``stripe_count`` and ``stripe_size`` (bytes) of the file that most bytes went through, as far as known."""
+    main = report.main
+    if main is None or main.layout is None:
+        return {}
+    stripe = main.layout.get("stripe_size", main.layout.get("stripe_unit"))
+    found = {"stripe_count": main.layout.get("stripe_count"), "stripe_size": stripe}
+    return {role: int(value) for role, value in found.items() if isinstance(value, int) and value > 0}
 
 
 def _of_datasets(report: Report) -> dict[str, Any]:

@@ -41,6 +41,9 @@ class Preflight:
     lost : callable
         Gives the reason why a parameter's value cannot reach the program, empty if it can: such a parameter is not
         searched.
+    largest : mapping
+        Role of a parameter to the largest value that there is here, as the OSTs of the file system for
+        ``stripe_count``: larger values act as it does, and are not searched.
     space, objective : Space or None, Objective or None
         Given by runners that bring their own (a replayed table, a Python function).
     """
@@ -53,6 +56,7 @@ class Preflight:
     io: str | None = None
     workload: Workload = field(default_factory=Workload)
     lost: Callable[[Parameter], str] = lambda parameter: ""
+    largest: Mapping[str, int] = field(default_factory=dict)
     space: Space | None = None
     objective: Objective | None = None
 

@@ -131,6 +131,7 @@ class SimulatedRunner(Runner):
             environment={"host": f"{site.name} (simulated)", "mpi": mpi, "io": self._io},
             io=self._io,
             workload=workload,
+            largest={"stripe_count": site.ost.count},
         )
 
     def start(self, launch: Launch) -> None:

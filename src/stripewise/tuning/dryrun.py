@@ -34,8 +34,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         bound = BoundSpace(preflight.space, (), {})
     else:
         mpi = preflight.environment.get("mpi")
-        check_space(experiment, workload, preflight.io, mpi, preflight.lost)
-        bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost)
+        check_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
+        bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
     objective = preflight.objective or experiment.objective.build()
     longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
     notes = [*preflight.warnings]

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
+from stripewise.measure.observed import layout_of
 from stripewise.measure.report import Report, observed_workload, parse_report
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.base import PriorMean, Sampler
@@ -318,16 +319,19 @@ class Session:
             return BoundSpace(self._preflight.space, (), {})
         report = self._first_report()
         workload, io = self._workload(), self._preflight.io
-        facts: dict[str, Any] = {}
+        facts: dict[str, Any] = {"layout": {}}
         if "workload" in self._ledger.facts:
             # What the space was fixed with, when less may have been known: trials of it are in the store.
             io = self._ledger.facts.get("io", io)
+            facts["layout"] = self._ledger.facts.get("layout", {})
         elif report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
             facts["run_bytes"] = report.totals.bytes_read + report.totals.bytes_written
+            facts["layout"] = layout_of(report)
         mpi = self._preflight.environment.get("mpi")
-        bound = bind_space(self._ledger.experiment, workload, io, mpi, self._preflight.lost)
+        lost, largest = self._preflight.lost, self._preflight.largest
+        bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, facts["layout"])
         if "workload" not in self._ledger.facts:
             self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, **facts)
         return bound
@@ -356,7 +360,7 @@ class Session:
         """Refuse what cannot be searched before a run is spent on it."""
         if preflight.space is None and not self._ledger.trials:
             mpi = preflight.environment.get("mpi")
-            check_space(self._ledger.experiment, self._workload(), preflight.io, mpi, preflight.lost)
+            check_space(self._ledger.experiment, self._workload(), preflight.io, mpi, preflight.lost, preflight.largest)
 
     def _check_same_environment(self, preflight: Preflight) -> None:
         """Never pool runs that differ: another MPI or program makes another experiment."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Apply, Kind, Parameter, When
-from stripewise.spec.policy import Policy, load_policy
+from stripewise.spec.policy import load_policy
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, load_stack, stack_names
 from stripewise.spec.workload import Workload
+from stripewise.tuning.limits import allowed, as_found, end, within
 from stripewise.tuning.overrides import overridden, own_parameter
 
 _COUNTED = 100_000
@@ -66,12 +68,17 @@ def _reaches(parameter: Parameter) -> str:
     return ""
 
 
+_UNKNOWN: Mapping[str, int] = MappingProxyType({})
+
+
 def bind_space(
     experiment: Experiment,
     workload: Workload,
     io: str | None,
     mpi: str | None = None,
     lost: Callable[[Parameter], str] = _reaches,
+    largest: Mapping[str, int] = _UNKNOWN,
+    present: Mapping[str, int] = _UNKNOWN,
 ) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
 
@@ -85,6 +92,12 @@ def bind_space(
         The program's MPI library with its version, as it names itself: parameters of other versions are left out.
     lost : callable
         Gives the reason why a parameter cannot reach the program, empty if it can: no run is spent on such ones.
+    largest : mapping
+        Role to the largest value that there is, as in :class:`~stripewise.runner.base.Preflight`: larger ones act as it
+        does and are not searched, unless the experiment itself names values.
+    present : mapping
+        Role to the value that a file has for which nothing is set, as its folder and site make it: that is the default
+        of a layout, whatever the stack file takes for one, unless the experiment itself names a default.
 
     Raises
     ------
@@ -92,7 +105,7 @@ def bind_space(
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
     stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
-    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost)
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     space = _bound(parameters, constraints, stacks, left_out, workload)
     _check_choice(space)
@@ -105,6 +118,7 @@ def check_space(
     io: str | None,
     mpi: str | None = None,
     lost: Callable[[Parameter], str] = _reaches,
+    largest: Mapping[str, int] = _UNKNOWN,
 ) -> None:
     """Refuse, before the first run, an experiment whose space nothing that a run can show would make right.
 
@@ -121,7 +135,7 @@ def check_space(
         # The first run shows the file system, and which MPI-IO is at work where that is not known.
         possible = ("lustre", "cephfs") if io else ("lustre", "cephfs", "romio", "ompio")
         later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
-    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, later)
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, later=later)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     fixed = {p.name for p in parameters if workload.processes or not (p.default_from or p.maximum_from)}
     known = {p.name for p in parameters} | left_out.keys() | later | workload.words().keys()
@@ -190,6 +204,8 @@ def _chosen(
     io: str | None,
     mpi: str | None,
     lost: Callable[[Parameter], str],
+    largest: Mapping[str, int],
+    present: Mapping[str, int] = _UNKNOWN,
     later: Collection[str] = (),
 ) -> tuple[list[Parameter], dict[str, str]]:
     """Choose the parameters to search, and say why others are left out; ``later`` names those that may yet come."""
@@ -200,15 +216,21 @@ def _chosen(
     for stack in stacks:
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
+            if override is None or "default" not in override.model_fields_set:
+                parameter = as_found(parameter, present)  # noqa: PLW2901
             if override is not None:
                 changed.add(parameter.name)
                 if override.exclude:
                     left_out[parameter.name] = "excluded by the experiment"
                     continue
                 parameter = overridden(parameter, override)  # noqa: PLW2901
-            parameter, forbidden = _allowed(parameter, policy)  # noqa: PLW2901
+            beyond = ""
+            if override is None or not ({"values", "low", "high"} & override.model_fields_set):
+                parameter, beyond = within(parameter, end(parameter.role, largest, policy))  # noqa: PLW2901
+            parameter, forbidden = allowed(parameter, policy)  # noqa: PLW2901
             reason = (
-                forbidden
+                beyond
+                or forbidden
                 or _why_not(parameter, stack, workload, io)
                 or _other_version(parameter, mpi or "")
                 or lost(parameter)
@@ -221,7 +243,7 @@ def _chosen(
         if name not in changed and name not in later:
             if override.exclude:
                 raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
-            own, forbidden = _allowed(own_parameter(name, override), policy)
+            own, forbidden = allowed(own_parameter(name, override), policy)
             reason = forbidden or lost(own)
             if reason:
                 left_out[name] = reason
@@ -230,18 +252,6 @@ def _chosen(
     if not parameters:
         raise _nothing_left(left_out, lost, bool(experiment.stacks))
     return parameters, left_out
-
-
-def _allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
-    """Leave out values that the site does not allow; with a reason where nothing is left to choose."""
-    if parameter.apply is not Apply.STRIPING and parameter.role != "stripe_count":
-        return parameter, ""
-    name = parameter.role if parameter.role == "stripe_count" else parameter.setting
-    values = policy.allowed_values(name, parameter.values)
-    if len(values) == len(parameter.values):
-        return parameter, ""
-    kept = tuple(v for v in parameter.values if v in values or v == parameter.default)
-    return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")
 
 
 def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], named_stacks: bool) -> UserError:

@@ -1,0 +1,48 @@
+"""What values a parameter has here: where the machine, its folders and the site end what a stack file lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stripewise.spec.parameter import Apply, Parameter
+from stripewise.spec.policy import Policy
+
+
+def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:
+    """Let a layout's default be what files have for which nothing is set: else that value, set, would pass for new."""
+    found = present.get(parameter.role)
+    if found is None or parameter.apply is not Apply.STRIPING or found == parameter.default:
+        return parameter
+    values = parameter.values if found in parameter.values else tuple(sorted({*parameter.values, found}, key=float))
+    return replace(parameter, values=values, default=found, default_from=None)
+
+
+def end(role: str, largest: Mapping[str, int], policy: Policy) -> int | None:
+    """The largest value of a role that there is and that the site allows; None where neither says."""
+    ends = [largest[role]] if role in largest else []
+    if role == "stripe_count" and policy.striping.stripe_count is not None:
+        ends.append(policy.striping.stripe_count)
+    return min(ends, default=None)
+
+
+def within(parameter: Parameter, largest: int | None) -> tuple[Parameter, str]:
+    """End a parameter's values with the largest there is; with a reason where nothing is left to choose."""
+    if largest is None or not parameter.ordered or float(parameter.values[-1]) <= largest:
+        return parameter, ""
+    kept = {value for value in parameter.values if float(value) < largest} | {largest, parameter.default}
+    if len(kept) == 1:
+        return parameter, f"{largest} is all there is"
+    return replace(parameter, values=tuple(sorted(kept, key=float))), ""
+
+
+def allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
+    """Leave out values that the site does not allow; with a reason where nothing is left to choose."""
+    if parameter.apply is not Apply.STRIPING and parameter.role != "stripe_count":
+        return parameter, ""
+    name = parameter.role if parameter.role == "stripe_count" else parameter.setting
+    values = policy.allowed_values(name, parameter.values)
+    if len(values) == len(parameter.values):
+        return parameter, ""
+    kept = tuple(v for v in parameter.values if v in values or v == parameter.default)
+    return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")
