@@ -137,13 +137,16 @@ void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
     }
 }
 
-/* Asks ROMIO for the layout instead. The keys have hints of their own. */
+/* Asks ROMIO for the layout instead. The keys have hints of their own; the first target's had another name
+ * before MPICH 4.2. */
 static void ask_by_hints(const struct sw_layout_setting *settings, size_t count,
                          struct sw_decided_set *hints) {
     for (size_t i = 0; i < count; i++) {
         const char *hint = sw_lustre_hint(settings[i].key);
         if (hint)
             sw_settings_put(hints, SW_HINT, hint, settings[i].value);
+        if (strcmp(settings[i].key, SW_KEY_START_OST) == 0)
+            sw_settings_put(hints, SW_HINT, "romio_lustre_start_iodevice", settings[i].value);
     }
 }
 

@@ -83,6 +83,8 @@ def test_striping_becomes_reserved_hints_only_where_romio_acts_on_them():
     text = export(LUSTRE, "hints").text
     assert "striping_factor 8\n" in text
     assert f"striping_unit {4 << 20}\n" in text
+    first = export(Plan((Setting(Apply.STRIPING, "start_ost", "3", "lustre"),)), "hints").text
+    assert first == "start_iodevice 3\nromio_lustre_start_iodevice 3\n"
     alone = export(Plan((Setting(Apply.STRIPING, "stripe_size", "1048576", "lustre"),)), "hints")
     assert "striping_unit" not in alone.text
     assert "all OSTs" in alone.cannot[0]

@@ -150,6 +150,9 @@ def test_lustre_layouts_become_hints_where_there_is_a_hint_for_them() -> None:
     assert carriers(injection) == ["ROMIO_HINTS", "none", "none"]
     assert injection.files[HINTS_FILE] == "striping_factor 4\n"
     assert set(carriers(inject(plan, MPICH, LIBRARY, FOLDER))) == {"runtime"}
+    first = Plan((Setting(Apply.STRIPING, "start_ost", "3", "lustre"),))
+    both = inject(first, STATIC, None, FOLDER).files[HINTS_FILE]
+    assert both == "start_iodevice 3\nromio_lustre_start_iodevice 3\n"
 
 
 def test_nothing_is_carried_to_a_program_without_mpi():

@@ -105,6 +105,27 @@ def test_ompio_counts_bytes_unless_told() -> None:
     assert run(STRIDED, {"io_ompio_num_aggregators": -1}, ompio).aggregators[0] == call // (32 * MIB)
 
 
+@pytest.mark.parametrize(
+    "stripes, asked, hosts",
+    [(4, 24, 4), (24, 24, 24), (4, 48, 2), (24, 48, 12), (24, 192, 3), (4, 192, 1)],
+)
+def test_fewer_aggregators_than_asked_are_on_the_first_nodes(stripes: int, asked: int, hosts: int) -> None:
+    """ROMIO's list goes host after host; tests/system/test_lustre_driver.py sees it in the driver itself."""
+    place = site()
+    batch = Batch.make(STRIDED, "write", {"stripe_count": stripes, "cb_nodes": asked})
+    assert romio.way(place, batch, layout.striping(place, batch), layout.pieces(batch)).hosts[0] == hosts
+    cray = site(vendor="cray")
+    spread = romio.way(cray, batch, layout.striping(cray, batch), layout.pieces(batch)).hosts[0]
+    assert spread == min(24, stripes)
+
+
+def test_the_threshold_of_collective_calls_is_that_of_their_pieces() -> None:
+    apart = Access(hole_size=64 * KIB)  # less than the other ranks' pieces: each rank has a range of its own
+    for threshold, aggregated in ((32 * KIB, False), (64 * KIB, True), (MIB, True)):
+        found = run(STRIDED, {"romio_lustre_coll_threshold": threshold}, access=apart)
+        assert bool(found.aggregated[0]) is aggregated
+
+
 def test_rounds() -> None:
     calls = 48 * GIB // 192 // (4 * MIB)
     span = 192 * 4 * MIB

@@ -223,3 +223,12 @@ def test_knowledge_prefers_what_experts_expect():
     assert score(wide, stripe_count=32) > score(wide, stripe_count=4) > score(wide)
     small = bound(STRIDED, "lustre", driver="LUSTRE:", file_system="lustre", file_size=1 << 20).space
     assert score(small, stripe_count=64) < score(small)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "file_system", "searched"), [(4, "fuse", False), (1, "fuse", True), (4, "lustre", True)]
+)
+def test_what_damages_files_is_not_searched(nodes, file_system, searched):
+    workload = Workload(nodes=nodes, processes_per_node=1, operation="write", api="hdf5", file_system=file_system)
+    bound = bind_space(Experiment(command=["./app"], stacks=["hdf5"]), workload, "romio")
+    assert ("hdf5_coll_metadata_write" in bound.space.names) is searched

@@ -270,6 +270,8 @@ class _Foreign:
         if any(c.isspace() for c in value):
             return Carried(setting, "none", "a line with a third word is void in a ROMIO hints file")
         self._romio[key] = value
+        if key == "start_iodevice":
+            self._romio["romio_lustre_start_iodevice"] = value  # ROMIO's name for it before MPICH 4.2
         wins = _RUNTIME_WINS
         if setting.apply is Apply.STRIPING:
             wins = "the program's own hints win; it acts only under ROMIO's Lustre driver, on new files"

@@ -36,6 +36,8 @@ class Way:
         Two-phase: a few processes write or read for all.
     aggregators, rounds : ndarray
         How many of them, and the rounds of exchange of the whole run; of no meaning where not aggregated.
+    hosts : ndarray
+        Nodes that they are on.
     buffer : ndarray
         Bytes of an aggregator in a full round.
     sieved : ndarray of bool
@@ -46,6 +48,7 @@ class Way:
 
     aggregated: Flags
     aggregators: Numbers
+    hosts: Numbers
     rounds: Numbers
     buffer: Numbers
     sieved: Flags
@@ -68,12 +71,13 @@ _NONE = np.zeros(1, dtype=bool)
 def way(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> Way:
     """Decide the way of each row's calls by the rules of the site's driver."""
     aggregated = is_aggregated(site, batch, parts)
-    count = rounds = buffer = np.ones(1)
+    count = hosts = rounds = buffer = np.ones(1)
     if aggregated.any():
         count = aggregators(site, batch, stripes, parts)
+        hosts = hosts_of(site, batch, count)
         rounds, buffer = rounds_and_buffer(site, batch, stripes, parts, count)
     sieved, sieve_buffer = sieving(site, batch, stripes, parts)
-    return Way(aggregated, count, rounds, buffer, sieved & ~aggregated, sieve_buffer)
+    return Way(aggregated, count, hosts, rounds, buffer, sieved & ~aggregated, sieve_buffer)
 
 
 def on_stripes(site: Site, batch: Batch) -> Flags:
@@ -90,8 +94,9 @@ def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
     """Say whether a collective call goes through aggregators.
 
     Generic file systems and all reads: only where the processes' ranges interleave, unless the hint says otherwise.
-    Lustre writes: also where coll_threshold is 0, its default, or no call is larger. ``romio_no_indep_rw`` turns the
-    hint to enable, and is itself reset where buffering is disabled. OMPIO: unless fcoll is ``individual``.
+    Lustre writes: also where coll_threshold is 0, its default, or the pieces of the calls are no larger on average.
+    ``romio_no_indep_rw`` turns the hint to enable, and is itself reset where buffering is disabled. OMPIO: unless fcoll
+    is ``individual``.
     [ADIOI_LUSTRE_Docollect, ADIOI_GEN_WriteStridedColl]
     """
     able = batch.collective & ~batch.file_per_process & (batch.api > 0) & (batch.processes > 1)
@@ -101,7 +106,7 @@ def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
         return able & ~batch.ompio_individual
     automatic: Flags = parts.interleaved
     if site.mpi.driver == "romio_lustre":
-        small = (batch.coll_threshold == 0) | (batch.transfer_size <= batch.coll_threshold)
+        small = (batch.coll_threshold == 0) | (parts.size <= batch.coll_threshold)
         automatic = automatic | batch.write & small
     switch = batch.collective_buffering
     wanted = (switch == ENABLE) | (switch == AUTOMATIC) & (automatic | batch.no_indep_rw)
@@ -159,13 +164,32 @@ def aggregators(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> N
         asked = np.where(batch.ompio_aggregators > 0, batch.ompio_aggregators, own)
         return np.clip(asked, 1.0, batch.processes)
     cray = site.mpi.vendor == "cray"
-    allowed = np.where(batch.aggregators_per_node > 0, batch.aggregators_per_node, np.inf if cray else 1.0)
     default = stripes.count if cray and site.mpi.driver == "romio_lustre" else batch.nodes
     wanted = np.where(batch.aggregators > 0, batch.aggregators, default)
-    most = np.minimum(batch.nodes * np.minimum(allowed, batch.processes_per_node), batch.processes)
+    most = batch.nodes * _a_host(site, batch)
     n0 = np.maximum(1.0, np.minimum(wanted, most))
     ranges = np.where(batch.min_fdomain_size > 0, np.ceil(span / np.maximum(1.0, batch.min_fdomain_size)), np.inf)
     return np.where(on_stripes(site, batch), snapped(stripes.count, n0, batch.co_ratio), np.minimum(n0, ranges))
+
+
+def _a_host(site: Site, batch: Batch) -> Numbers:
+    """Count the processes of a node that may be aggregators: ``cb_config_list``, or one, with Cray's library all."""
+    unset = np.inf if site.mpi.vendor == "cray" else 1.0
+    allowed = np.where(batch.aggregators_per_node > 0, batch.aggregators_per_node, unset)
+    return np.minimum(allowed, batch.processes_per_node)
+
+
+def hosts_of(site: Site, batch: Batch, count: Numbers) -> Numbers:
+    """Count the nodes that aggregators are on.
+
+    ROMIO lists them host after host, as many of each as ``cb_config_list`` allows, and where its Lustre driver wants
+    fewer it takes the first of the list. Cray's library and OMPIO spread them over nodes. [match_procs in
+    cb_config_list.c; ADIOI_LUSTRE_Calc_aggregator]
+    """
+    spread = site.mpi.vendor == "cray" or site.mpi.driver == "ompio"
+    each = np.ones(1) if spread else _a_host(site, batch)
+    hosts: Numbers = np.minimum(np.ceil(count / each), batch.nodes)
+    return hosts
 
 
 def rounds_and_buffer(

@@ -128,7 +128,7 @@ def _together(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: W
     split = batch.write & sparse & ~batch.ds_in_coll
     sent = batch.bytes * np.where(split, 1.0, parts.span)
     run = np.where(split, np.maximum(parts.size, PAGE), way.buffer)
-    clients = np.minimum(way.aggregators, batch.nodes)
+    clients = way.hosts
     owned = np.maximum(way.aggregators, stripes.count)
     ranges = way.aggregators * np.minimum(np.maximum(way.buffer / stripes.size, 1.0), stripes.count)
     return Exchange(
@@ -136,7 +136,7 @@ def _together(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: W
         read_first=np.where(filled, sent, 0.0),
         run=run,
         clients=clients,
-        processes=np.ceil(way.aggregators / batch.nodes),
+        processes=np.ceil(way.aggregators / clients),
         pairs=np.minimum(np.where(on_stripes(site, batch), owned, ranges), clients * stripes.osts),
         ahead=_ALWAYS,
         continues=~split & (run > PAGE),

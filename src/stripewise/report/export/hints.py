@@ -52,6 +52,8 @@ def as_hints(request: Request) -> tuple[list[tuple[str, str]], list[str]]:
             cannot.append(no(setting, "alone is ignored by ROMIO; use the lfs export"))
         else:
             pairs.append((hint, setting.value))
+            if hint == "start_iodevice":
+                pairs.append(("romio_lustre_start_iodevice", setting.value))  # its name before MPICH 4.2
     return pairs, cannot
 
 
