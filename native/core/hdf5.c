@@ -140,14 +140,20 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
     transfers->bytes += transfer->bytes;
     transfers->collective += transfer->collective;
     transfers->independent += !transfer->collective;
-    transfers->broken += transfer->broken;
-    transfers->cause |= transfer->cause;
     transfers->selections[transfer->selection]++;
     transfers->time_sum += time;
     transfers->time_max += time;
     if (transfer->selection != SW_SELECT_NONE)
         sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place,
                        transfer->began, transfer->ended);
+}
+
+void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause) {
+    struct sw_transfers *transfers = dataset->transfers[write];
+    if (!transfers)
+        return;
+    transfers->broken++;
+    transfers->cause |= cause;
 }
 
 static void merge_facts(struct sw_dataset_facts *into, const struct sw_dataset_facts *from, int distance,

@@ -90,8 +90,7 @@ struct sw_transfer {
     uint64_t bytes;
     int64_t place, began, ended;
     enum sw_selection selection;
-    bool collective, broken;
-    uint32_t cause;
+    bool collective;
 };
 
 /* Counters with the arena's memory; NULL if there is none. */
@@ -110,6 +109,9 @@ void sw_dataset_put(struct sw_dataset *dataset);
 /* Nothing is counted where memory is out. */
 void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool write,
                       const struct sw_transfer *transfer);
+
+/* The last collective transfer that was counted was carried out independently; cause: why, as bits. */
+void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause);
 
 /* Adds from, counted at some distance (enum sw_distance of files.h), to into. summed: into stands for many.
  */

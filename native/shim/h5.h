@@ -102,7 +102,12 @@ struct sw_h5 {
 extern struct sw_h5 sw_h5;
 
 /* Is the runtime active, and HDF5 here of a version it knows? */
+bool sw_h5_usable(void);
+
+/* The same, for the functions that are taken the place of: false as well from when HDF5 uses the connector
+ * (native/vol), which sees whatever they would see. */
 bool sw_h5_ready(void);
+void sw_h5_leave_to_connector(void);
 
 /* The function of this name behind this library, wherever HDF5 was loaded from; NULL if there is none. */
 void *sw_h5_next(const char *name);
@@ -117,7 +122,7 @@ bool sw_h5_is_parallel(sw_hid access);
 
 /* An open file or dataset of HDF5. */
 struct sw_h5_object {
-    struct sw_h5_object *next;
+    struct sw_h5_object *next; /* in the table of identifiers, as id */
     sw_hid id;
     struct sw_file *record;     /* held */
     struct sw_dataset *dataset; /* held; NULL for a file */
@@ -130,6 +135,8 @@ struct sw_h5_object *sw_h5_find(sw_hid id);
 struct sw_h5_object *sw_h5_add(sw_hid id, struct sw_file *record, struct sw_dataset *dataset);
 /* Takes the object out of the table and lets go of it. */
 void sw_h5_drop(sw_hid id);
+/* Lets go of record and dataset (or NULL). */
+void sw_h5_let_go(struct sw_file *record, struct sw_dataset *dataset);
 
 /* The record, held, of the file that an open object is in; NULL if it is not followed. */
 struct sw_file *sw_h5_file_of(sw_hid id);

@@ -190,15 +190,16 @@ static void note_statements(struct sw_h5_request *request) {
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_APPLIED, "a statement of the user");
 }
 
-bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creation, sw_hid type,
+bool sw_h5_dataset_settings(void) {
+    return files_asked && sw_runtime.apply;
+}
+
+bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw_hid creation, sw_hid type,
                          sw_hid space) {
     struct shape shape;
-    tuning->record = NULL;
+    tuning->record = record;
     tuning->creation = creation;
-    if (!files_asked || !sw_runtime.apply)
-        return false;
-    tuning->record = sw_h5_file_of(place);
-    if (!tuning->record)
+    if (!sw_h5_dataset_settings())
         return false;
     struct sw_h5_request *request = &tuning->request;
     memset(request, 0, sizeof *request);
@@ -212,7 +213,6 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creat
             creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create) : sw_h5.H5Pcopy(creation);
     if (!known || tuning->creation < 0) {
         sw_h5_silence_end(&tuning->silence);
-        sw_files_put(tuning->record);
         return false;
     }
     for (int key = 0; key < SW_H5_KEYS; key++)
@@ -231,30 +231,27 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creat
     return true;
 }
 
-/* The chunk that HDF5 says the dataset has. */
-static const char *chunk_text(sw_hid dataset) {
+/* The chunk that the dataset's own list tells of. */
+static const char *chunk_text(sw_hid creation) {
     char text[120] = "";
     size_t used = 0;
     sw_hsize size[SW_H5_RANK];
-    sw_hid creation = sw_h5.H5Dget_create_plist(dataset);
     int rank = creation >= 0 && sw_h5.H5Pget_layout(creation) == SW_CHUNKED
                    ? sw_h5.H5Pget_chunk(creation, SW_H5_RANK, size)
                    : 0;
     for (int i = 0; i < rank && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, i ? "x%llu" : "%llu", size[i]);
-    if (creation >= 0)
-        sw_h5.H5Pclose(creation);
     return rank > 0 ? sw_h5_keep("%s", text) : NULL;
 }
 
-void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, sw_hid made) {
+void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation) {
     struct sw_h5_request *request = &tuning->request;
-    for (int key = SW_H5_CHUNK_SIZE; made < 0 && key < SW_H5_ACCURACY; key++)
+    for (int key = SW_H5_CHUNK_SIZE; !made && key < SW_H5_ACCURACY; key++)
         if (request->results[key].outcome == SW_APPLIED)
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED,
                           "the dataset could not be made with it; the application's own list was used");
-    if (made >= 0 && request->results[SW_H5_CHUNK_SIZE].requested)
-        request->results[SW_H5_CHUNK_SIZE].echoed = chunk_text(made);
+    if (made && request->results[SW_H5_CHUNK_SIZE].requested)
+        request->results[SW_H5_CHUNK_SIZE].echoed = chunk_text(creation);
     sw_h5.H5Pclose(tuning->creation);
     sw_h5_silence_end(&tuning->silence);
     struct sw_file *record = tuning->record;
@@ -263,5 +260,4 @@ void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, sw_hid made) {
     if (record->results || !record->facts.opens)
         sw_matches_add(record, request->results, SW_H5_KEYS);
     sw_lock_release(&record->lock);
-    sw_files_put(record);
 }

@@ -2,29 +2,33 @@
  * H5Fcreate, H5Fopen, and all ways in which an identifier ends. MPI_File_open below them does its own part:
  * hints and layouts. */
 #define _GNU_SOURCE
+#include "h5_files.h"
+
 #include <string.h>
 
 #include "h5_datasets.h"
 #include "h5_settings.h"
 #include "paths.h"
 
-static int64_t began(void) {
-    return sw_h5_ready() ? sw_tick() : 0;
-}
-
-/* The record of the file that was opened, with an object for its identifier. */
-static void follow(struct sw_h5_request *request, sw_hid file, sw_hid access, enum sw_h5_op op,
+/* The record of the file that was opened. */
+static void follow(struct sw_h5_opening *opening, struct sw_h5_request *request, sw_hid file, sw_hid access,
                    int64_t start) {
     int64_t time = sw_tick() - start;
     struct sw_file *record = sw_files_get(&sw_runtime.files, request->path);
     if (!record)
         return;
-    sw_file_count_hdf5(&sw_runtime.files, record, op, time);
+    sw_file_count_hdf5(&sw_runtime.files, record, opening->creates ? SW_H5_file_create : SW_H5_file_open,
+                       time);
     if (strcmp(record->path, SW_OTHER_FILES) != 0) {
-        sw_h5_echo(request, file, access, record);
+        if (opening->found)
+            opening->found(opening, record);
+        sw_hid creation = opening->creation_of(file);
+        sw_h5_echo(request, access, creation, record);
+        if (creation >= 0)
+            sw_h5.H5Pclose(creation);
         sw_h5_record(request, record);
     }
-    sw_h5_add(file, record, NULL);
+    opening->follow(opening, file, record);
 }
 
 /* How the open went on all ranks: none, some or all of them failed. */
@@ -37,20 +41,6 @@ static int failure(const struct sw_h5_request *request, bool failed) {
     return !anywhere[0] ? FAILED_NOWHERE : anywhere[1] ? FAILED_SOMEWHERE : FAILED_EVERYWHERE;
 }
 
-/* One H5Fcreate or H5Fopen. */
-struct opening {
-    sw_hid (*create)(const char *, unsigned, sw_hid, sw_hid); /* one of the two */
-    sw_hid (*open)(const char *, unsigned, sw_hid);
-    const char *name;
-    unsigned flags;
-    sw_hid creation, access;
-};
-
-static sw_hid make(const struct opening *opening, sw_hid creation, sw_hid access) {
-    return opening->create ? opening->create(opening->name, opening->flags, creation, access)
-                           : opening->open(opening->name, opening->flags, access);
-}
-
 static void leave_creation(struct sw_h5_request *request, const char *why) {
     for (int key = SW_H5_FILE_SPACE_STRATEGY; key < SW_H5_FILE_KEYS; key++)
         if (request->results[key].requested)
@@ -58,20 +48,19 @@ static void leave_creation(struct sw_h5_request *request, const char *why) {
 }
 
 /* With the plan's settings, and as the application asked for it if that fails. */
-static sw_hid make_tuned(const struct opening *opening, struct sw_h5_request *request, enum sw_h5_op op,
-                         int64_t start) {
+static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *request, int64_t start) {
     struct sw_h5_silence silence;
     sw_h5_silence_begin(&silence);
     sw_hid access = sw_h5_tuned_access(request, opening->access), creation = opening->creation;
-    if (opening->create)
+    if (opening->creates)
         creation = sw_h5_tuned_creation(request, creation);
     else
         leave_creation(request, "the file exists");
-    sw_hid file = make(opening, creation, access);
+    sw_hid file = opening->make(opening, creation, access);
     int failed = failure(request, file < 0);
     if (failed == FAILED_NOWHERE) {
-        sw_hid own = sw_h5.H5Fget_access_plist(file); /* collective: it copies the communicator */
-        follow(request, file, own, op, start);
+        sw_hid own = opening->access_of(file); /* collective: it copies the communicator */
+        follow(opening, request, file, own, start);
         sw_h5_remember(request);
         if (own >= 0)
             sw_h5.H5Pclose(own);
@@ -84,54 +73,93 @@ static sw_hid make_tuned(const struct opening *opening, struct sw_h5_request *re
     if (failed != FAILED_EVERYWHERE)
         return file;
     sw_h5_withdrawn(request, "the open failed with the plan's settings; the application's own were used");
-    file = make(opening, opening->creation, opening->access);
+    file = opening->make(opening, opening->creation, opening->access);
     if (file >= 0)
-        follow(request, file, opening->access, op, start);
+        follow(opening, request, file, opening->access, start);
     return file;
 }
 
-static sw_hid made(const struct opening *opening, enum sw_h5_op op) {
+sw_hid sw_h5_open(struct sw_h5_opening *opening) {
     char path[SW_MAX_PATH];
-    if (!opening->name || !sw_h5_ready() || !sw_path_absolute(opening->name, path, sizeof path))
-        return make(opening, opening->creation, opening->access);
+    if (!opening->name || !sw_path_absolute(opening->name, path, sizeof path))
+        return opening->make(opening, opening->creation, opening->access);
     struct sw_h5_request request;
     int64_t start = sw_tick();
     sw_h5_request_open(&request, path, opening->access);
     sw_hid file;
     /* Exclusively, a first try that fails may have made the file, and a second one would fail for that. */
     if (request.any && !(opening->flags & SW_H5_EXCLUSIVE)) {
-        file = make_tuned(opening, &request, op, start);
+        file = make_tuned(opening, &request, start);
     } else {
         for (int key = 0; request.any && key < SW_H5_KEYS; key++)
             if (request.results[key].requested)
                 sw_h5_outcome(&request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
                               "the application creates the file exclusively");
-        file = make(opening, opening->creation, opening->access);
+        file = opening->make(opening, opening->creation, opening->access);
         if (file >= 0)
-            follow(&request, file, opening->access, op, start);
+            follow(opening, &request, file, opening->access, start);
     }
     sw_h5_request_close(&request);
     return file;
 }
 
+/* ---- H5Fcreate and H5Fopen ---- */
+
+struct call {
+    struct sw_h5_opening opening;                             /* first */
+    sw_hid (*create)(const char *, unsigned, sw_hid, sw_hid); /* one of the two */
+    sw_hid (*open)(const char *, unsigned, sw_hid);
+};
+
+static sw_hid make(struct sw_h5_opening *opening, sw_hid creation, sw_hid access) {
+    const struct call *call = (const struct call *)opening;
+    return call->create ? call->create(opening->name, opening->flags, creation, access)
+                        : call->open(opening->name, opening->flags, access);
+}
+
+static sw_hid access_of(sw_hid file) {
+    return sw_h5.H5Fget_access_plist(file);
+}
+
+static sw_hid creation_of(sw_hid file) {
+    return sw_h5.H5Fget_create_plist(file);
+}
+
+static void add(struct sw_h5_opening *opening, sw_hid file, struct sw_file *record) {
+    (void)opening;
+    sw_h5_add(file, record, NULL);
+}
+
+static sw_hid called(struct call *call) {
+    call->opening.creates = call->create != NULL;
+    call->opening.make = make;
+    call->opening.access_of = access_of;
+    call->opening.creation_of = creation_of;
+    call->opening.follow = add;
+    return sw_h5_ready() ? sw_h5_open(&call->opening)
+                         : make(&call->opening, call->opening.creation, call->opening.access);
+}
+
 SW_EXPORT sw_hid H5Fcreate(const char *name, unsigned flags, sw_hid creation, sw_hid access) {
     static sw_hid (*next)(const char *, unsigned, sw_hid, sw_hid);
     SW_H5_RESOLVE(next, "H5Fcreate");
-    struct opening opening = {next, NULL, name, flags, creation, access};
-    return next ? made(&opening, SW_H5_file_create) : -1;
+    struct call call = {.opening = {.name = name, .flags = flags, .creation = creation, .access = access},
+                        .create = next};
+    return next ? called(&call) : -1;
 }
 
 SW_EXPORT sw_hid H5Fopen(const char *name, unsigned flags, sw_hid access) {
     static sw_hid (*next)(const char *, unsigned, sw_hid);
     SW_H5_RESOLVE(next, "H5Fopen");
-    struct opening opening = {NULL, next, name, flags, SW_H5_DEFAULT, access};
-    return next ? made(&opening, SW_H5_file_open) : -1;
+    struct call call = {.opening = {.name = name, .flags = flags, .access = access}, .open = next};
+    return next ? called(&call) : -1;
 }
 
 /* Ends an identifier by one of HDF5's functions; object: what it stood for, or NULL. */
 static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, enum sw_h5_op op) {
     struct sw_file *record = object->record;
-    sw_h5_dataset_closing(object, id);
+    if (sw_h5_dataset_asks_place(object))
+        sw_h5_dataset_place(object, sw_h5.H5Dget_offset(id));
     atomic_fetch_add(&record->handles, 1); /* until it is counted */
     int64_t start = sw_tick();
     int left = next(id);
@@ -176,7 +204,7 @@ SW_EXPORT int H5Fflush(sw_hid id, int scope) {
     SW_H5_RESOLVE(next, "H5Fflush");
     if (!next)
         return -1;
-    int64_t start = began();
+    int64_t start = sw_h5_ready() ? sw_tick() : 0;
     int code = next(id, scope);
     if (start && code >= 0)
         sw_h5_count(id, SW_H5_file_flush, start);

@@ -23,7 +23,7 @@ struct sw_h5_object *sw_h5_find(sw_hid id) {
     return object;
 }
 
-static void let_go(struct sw_file *record, struct sw_dataset *dataset) {
+void sw_h5_let_go(struct sw_file *record, struct sw_dataset *dataset) {
     if (dataset) {
         sw_lock_take(&record->lock);
         sw_dataset_put(dataset);
@@ -35,7 +35,7 @@ static void let_go(struct sw_file *record, struct sw_dataset *dataset) {
 struct sw_h5_object *sw_h5_add(sw_hid id, struct sw_file *record, struct sw_dataset *dataset) {
     struct sw_h5_object *object = sw_arena_take(&sw_runtime.files.arena, sizeof *object);
     if (!object) {
-        let_go(record, dataset);
+        sw_h5_let_go(record, dataset);
         return NULL;
     }
     object->id = id;
@@ -59,7 +59,7 @@ void sw_h5_drop(sw_hid id) {
     sw_lock_release(&table_lock);
     if (!object)
         return;
-    let_go(object->record, object->dataset);
+    sw_h5_let_go(object->record, object->dataset);
     sw_arena_give(&sw_runtime.files.arena, object, sizeof *object);
 }
 

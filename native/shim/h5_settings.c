@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hints.h"
+#include "world.h"
 
 const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
                                                  "alignment_threshold",
@@ -195,6 +196,14 @@ static bool plan_has_hdf5(void) {
     return false;
 }
 
+/* Without MPI_Init in sight each process has read the plan by itself. */
+static bool one_plan(MPI_Comm comm) {
+    int count = (int)sw_runtime.plan.count, here[2] = {count, -count}, least[2] = {0, 0};
+    if (!sw_world_is_up())
+        sw_pmpi.Allreduce(here, least, 2, MPI_INT, MPI_MIN, comm);
+    return sw_world_is_up() || least[0] == -least[1];
+}
+
 void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid access) {
     int indexes[SW_H5_KEYS];
     memset(request, 0, sizeof *request);
@@ -202,15 +211,17 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid 
     request->size = 1;
     request->comm = MPI_COMM_NULL;
     request->parallel = sw_h5_is_parallel(access);
-    if (!plan_has_hdf5())
+    if (!plan_has_hdf5() && (!request->parallel || sw_world_is_up()))
         return;
     MPI_Info info = MPI_INFO_NULL;
-    /* All ranks take this way: they have one plan, and the open is collective. */
+    /* All ranks take this way: the open is collective. */
     if (request->parallel &&
         (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5Pget_fapl_mpio(access, &request->comm, &info) < 0))
         return;
     if (info != MPI_INFO_NULL)
         sw_pmpi.Info_free(&info);
+    if ((request->parallel && !one_plan(request->comm)) || !plan_has_hdf5())
+        return;
     in_plan(path, indexes);
     if (request->parallel) {
         sw_pmpi.Comm_rank(request->comm, &request->rank);
@@ -292,10 +303,9 @@ void sw_h5_withdrawn(struct sw_h5_request *request, const char *reason) {
 
 /* ---- what HDF5 says ---- */
 
-void sw_h5_echo(struct sw_h5_request *request, sw_hid file, sw_hid access, struct sw_file *record) {
+void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, struct sw_file *record) {
     char text[600] = "";
     size_t used = 0;
-    sw_hid creation = sw_h5.H5Fget_create_plist(file);
     for (int key = 0; key < SW_H5_FILE_KEYS; key++) {
         sw_hid list = key < SW_H5_FILE_SPACE_STRATEGY ? access : creation;
         uint64_t value = defaults[key];
@@ -308,8 +318,6 @@ void sw_h5_echo(struct sw_h5_request *request, sw_hid file, sw_hid access, struc
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, "%s\n%s\n", sw_h5_key_names[key], spelled);
     }
-    if (creation >= 0)
-        sw_h5.H5Pclose(creation);
     sw_lock_take(&record->lock);
     struct sw_hdf5 *hdf5 = sw_file_hdf5(&sw_runtime.files, record);
     if (hdf5) {

@@ -56,8 +56,9 @@ sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation);
 /* Nothing was applied to the file after all, for this reason. */
 void sw_h5_withdrawn(struct sw_h5_request *request, const char *reason);
 
-/* Asks HDF5 what the open file has (access: its own, or the list it was opened with), for the report. */
-void sw_h5_echo(struct sw_h5_request *request, sw_hid file, sw_hid access, struct sw_file *record);
+/* What the open file's lists say, for the report; access: its own, or the list it was opened with. Negative
+ * where HDF5 tells nothing. */
+void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, struct sw_file *record);
 
 /* The results as part of the record's. */
 void sw_h5_record(const struct sw_h5_request *request, struct sw_file *record);
@@ -78,15 +79,18 @@ struct sw_h5_tuning {
     sw_hid creation; /* the list to use */
     struct sw_h5_silence silence;
     struct sw_h5_request request;
-    struct sw_file *record; /* held */
+    struct sw_file *record;
 };
 
-/* Is there anything to change for a dataset at this place (a file, a group)? Then the creation is to be tried
- * with tuning->creation, without a word from HDF5 until sw_h5_dataset_tried, which is to be called in any
- * case. */
-bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, sw_hid place, sw_hid creation, sw_hid type,
+/* May there be anything to change for new datasets at all? */
+bool sw_h5_dataset_settings(void);
+
+/* Is there anything to change for a dataset of this file? Then the creation is to be tried with
+ * tuning->creation, without a word from HDF5 until sw_h5_dataset_tried, which is to be called in any case and
+ * is told whether the dataset could be made, and its own creation list. */
+bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw_hid creation, sw_hid type,
                          sw_hid space);
-void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, sw_hid made);
+void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation);
 
 /* For the files that share the work. */
 const char *sw_h5_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -33,10 +33,22 @@ static bool load(void) {
         sw_h5.H5get_libversion(&major, &minor, &release) < 0)
         return false;
     sw_h5.version = major << 16 | minor << 8 | release;
-    return major == 1 && sw_h5.version >= OLDEST;
+    /* Of 2.x only what is without MPI-IO, or has it by the old name. */
+    return sw_h5.version >= OLDEST &&
+           (major == 1 || (major == 2 && (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5FD_mpio_init)));
+}
+
+static atomic_bool has_connector;
+
+void sw_h5_leave_to_connector(void) {
+    atomic_store(&has_connector, true);
 }
 
 bool sw_h5_ready(void) {
+    return !atomic_load_explicit(&has_connector, memory_order_relaxed) && sw_h5_usable();
+}
+
+bool sw_h5_usable(void) {
     static atomic_int state; /* 0: not tried, 1: ready, 2: not usable */
     static sw_lock lock = ATOMIC_FLAG_INIT;
     if (!atomic_load_explicit(&sw_runtime.active, memory_order_relaxed))

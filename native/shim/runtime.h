@@ -52,6 +52,10 @@ void sw_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * takes. */
 void sw_session_opened(MPI_Comm comm);
 
+/* HDF5 has loaded this library as a connector, and it was not preloaded: from here on, if MPI runs, calls are
+ * counted, to the end that MPI_Finalize tells MPI_COMM_SELF of. Whether that is how things are. */
+bool sw_session_connected(void);
+
 struct sw_handle *sw_handle_find(MPI_File file);
 /* Takes over the caller's hold of record. NULL where memory is out. */
 struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t opened, bool root);

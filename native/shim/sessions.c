@@ -2,7 +2,7 @@
  * MPI sessions: a process may do MPI-IO without ever calling MPI_Init. Nothing is collective when a session
  * begins or ends, so the records travel along the first communicator of several ranks that opens a file, at
  * the end of the process's last session; ranks outside it are missing from the report, which then says that
- * it is not complete. */
+ * it is not complete. A library that HDF5 loads as a connector begins and ends in the same way. */
 #include <stdlib.h>
 
 #include "comms.h"
@@ -38,17 +38,21 @@ static void find_place(MPI_Session session) {
     sw_comm_set_world(group);
 }
 
-static void begin(MPI_Session session) {
-    atomic_fetch_add(&open_sessions, 1);
-    if (sw_world_is_up() || atomic_exchange(&started, true) || !sw_setup_read() || !sw_pmpi_load())
-        return;
-    find_place(session);
+static void begin_here(void) {
     sw_runtime.silent = world_rank != 0;
     if (!sw_lifecycle_prepare())
         return;
     sw_setup_check();
     sw_setup_read_plan();
     sw_lifecycle_begin();
+}
+
+static void begin(MPI_Session session) {
+    atomic_fetch_add(&open_sessions, 1);
+    if (sw_world_is_up() || atomic_exchange(&started, true) || !sw_setup_read() || !sw_pmpi_load())
+        return;
+    find_place(session);
+    begin_here();
 }
 
 /* Before a session ends: the last one takes the records with it. */
@@ -74,6 +78,68 @@ void sw_session_opened(MPI_Comm comm) {
     sw_pmpi.Allreduce(&free_here, &free_everywhere, 1, MPI_INT, MPI_LAND, comm);
     if (free_everywhere)
         sw_route_open(&route, comm);
+}
+
+/* ---- as a connector ---- */
+
+/* MPI's own functions for this would bind the library to it. */
+static int not_copied(MPI_Comm self, int key, void *extra, void *value, void *copy, int *wanted) {
+    (void)self, (void)key, (void)extra, (void)value, (void)copy;
+    *wanted = 0;
+    return MPI_SUCCESS;
+}
+
+static int ending(MPI_Comm self, int key, void *value, void *extra) {
+    (void)self, (void)key, (void)value, (void)extra;
+    end();
+    return MPI_SUCCESS;
+}
+
+/* Has the program's MPI the binary interface that this library was built for? */
+static bool is_our_abi(void) {
+#ifdef OPEN_MPI
+    return sw_predefined("ompi_mpi_comm_world") != NULL;
+#else
+    return !sw_predefined("ompi_mpi_comm_world");
+#endif
+}
+
+static bool mpi_runs(void) {
+    int (*initialized)(int *) = (int (*)(int *))sw_next("PMPI_Initialized");
+    int (*finalized)(int *) = (int (*)(int *))sw_next("PMPI_Finalized");
+    int begun = 0, over = 0;
+    return initialized && finalized && is_our_abi() && initialized(&begun) == MPI_SUCCESS &&
+           finalized(&over) == MPI_SUCCESS && begun && !over;
+}
+
+bool sw_session_connected(void) {
+    static atomic_bool connected;
+    int (*create)(MPI_Comm_copy_attr_function *, MPI_Comm_delete_attr_function *, int *, void *) = NULL;
+    int (*set)(MPI_Comm, int, void *) = NULL;
+    int key = 0;
+    MPI_Group group;
+    MPI_Comm parent = MPI_COMM_NULL;
+    /* Where MPI_Init or MPI_Session_init went through this library, they have done it. */
+    if (sw_world_is_up() || atomic_load(&open_sessions) || atomic_load(&started) || !mpi_runs())
+        return atomic_load(&connected);
+    if (atomic_exchange(&started, true) || !sw_setup_read() || !sw_pmpi_load())
+        return false;
+    sw_pmpi.Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL)
+        return false;
+    *(void **)&create = sw_next("PMPI_Comm_create_keyval");
+    *(void **)&set = sw_next("PMPI_Comm_set_attr");
+    if (!create || !set || create(not_copied, ending, &key, NULL) != MPI_SUCCESS ||
+        set(MPI_COMM_SELF, key, NULL) != MPI_SUCCESS)
+        return false;
+    sw_pmpi.Comm_rank(MPI_COMM_WORLD, &world_rank);
+    sw_pmpi.Comm_size(MPI_COMM_WORLD, &world_size);
+    if (sw_pmpi.Comm_group(MPI_COMM_WORLD, &group) == MPI_SUCCESS)
+        sw_comm_set_world(group);
+    atomic_fetch_add(&open_sessions, 1);
+    begin_here();
+    atomic_store(&connected, true);
+    return true;
 }
 
 SW_EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {

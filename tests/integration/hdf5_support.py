@@ -5,17 +5,22 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tests.conftest import require
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench
 
 HDF5 = Path("/usr/lib/x86_64-linux-gnu/hdf5")
+HDF5_PARTS = ("-DSTRIPEWISE_HDF5=ON",)
+"""Options of CMake for the native parts of these MPIs."""
 
 
 @dataclass
 class Hdf5Bench(Bench):
     """As :class:`Bench`; programs are linked with the parallel HDF5 of that MPI."""
+
+    options: ClassVar[tuple[str, ...]] = HDF5_PARTS
 
     def hdf5_program(self, source: str) -> Path:
         """The compiled program of tests/fixtures/programs."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import stripewise
 from stripewise.errors import StripewiseError
 
-RUNTIME_PARTS = ("native/include", "native/core", "native/shim")
+RUNTIME_PARTS = ("native/include", "native/core", "native/shim", "native/vol")
 KERNEL_PARTS = ("native/include", "native/kernel")
 
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * H5Dcreate, H5Dopen, H5Dwrite, H5Dread. What is asked of HDF5 is asked after its own call has succeeded: a
+ * failed one's error stack is the program's to read. */
+#include "h5_datasets.h"
+#include "h5_settings.h"
+
+#define ID(dataset) (*(const sw_hid *)(dataset))
+
+static ssize_t name_of(void *dataset, char *name, size_t size) {
+    return sw_h5.H5Iget_name(ID(dataset), name, size);
+}
+
+static sw_hid space_of(void *dataset) {
+    return sw_h5.H5Dget_space(ID(dataset));
+}
+
+static sw_hid type_of(void *dataset) {
+    return sw_h5.H5Dget_type(ID(dataset));
+}
+
+static sw_hid creation_of(void *dataset) {
+    return sw_h5.H5Dget_create_plist(ID(dataset));
+}
+
+/* From here on the dataset's transfers are counted. */
+static void follow(sw_hid id, bool created, int64_t time) {
+    struct sw_h5_told told = {&id, name_of, space_of, type_of, creation_of};
+    struct sw_h5_object opened;
+    struct sw_file *record = sw_h5_file_of(id);
+    if (!record || !sw_h5_dataset_opened(&opened, record, &told, created, time))
+        return;
+    struct sw_h5_object *object = sw_h5_add(id, record, opened.dataset);
+    if (!object)
+        return;
+    object->element_size = opened.element_size;
+    object->elements = opened.elements;
+    object->contiguous = opened.contiguous;
+}
+
+/* The dataset that the plan's settings make, by one of the two; -1 if there are none, or it cannot be made
+ * so.
+ */
+static sw_hid make_tuned(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid links,
+                         sw_hid creation, sw_hid access,
+                         sw_hid (*create)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid),
+                         sw_hid (*create1)(sw_hid, const char *, sw_hid, sw_hid, sw_hid)) {
+    struct sw_h5_tuning tuning;
+    struct sw_file *record = sw_h5_dataset_settings() ? sw_h5_file_of(place) : NULL;
+    sw_hid id = -1;
+    if (!record)
+        return id;
+    if (sw_h5_dataset_tuned(&tuning, record, creation, type, space)) {
+        id = create ? create(place, name, type, space, links, tuning.creation, access)
+                    : create1(place, name, type, space, tuning.creation);
+        sw_hid own = id >= 0 ? sw_h5.H5Dget_create_plist(id) : -1;
+        sw_h5_dataset_tried(&tuning, id >= 0, own);
+        if (own >= 0)
+            sw_h5.H5Pclose(own);
+    }
+    sw_files_put(record);
+    return id;
+}
+
+SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid links,
+                            sw_hid creation, sw_hid access) {
+    static sw_hid (*next)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid);
+    SW_H5_RESOLVE(next, "H5Dcreate2");
+    if (!next)
+        return -1;
+    if (!sw_h5_ready())
+        return next(place, name, type, space, links, creation, access);
+    int64_t start = sw_tick();
+    sw_hid id = make_tuned(place, name, type, space, links, creation, access, next, NULL);
+    if (id < 0)
+        id = next(place, name, type, space, links, creation, access);
+    if (id >= 0)
+        follow(id, true, sw_tick() - start);
+    return id;
+}
+
+SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid creation) {
+    static sw_hid (*next)(sw_hid, const char *, sw_hid, sw_hid, sw_hid);
+    SW_H5_RESOLVE(next, "H5Dcreate1");
+    if (!next)
+        return -1;
+    if (!sw_h5_ready())
+        return next(place, name, type, space, creation);
+    int64_t start = sw_tick();
+    sw_hid id = make_tuned(place, name, type, space, SW_H5_DEFAULT, creation, SW_H5_DEFAULT, NULL, next);
+    if (id < 0)
+        id = next(place, name, type, space, creation);
+    if (id >= 0)
+        follow(id, true, sw_tick() - start);
+    return id;
+}
+
+SW_EXPORT sw_hid H5Dopen2(sw_hid place, const char *name, sw_hid access) {
+    static sw_hid (*next)(sw_hid, const char *, sw_hid);
+    SW_H5_RESOLVE(next, "H5Dopen2");
+    if (!next)
+        return -1;
+    int64_t start = sw_h5_ready() ? sw_tick() : 0;
+    sw_hid id = next(place, name, access);
+    if (start && id >= 0)
+        follow(id, false, sw_tick() - start);
+    return id;
+}
+
+SW_EXPORT sw_hid H5Dopen1(sw_hid place, const char *name) {
+    static sw_hid (*next)(sw_hid, const char *);
+    SW_H5_RESOLVE(next, "H5Dopen1");
+    if (!next)
+        return -1;
+    int64_t start = sw_h5_ready() ? sw_tick() : 0;
+    sw_hid id = next(place, name);
+    if (start && id >= 0)
+        follow(id, false, sw_tick() - start);
+    return id;
+}
+
+/* h5py opens datasets by H5Oopen. */
+SW_EXPORT sw_hid H5Oopen(sw_hid place, const char *name, sw_hid access) {
+    static sw_hid (*next)(sw_hid, const char *, sw_hid);
+    static int (*type_of)(sw_hid);
+    SW_H5_RESOLVE(next, "H5Oopen");
+    SW_H5_RESOLVE(type_of, "H5Iget_type");
+    if (!next)
+        return -1;
+    int64_t start = sw_h5_ready() ? sw_tick() : 0;
+    sw_hid id = next(place, name, access);
+    if (start && id >= 0 && type_of && type_of(id) == SW_H5_IS_DATASET)
+        follow(id, false, sw_tick() - start);
+    return id;
+}
+
+SW_EXPORT int H5Dset_extent(sw_hid id, const sw_hsize *size) {
+    static int (*next)(sw_hid, const sw_hsize *);
+    SW_H5_RESOLVE(next, "H5Dset_extent");
+    if (!next)
+        return -1;
+    struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
+    int64_t start = object ? sw_tick() : 0;
+    int code = next(id, size);
+    int64_t time = sw_tick() - start;
+    if (object && object->dataset && code >= 0)
+        sw_h5_dataset_extended(object, sw_h5.H5Dget_space(id), time);
+    return code;
+}
+
+static void count(struct sw_h5_object *object, bool write, sw_hid memory_space, sw_hid file_space,
+                  sw_hid list, int64_t began) {
+    if (sw_h5_transferred(object, write, memory_space, file_space, list, began))
+        sw_h5_ask_cause(object, write, list);
+}
+
+#define TRANSFER(NAME, WRITES, BUFFER)                                                                       \
+    SW_EXPORT int NAME(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,          \
+                       BUFFER buffer) {                                                                      \
+        static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, BUFFER);                                  \
+        SW_H5_RESOLVE(next, #NAME);                                                                          \
+        if (!next)                                                                                           \
+            return -1;                                                                                       \
+        struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;                                 \
+        int64_t start = object ? sw_tick() : 0;                                                              \
+        int code = next(id, type, memory_space, file_space, list, buffer);                                   \
+        if (object && object->dataset && code >= 0)                                                          \
+            count(object, WRITES, memory_space, file_space, list, start);                                    \
+        return code;                                                                                         \
+    }
+
+TRANSFER(H5Dwrite, true, const void *)
+TRANSFER(H5Dread, false, void *)
+
+/* Since 1.14: several datasets at once; each counts as a call of its own, the time with the first. */
+#define TRANSFER_MULTI(NAME, WRITES, BUFFERS)                                                                \
+    SW_EXPORT int NAME(size_t number, sw_hid ids[], sw_hid types[], sw_hid memory_spaces[],                  \
+                       sw_hid file_spaces[], sw_hid list, BUFFERS buffers) {                                 \
+        static int (*next)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFERS);                 \
+        SW_H5_RESOLVE(next, #NAME);                                                                          \
+        if (!next)                                                                                           \
+            return -1;                                                                                       \
+        int64_t start = sw_h5_ready() ? sw_tick() : 0;                                                       \
+        int code = next(number, ids, types, memory_spaces, file_spaces, list, buffers);                      \
+        for (size_t i = 0; start && code >= 0 && i < number; i++) {                                          \
+            struct sw_h5_object *object = sw_h5_find(ids[i]);                                                \
+            if (object && object->dataset)                                                                   \
+                count(object, WRITES, memory_spaces[i], file_spaces[i], list, i ? sw_tick() : start);        \
+        }                                                                                                    \
+        return code;                                                                                         \
+    }
+
+TRANSFER_MULTI(H5Dwrite_multi, true, const void **)
+TRANSFER_MULTI(H5Dread_multi, false, void **)

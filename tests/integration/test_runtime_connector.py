@@ -1,0 +1,189 @@
+"""The runtime as a pass-through connector that HDF5 >= 1.14 loads by itself, without the preload and beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.building import ROOT, checked
+from tests.integration.conftest import Mpi
+from tests.integration.hdf5_support import differences
+from tests.integration.runtime_support import HEADER, PROGRAMS, Bench, Outcome
+
+RANKS = 2
+CONNECTOR = "stripewise under_vol=0;under_info={}"
+TIMES = ("time_max", "time_sum", "gap_sum", "gap_max", "phases")
+SETTINGS = """hdf5 alignment 65536
+hdf5 alignment_threshold 1024
+hdf5 meta_block_size 65536
+hdf5 coll_metadata_write true
+hdf5 file_space_strategy page
+hdf5 file_space_page_size 16384
+"""
+CHUNKS = "hdf5 chunk_size 65536\nhdf5 shuffle true\nhdf5 deflate 4\nhdf5 collective_writes yes\n"
+
+
+@dataclass
+class ConnectorBench(Bench):
+    """As :class:`Bench`; programs are linked with the HDF5 that HDF5_ROOT names."""
+
+    hdf5: Path = field(default=Path())
+
+    def hdf5_program(self, source: str) -> Path:
+        """The compiled program of tests/fixtures/programs."""
+        libraries = self.hdf5 / "lib"
+        flags = f"-I{self.hdf5 / 'include'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lhdf5"
+        return self.program(source, *flags[:1], "-Wl,--no-as-needed", *flags[1:])
+
+
+def version(root: Path) -> tuple[int, int] | None:
+    """Give the version of a parallel HDF5; None if there is none."""
+    header, configured = root / "include" / "H5public.h", root / "include" / "H5pubconf.h"
+    if not header.is_file() or "#define H5_HAVE_PARALLEL 1" not in configured.read_text():
+        return None
+    words = [line.split() for line in header.read_text().splitlines() if line.startswith("#define H5_VERS_M")]
+    numbers = {line[1]: int(line[2]) for line in words if len(line) > 2 and line[2].isdigit()}
+    return numbers["H5_VERS_MAJOR"], numbers["H5_VERS_MINOR"]
+
+
+@pytest.fixture(scope="module")
+def bench(mpich: Mpi, tmp_path_factory: pytest.TempPathFactory) -> ConnectorBench:
+    root = Path(os.environ.get("HDF5_ROOT", ""))
+    # No package of Debian 12 or of PyPI is one with headers, so that continuous integration cannot have it either.
+    if not os.environ.get("HDF5_ROOT") or (version(root) or (0, 0)) < (1, 14):
+        pytest.skip("no parallel HDF5 >= 1.14 built with the MPICH of this environment: name one in HDF5_ROOT")
+    return ConnectorBench(mpich, tmp_path_factory, hdf5=root)
+
+
+def run(bench: ConnectorBench, way: str, path: Path, program: str, *words: object, plan: str | None = None) -> Outcome:
+    """Run with nothing, or the runtime preloaded ("shim"), as HDF5's connector ("vol"), or as both."""
+    environment: dict[str, Any] = {}
+    if way in ("vol", "both"):
+        environment = {"HDF5_PLUGIN_PATH": str(bench.library.parent), "HDF5_VOL_CONNECTOR": CONNECTOR}
+    if way != "plain":
+        environment["STRIPEWISE_REPORT"] = str(bench.folder / "report.json")
+    outcome = bench.run(
+        bench.hdf5_program(program),
+        path,
+        *words,
+        plan=plan and HEADER + plan,
+        ranks=RANKS,
+        preload=way in ("shim", "both"),
+        **environment,
+    )
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    return outcome
+
+
+def without_times(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: without_times(value) for name, value in part.items() if name not in TIMES}
+    return [without_times(value) for value in part] if isinstance(part, list) else part
+
+
+def seen(outcome: Outcome, name: str) -> tuple[Any, Any]:
+    """Give what the report says at the level of HDF5, durations apart: what was done, and what was set."""
+    file = outcome.file(name)
+    settings = [setting for setting in file["settings"] if setting["layer"] == "hdf5"]
+    return without_times(file["hdf5"]), sorted(settings, key=lambda setting: str(setting["key"]))
+
+
+PATTERNS = ["rows", "rows_all", "columns_all", "points", "many", "large_all", "own", "exclusive"]
+
+
+@pytest.mark.parametrize("plan", [None, SETTINGS, CHUNKS], ids=["observe", "settings", "chunks"])
+def test_both_ways_see_and_set_the_same(bench: ConnectorBench, tmp_path: Path, plan: str | None) -> None:
+    for program in PATTERNS if plan is None else ["rows_all", "large_all", "own"]:
+        files = {}
+        for way in ("plain", "shim", "vol", "both"):
+            outcome = run(
+                bench, way, tmp_path / "data.h5", "hdf5_patterns.c", program, plan=None if way == "plain" else plan
+            )
+            files[way] = tmp_path / f"{way}.h5"
+            (tmp_path / "data.h5").rename(files[way])
+            assert differences(files["plain"], files[way]) == "", (program, way)
+            if way == "shim":
+                expected = seen(outcome, "data.h5")
+                assert expected[0]["operations"]["file_close"]["count"] == RANKS
+                assert bool(expected[1]) == bool(plan)
+            elif way != "plain":
+                assert seen(outcome, "data.h5") == expected, (program, way)
+                assert outcome.report is not None and outcome.report["job"]["complete"]
+                assert outcome.file("data.h5")["ranks"] == RANKS
+
+
+def test_collective_transfers_that_were_not_are_told(bench: ConnectorBench, tmp_path: Path) -> None:
+    for way in ("shim", "vol", "both"):
+        outcome = run(bench, way, tmp_path / "data.h5", "hdf5_objects.c", "broken")
+        written = {part["name"]: part["write"] for part in outcome.file("data.h5")["hdf5"]["datasets"]}
+        broken = {name: (part["broken_collective"], part["broken_by"]) for name, part in written.items()}
+        assert broken == {"/compact": (2 * RANKS, ["not_contiguous_or_chunked"]), "/plain": (0, [])}, way
+
+
+def test_everything_else_of_hdf5_goes_through(bench: ConnectorBench, tmp_path: Path) -> None:
+    plain, other = tmp_path / "plain.h5", tmp_path / "other.h5"
+    run(bench, "plain", plain, "hdf5_objects.c", "objects")
+    for way in ("vol", "both"):
+        outcome = run(bench, way, other, "hdf5_objects.c", "objects")
+        assert differences(plain, other) == ""
+        operations = outcome.file("other.h5")["hdf5"]["operations"]
+        # One read through a reference, which no function that could be taken the place of opens.
+        assert operations["dataset_read"]["count"] == RANKS
+        assert operations["dataset_write"]["count"] == 4 * RANKS
+        assert operations["dataset_extend"]["count"] == RANKS
+        opened = operations["dataset_create"]["count"] + operations["dataset_open"]["count"]
+        assert operations["dataset_close"]["count"] == opened
+
+
+def test_calls_that_may_come_later_are_seen(bench: ConnectorBench, tmp_path: Path) -> None:
+    assert run(bench, "shim", tmp_path / "data.h5", "hdf5_objects.c", "later").file("data.h5")["hdf5"] is None
+    outcome = run(bench, "vol", tmp_path / "data.h5", "hdf5_objects.c", "later", plan=SETTINGS)
+    (dataset,) = outcome.file("data.h5")["hdf5"]["datasets"]
+    assert (dataset["name"], dataset["write"]["bytes"]) == ("/group/later", RANKS * 32 * 8)
+    assert outcome.setting("data.h5", "file_space_strategy")["echoed"] == "page"
+
+
+def test_what_only_the_preload_can_do_is_named(bench: ConnectorBench, tmp_path: Path) -> None:
+    outcome = run(bench, "vol", tmp_path / "data.h5", "hdf5_patterns.c", "rows", plan="hint cb_nodes 1\n" + SETTINGS)
+    hint = outcome.setting("data.h5", "cb_nodes")
+    assert (hint["outcome"], "not preloaded" in hint["note"]) == ("not_applicable", True)
+    assert outcome.setting("data.h5", "alignment")["outcome"] == "applied"
+
+
+def test_errors_are_printed_once(bench: ConnectorBench, tmp_path: Path) -> None:
+    for way in ("plain", "vol", "both"):
+        assert run(bench, way, tmp_path / "none.h5", "hdf5_patterns.c", "missing").stderr.count("HDF5-DIAG") == RANKS
+
+
+def test_what_is_declared_of_hdf5_is_what_its_headers_say(bench: ConnectorBench, tmp_path: Path) -> None:
+    connector = ROOT / "native" / "vol"
+    strict = [str(bench.mpi.mpicc), "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{connector}"]
+    theirs = ["-DSTRIPEWISE_HDF5_HEADERS", f"-I{bench.hdf5 / 'include'}"]
+    places = []
+    for words in ([], theirs):
+        probe = tmp_path / f"probe{len(words)}"
+        checked([*strict, *words, str(PROGRAMS / "vol_layout.c"), "-o", str(probe)])
+        places.append(subprocess.run([probe], capture_output=True, text=True, check=True).stdout)
+    assert places[0] == places[1] and len(places[0].splitlines()) > 100
+    others = [f"-I{ROOT / 'native' / part}" for part in ("core", "include", "shim")]
+    checked([*strict, *theirs, *others, "-fsyntax-only", *map(str, sorted(connector.glob("*.c")))])
+
+
+def test_the_runtime_is_a_plugin_that_older_hdf5_passes_over(
+    mpich: Mpi, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    library = Bench(mpich, tmp_path_factory).library
+    asks = f"import ctypes; c = ctypes.CDLL({str(library)!r}); c.H5PLget_plugin_info.restype = ctypes.c_void_p"
+    said = subprocess.run(
+        [sys.executable, "-c", f"{asks}; print(c.H5PLget_plugin_type(), c.H5PLget_plugin_info())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == ["1", "None"]
