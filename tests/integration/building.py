@@ -3,11 +3,14 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import require
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,16 +36,48 @@ def fresh_home(factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) -> Path:
-    """Give a folder with the native parts built by this compiler and these options of CMake, warnings being errors."""
+def cache_home(factory: pytest.TempPathFactory) -> Path:
+    """Give an XDG_CACHE_HOME with nothing in it but what stripewise itself has built in this run."""
+    cache = factory.mktemp("cache")
+    (cache / "stripewise").mkdir()
+    (cache / "stripewise" / "native").symlink_to(fresh_home(factory).joinpath("native").resolve())
+    return cache
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """Give a folder of the run that whoever asks first has filled."""
     run = shared(factory)
-    key = hashlib.sha256("\n".join([str(mpicc), *options]).encode()).hexdigest()[:12]
-    folder = run / f"native-{key}"
-    with (run / f"native-{key}.lock").open("w") as lock:
+    folder = run / name
+    with (run / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "done").exists():
-            configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON"]
-            checked([*configure, *options])
-            checked(["cmake", "--build", folder, "-j2"])
+            folder.mkdir(exist_ok=True)
+            make(folder)
             (folder / "done").touch()
     return folder
+
+
+def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) -> Path:
+    """Give a folder with the native parts built by this compiler and these options of CMake, warnings being errors."""
+
+    def make(folder: Path) -> None:
+        configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON"]
+        checked([*configure, *options])
+        checked(["cmake", "--build", folder, "-j2"])
+
+    key = hashlib.sha256("\n".join([str(mpicc), *options]).encode()).hexdigest()[:12]
+    return once(factory, f"native-{key}", make)
+
+
+def core_library(factory: pytest.TempPathFactory) -> Path:
+    """Give a library of the runtime's core alone, by the system's compiler, in which every function can be called."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    require(compiler is not None, "no C compiler")
+
+    def make(folder: Path) -> None:
+        native = ROOT / "native"
+        options = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", f"-I{native / 'include'}"]
+        sources = [str(source) for source in sorted((native / "core").glob("*.c"))]
+        checked([str(compiler), *options, *sources, "-o", str(folder / "libcore.so"), "-lm", "-lpthread"])
+
+    return once(factory, "core", make) / "libcore.so"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from tests.conftest import require
-from tests.integration.building import ROOT, checked
 
 _ERROR = 256
 
@@ -36,16 +32,9 @@ class Choice(ctypes.Structure):
     )
 
 
-def compile_library(folder: Path) -> ctypes.CDLL:
-    """Build the evaluator with the system's compiler, as CMake would."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    require(compiler is not None, "no C compiler")
-    library = folder / "libmodel.so"
-    native = ROOT / "native"
-    options = ["-std=gnu11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", f"-I{native / 'include'}"]
-    sources = [str(source) for source in sorted((native / "core").glob("*.c"))]
-    checked([str(compiler), *options, *sources, "-o", str(library), "-lm", "-lpthread"])
-    opened = ctypes.CDLL(str(library))
+def open_library(path: Path) -> ctypes.CDLL:
+    """Open the library of the core."""
+    opened = ctypes.CDLL(str(path))
     for name in ("sw_model_parse", "sw_model_read", "sw_model_predict", "sw_model_choose"):
         getattr(opened, name).restype = ctypes.c_bool
     return opened

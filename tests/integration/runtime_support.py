@@ -5,7 +5,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -48,13 +48,14 @@ class Bench:
 
     mpi: Mpi
     factory: pytest.TempPathFactory
+    options: ClassVar[tuple[str, ...]] = ()
     folder: Path = field(init=False)
     library: Path = field(init=False)
     built: dict[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = self.factory.mktemp(self.mpi.name)
-        self.library = native_parts(self.factory, self.mpi.mpicc, "-DSTRIPEWISE_KERNEL=OFF") / "lib/libstripewise.so"
+        self.library = native_parts(self.factory, self.mpi.mpicc, *self.options) / "lib/libstripewise.so"
 
     @property
     def is_mpich(self) -> bool:

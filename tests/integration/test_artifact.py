@@ -20,8 +20,8 @@ from stripewise.model.artifact_members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact_reader import parse_artifact
 from stripewise.model.program import OUTPUT, Op, Program, apply, constant, read
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
-from tests.integration.building import ROOT
-from tests.integration.native_model import NativeModel, compile_library
+from tests.integration.building import ROOT, core_library
+from tests.integration.native_model import NativeModel, open_library
 
 BINARY = [op for op in Op if Op.ADD <= op < Op.SELECT]
 UNARY = [Op.LOG2, Op.SINGLE, Op.ABS, Op.NEGATE, Op.NOT]
@@ -32,7 +32,7 @@ CASES = settings(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return compile_library(tmp_path_factory.mktemp("native"))
+    return open_library(core_library(tmp_path_factory))
 
 
 def random_program(rng: np.random.Generator, inputs: int, size: int) -> Program:

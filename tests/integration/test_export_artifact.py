@@ -22,7 +22,8 @@ from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign
-from tests.integration.native_model import NativeModel, compile_library
+from tests.integration.building import core_library
+from tests.integration.native_model import NativeModel, open_library
 
 HINTS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 SMALL: dict[str, dict[str, Any]] = {
@@ -35,7 +36,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return compile_library(tmp_path_factory.mktemp("native"))
+    return open_library(core_library(tmp_path_factory))
 
 
 @functools.cache

@@ -21,11 +21,10 @@ from stripewise.spec.campaign_points import Points
 from tests.conftest import require
 from tests.integration.building import native_parts
 from tests.integration.conftest import Mpi
-from tests.integration.hdf5_support import debian_mpi
+from tests.integration.hdf5_support import HDF5_PARTS, debian_mpi
 from tests.integration.kernel_oracle import content
 
 KIB = 1024
-OPTIONS = ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=ON")
 # As those of test_kernel.py, of two ranks: layout options, size of one file's data.
 LAYOUTS = {
     "segmented": ("-b 24k -t 8k -s 2", 96 * KIB),
@@ -44,7 +43,7 @@ def debian(request: pytest.FixtureRequest) -> Mpi:
 
 @pytest.fixture
 def run(debian: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    program = native_parts(tmp_path_factory, debian.mpicc, *OPTIONS) / "bin" / "stripewise-kernel"
+    program = native_parts(tmp_path_factory, debian.mpicc, *HDF5_PARTS) / "bin" / "stripewise-kernel"
 
     def start(*words: object) -> subprocess.CompletedProcess[str]:
         command = [*debian.mpiexec(2), str(program), "-a", "hdf5", *map(str, words)]
@@ -132,7 +131,7 @@ def test_the_campaign_over_three_interfaces_runs_the_kernel(
 ) -> None:
     """The preset, shrunk to this machine: its program, interfaces and tunables as they are."""
     mpi = debian_mpi("mpich")
-    program = native_parts(tmp_path_factory, mpi.mpicc, *OPTIONS) / "bin" / "stripewise-kernel"
+    program = native_parts(tmp_path_factory, mpi.mpicc, *HDF5_PARTS) / "bin" / "stripewise-kernel"
     asked: list[tuple[Target, Compiler]] = []
 
     def built(target: Target, compiler: Compiler, environment: Mapping[str, str]) -> Built:

@@ -19,7 +19,7 @@ from stripewise.spec.parameter import Apply
 from stripewise.spec.workload import Workload
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
-from tests.integration.building import ROOT, checked
+from tests.integration.building import ROOT, checked, core_library
 from tests.integration.runtime_support import PROGRAMS
 
 SETTINGS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
@@ -31,10 +31,9 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     require(compiler is not None, "no C compiler")
     program = tmp_path_factory.mktemp("decide") / "decide"
-    native = ROOT / "native"
-    sources = [str(source) for source in sorted((native / "core").glob("*.c"))]
-    options = ["-std=gnu11", "-O1", "-ffp-contract=off", f"-I{native / 'include'}", f"-I{native / 'core'}"]
-    checked([str(compiler), *options, str(PROGRAMS / "decide.c"), *sources, "-o", str(program), "-lm", "-lpthread"])
+    native, core = ROOT / "native", core_library(tmp_path_factory)
+    options = ["-std=gnu11", "-O1", f"-I{native / 'include'}", f"-I{native / 'core'}", f"-Wl,-rpath,{core.parent}"]
+    checked([str(compiler), *options, str(PROGRAMS / "decide.c"), str(core), "-o", str(program), "-lm"])
     return program
 
 

@@ -1,5 +1,7 @@
 """`stripewise tune` on real MPI programs, from the command line to what is applied afterwards."""
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -9,19 +11,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from stripewise.cli.main import main
 from stripewise.store.opening import open_store
+from tests.integration.building import cache_home
 
 STRIPEWISE = [sys.executable, "-m", "stripewise"]
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, tmp_path_factory):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE")}
     environment |= {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_STATE_HOME": str(tmp_path / "state")}
-    return environment
+    return environment | {"XDG_CACHE_HOME": str(cache_home(tmp_path_factory))}
 
 
 def stripewise(*words, env, check=True, **options):
@@ -29,6 +34,14 @@ def stripewise(*words, env, check=True, **options):
     if check and done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
+
+
+def told(*words, env):
+    """What a command prints that launches nothing: in this process, which has loaded everything already."""
+    output = io.StringIO()
+    with mock.patch.dict(os.environ, env, clear=True), contextlib.redirect_stdout(output):
+        assert main(list(words)) == 0
+    return output.getvalue()
 
 
 def strided_write(mpi, kernel, file, *more):
@@ -62,11 +75,11 @@ def test_tune_finds_proves_and_applies(mpich, kernel, home, tmp_path):
     assert "<html" in page and "http://" not in re.sub(r"http://www\.w3\.org[^\"'\s]*", "", page)[:20000]
 
     identifier = result["experiment"]
-    shown = json.loads(stripewise("show", identifier[:6], "--json", env=home).stdout)
+    shown = json.loads(told("show", identifier[:6], "--json", env=home))
     assert shown["result"]["experiment"] == identifier
     runs = [run for trial in shown["trials"] for run in trial["runs"]]
     assert len(runs) == result["runs"] and all(run["state"] in ("finished", "failed", "pruned") for run in runs)
-    assert identifier in stripewise("list", env=home).stdout
+    assert identifier in told("list", env=home)
 
     plan = tmp_path / "best.plan"
     stripewise("export", identifier, "--to", "plan", "-o", str(plan), env=home)
@@ -74,7 +87,7 @@ def test_tune_finds_proves_and_applies(mpich, kernel, home, tmp_path):
         done = stripewise("run", source, "--", *command, "--verify-write", env=home)
         assert "write bandwidth" in done.stdout
     for target in ("hints", "shell", "sbatch", "cray", "intel", "openmpi", "lfs", "toml"):
-        exported = json.loads(stripewise("export", identifier, "--to", target, "--json", env=home).stdout)
+        exported = json.loads(told("export", identifier, "--to", target, "--json", env=home))
         assert exported["text"]
         assert exported["undo"] or exported["text"].startswith("# ")
 
@@ -96,7 +109,7 @@ def test_dry_run_starts_nothing(mpich, kernel, home, tmp_path):
     assert document["space"]["distinct"] > 10
     assert document["first"][0] == {p["name"]: p["default"] for p in document["space"]["parameters"]}
     assert document["worst_case"]["runs"] == 40
-    assert json.loads(stripewise("list", "--json", env=home).stdout) == []
+    assert json.loads(told("list", "--json", env=home)) == []
 
 
 def test_plain_lines_without_a_terminal(mpich, kernel, home, tmp_path):
@@ -157,9 +170,9 @@ def test_ten_kills_leave_the_history_of_an_undisturbed_experiment(mpich, kernel,
     options += ["--direction", "maximize", "--name", "killed"]
     whole = {**home, "XDG_DATA_HOME": str(tmp_path / "whole")}
     first = json.loads(stripewise("tune", *options, "--json", "--", *command, env=whole).stdout)
-    undisturbed = json.loads(stripewise("show", first["experiment"], "--json", env=whole).stdout)
+    undisturbed = json.loads(told("show", first["experiment"], "--json", env=whole))
     identifier = carried_through_kills(options, command, home, kills=10, seed=1)
-    disturbed = json.loads(stripewise("show", identifier, "--json", env=home).stdout)
+    disturbed = json.loads(told("show", identifier, "--json", env=home))
     assert outline(disturbed) == outline(undisturbed)
 
 
@@ -168,7 +181,7 @@ def test_ten_kills_of_real_runs_leave_one_result_for_each(mpich, kernel, home, t
     options = ["--budget", "24", "--objective", "io_time", "--delete", str(file)]
     command = strided_write(mpich, kernel, file)
     identifier = carried_through_kills(options, command, home, kills=10, seed=2)
-    shown = json.loads(stripewise("show", identifier, "--json", env=home).stdout)
+    shown = json.loads(told("show", identifier, "--json", env=home))
     runs = [run for trial in shown["trials"] for run in trial["runs"]]
     assert sorted(run["number"] for run in runs) == list(range(len(runs)))
     assert len(runs) == shown["result"]["runs"] <= 24
@@ -187,7 +200,7 @@ def test_interrupt_says_how_to_go_on(mpich, kernel, home, tmp_path):
     )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = json.loads(stripewise("list", "--json", env=home).stdout)
+        found = json.loads(told("list", "--json", env=home))
         if found and found[0]["state"] == "running":
             break
         time.sleep(0.1)
@@ -195,7 +208,7 @@ def test_interrupt_says_how_to_go_on(mpich, kernel, home, tmp_path):
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "resume" in output and "Traceback" not in output
-    assert json.loads(stripewise("list", "--json", env=home).stdout)[0]["state"] == "stopped"
+    assert json.loads(told("list", "--json", env=home))[0]["state"] == "stopped"
     assert not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _read(p)]
 
 

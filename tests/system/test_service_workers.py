@@ -25,7 +25,7 @@ from tests.system.test_postgresql import Server, database, server  # noqa: F401 
 
 WORKERS = 8
 EXPERIMENTS = 40
-RUNS = int(os.environ.get("STRIPEWISE_SERVICE_RUNS", "400")) // EXPERIMENTS
+RUNS = int(os.environ.get("STRIPEWISE_SERVICE_RUNS", "240")) // EXPERIMENTS
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(3600)]
 

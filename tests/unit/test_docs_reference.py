@@ -98,7 +98,10 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str,
     return [found for name, child in below.items() for found in commands(child, (*path, name))]
 
 
-@pytest.mark.parametrize("path, command", commands(), ids=[path for path, _ in commands()])
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("path, command", COMMANDS.items(), ids=COMMANDS)
 def test_command_and_its_options_are_documented(path: str, command: Any) -> None:
     part = section(reference("commands"), path)
     listed = rows(part)
@@ -113,7 +116,7 @@ def test_command_and_its_options_are_documented(path: str, command: Any) -> None
 
 def test_no_command_or_option_is_documented_that_does_not_exist() -> None:
     text = reference("commands")
-    known = dict(commands())
+    known = COMMANDS
     assert set(re.findall(r"^## (.+)$", text, re.MULTILINE)) == set(known)
     for path, command in known.items():
         options = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
@@ -354,7 +357,7 @@ def test_links_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_shown_exist(page: Path) -> None:
     """Every `stripewise COMMAND --option` shown is one that the program has."""
-    known = dict(commands())
+    known = COMMANDS
     groups = {path.split()[0] for path in known if " " in path}
     text = "\n".join(blocks(page, "")).replace("\\\n", " ")
     for line in re.findall(r"^(?:[A-Z_]+=\S+ )*stripewise (.+)$", text, re.MULTILINE):

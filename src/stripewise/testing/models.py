@@ -22,6 +22,7 @@ from stripewise.spec.configuration import Value
 
 _NOISE = 0.05
 _TRUNCATED = 100
+_FITTED: dict[tuple[type, int], PerformanceModel] = {}
 
 
 def sample_table(*, repeats: int = 2, maximize: bool = True, noise: float = _NOISE, seed: int = 0) -> Table:
@@ -113,6 +114,13 @@ class ModelContract:
         """Make an unfitted model; called often, so that nothing can be carried over in an instance."""
         raise NotImplementedError("define make() in your subclass")
 
+    def fitted(self, repeats: int) -> PerformanceModel:
+        """Give a model fitted to :func:`sample_table`; tests that only ask it share one, for a fit may be slow."""
+        key = (type(self), repeats)
+        if key not in _FITTED:
+            _FITTED[key] = self.make().fit(sample_table(repeats=repeats))
+        return _FITTED[key]
+
     # -- predictions ---------------------------------------------------------------------------------------
 
     def test_learns_what_it_has_not_seen(self) -> None:
@@ -130,7 +138,7 @@ class ModelContract:
     def test_predictions_are_positive_and_finite(self) -> None:
         """Also between and far beyond the values of the training."""
         table = sample_table()
-        model = self.make().fit(table)
+        model = self.fitted(2)
         frame: dict[str, Sequence[Value]] = {
             "access": ["read", "write"] * 4,
             "nodes": [1, 3, 6, 8, 1000, 1, 2, 8],
@@ -147,7 +155,7 @@ class ModelContract:
     def test_a_row_is_predicted_alike_in_any_company(self) -> None:
         """Neither order nor number nor further columns of the rows change a prediction; nor does the way in."""
         table = sample_table(repeats=1)
-        model = self.make().fit(table)
+        model = self.fitted(1)
         frame = table_frame(table)
         together = model.predict({**frame, "unknown": [0] * len(table)})
         by_table = model.predict_table(table)
@@ -159,7 +167,7 @@ class ModelContract:
 
     def test_inactive_parameters_change_nothing(self) -> None:
         """Without collective buffering the number of aggregators means nothing."""
-        model = self.make().fit(sample_table())
+        model = self.fitted(2)
         frame: dict[str, Sequence[Value]] = {
             "access": ["write"] * 3,
             "nodes": [4] * 3,
@@ -226,7 +234,7 @@ class ModelContract:
     def test_a_file_gives_the_same_model(self) -> None:
         """What is loaded predicts to the bit what was saved, and knows as much of itself."""
         table = sample_table(repeats=1)
-        model = self.make().fit(table)
+        model = self.fitted(1)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"a{self.suffix}"
             model.save(path)
@@ -243,7 +251,7 @@ class ModelContract:
 
     def test_damaged_files_are_refused(self) -> None:
         """Half a file, another format, or no file: one sentence each."""
-        model = self.make().fit(sample_table(repeats=1))
+        model = self.fitted(1)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"a{self.suffix}"
             model.save(path)
@@ -262,7 +270,7 @@ class ModelContract:
     def test_explains_itself(self) -> None:
         """Shares of the columns, if any are given, are those of the schema and add up to one."""
         table = sample_table()
-        shares = self.make().fit(table).explain().importance
+        shares = self.fitted(2).explain().importance
         if shares:
             assert set(shares) == {column.name for column in table.schema.columns}
             assert abs(sum(shares.values()) - 1.0) < 1e-6

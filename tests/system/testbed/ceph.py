@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.system.testbed.processes import BedError, call, end, environment, pid_in, wait_until
@@ -79,6 +80,17 @@ def _configuration(folder: Path, fsid: str) -> str:
         f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
         for name, entries in sections.items()
     )
+
+
+def _removed(group: Path) -> bool:
+    """Try to remove a control group."""
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -156,8 +168,8 @@ class Ceph:
             if backing.strip().startswith(f"{self.folder}/"):
                 call(["losetup", "-d", device], check=False)
         for number in range(self.osds):
-            if self._group(number).exists():
-                self._group(number).rmdir()
+            # An ended daemon leaves its group only when it has been reaped.
+            wait_until(partial(_removed, self._group(number)), 20, f"the control group of OSD {number} is empty")
 
     def wipe(self) -> None:
         """Stop, and remove all state."""
