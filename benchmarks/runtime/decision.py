@@ -38,7 +38,7 @@ def job(options: argparse.Namespace, folder: Path, model: Path | None) -> dict[s
     words = [f"{key}={value}" for key, value in environment.items()]
     command = [*shlex.split(options.mpiexec), "-n", str(options.ranks), "env", *words, options.kernel]
     command += [
-        *shlex.split("--api mpiio --write --collective --transfer 64k --block 64k --quiet"),
+        *shlex.split("--api mpiio --write --collective --transfer 64k --block 64k"),
         "--file",
         str(file),
     ]

@@ -10,8 +10,8 @@ order, so that the slow changes of the machine fall on all alike. Reported is, f
 time of online over 1.15 times that of the best static plus two default phases (at most 1 is wanted), and over 1.05
 times that of the default (at most 1 is wanted where the default is best).
 
-With --latency each read and write waits so long, as if storage were far away: then the default is best, as it writes
-most at once. The storage is then simulated, and the output says so.
+With --latency each read and write waits so long, as if storage were far away: then few large writes are best, and one
+for each piece is far behind. The storage is then simulated, and the output says so.
 """
 
 from __future__ import annotations
