@@ -11,9 +11,10 @@ WIDTH, HEIGHT = 860, 380
 LEFT, RIGHT, TOP, BOTTOM = 70, 30, 60, 50
 STYLE = """<style>
 text { font-family: system-ui, sans-serif; font-size: 12px; fill: #23282f; }
+.over { paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; }
 .title { font-size: 15px; font-weight: 600; }
 .axis { stroke: #8a929b; } .grid { stroke: #dde1e6; }
-@media (prefers-color-scheme: dark) { text { fill: #dfe3e8; } .grid { stroke: #333b45; } }
+@media (prefers-color-scheme: dark) { text { fill: #dfe3e8; } .over { stroke: #14181d; } .grid { stroke: #333b45; } }
 </style>"""
 COLOURS = ("#c1602c", "#1f6fb2", "#2b8a4b")
 
@@ -25,7 +26,7 @@ def _frame(title: str, body: Sequence[str]) -> str:
 
 
 def parallel(title: str, axes: Mapping[str, Sequence[str]], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Parallel coordinates: a line a configuration, orange where slow and blue where fast.
+    """Parallel coordinates: a line a configuration, from orange, the slowest, to blue, the fastest.
 
     Parameters
     ----------
@@ -37,30 +38,34 @@ def parallel(title: str, axes: Mapping[str, Sequence[str]], rows: Sequence[Mappi
     names = list(axes)
     step = (WIDTH - LEFT - RIGHT) / len(names)
     place = [LEFT + i * step for i in range(len(names) + 1)]
-    values = sorted(row["value"] for row in rows)
-    low, high = math.log(values[0]), math.log(values[-1])
+    ranked = sorted(rows, key=lambda row: float(row["value"]))
+    slowest, fastest = ranked[0]["value"], ranked[-1]["value"]
 
     def height(share: float) -> float:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
     body = []
-    for row in sorted(rows, key=lambda row: float(row["value"])):
-        share = (math.log(row["value"]) - low) / (high - low or 1.0)
+    for number, row in enumerate(ranked):
+        share = (row["value"] - slowest) / (fastest - slowest or 1.0)
         heights = [
             height(level / max(1, len(axes[name]) - 1)) for name, level in zip(names, row["levels"], strict=True)
         ]
         points = " ".join(f"{x:.0f},{y:.0f}" for x, y in zip(place, [*heights, height(share)], strict=True))
-        red, green, blue = (round(a + share * (b - a)) for a, b in zip((193, 96, 44), (31, 111, 178), strict=True))
+        # By rank: one run that was far slower than all others would leave these no colours.
+        rank = number / max(1, len(ranked) - 1)
+        red, green, blue = (round(a + rank * (b - a)) for a, b in zip((193, 96, 44), (31, 111, 178), strict=True))
         body.append(
             f'<polyline points="{points}" fill="none" stroke="rgb({red},{green},{blue})" stroke-opacity="0.35"/>'
         )
-    labels = [*axes.items(), ("MiB/s", [f"{values[0]:,.0f}", f"{values[-1]:,.0f}"])]
+    labels = [*axes.items(), ("MiB/s", [f"{slowest:,.0f}", f"{fastest:,.0f}"])]
     for x, (name, shown) in zip(place, labels, strict=True):
         body.append(f'<line class="axis" x1="{x:.0f}" x2="{x:.0f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
         body.append(f'<text x="{x:.0f}" y="{HEIGHT - 18}" text-anchor="middle">{html.escape(name)}</text>')
         for i, label in enumerate(shown):
             y = height(i / max(1, len(shown) - 1))
-            body.append(f'<text x="{x - 5:.0f}" y="{y + 4:.0f}" text-anchor="end">{html.escape(label)}</text>')
+            body.append(
+                f'<text class="over" x="{x - 5:.0f}" y="{y + 4:.0f}" text-anchor="end">{html.escape(label)}</text>'
+            )
     return _frame(title, body)
 
 
@@ -114,12 +119,13 @@ def bars(title: str, groups: Mapping[str, Sequence[tuple[str, float]]]) -> str:
         y += step
         most = max(value for _, value in listed)
         for name, value in listed:
-            length = value / most * (WIDTH - 420)
-            body.append(f'<text x="310" y="{y + step * 0.7:.0f}" text-anchor="end">{html.escape(name)}</text>')
+            length = value / most * (WIDTH - 480)
+            shown = f"{value:,.0f}" if most >= 100 else f"{value:.2f}"
+            body.append(f'<text x="370" y="{y + step * 0.7:.0f}" text-anchor="end">{html.escape(name)}</text>')
             body.append(
-                f'<rect x="320" y="{y + step * 0.15:.1f}" width="{length:.1f}" height="{step * 0.7:.1f}" '
+                f'<rect x="380" y="{y + step * 0.15:.1f}" width="{length:.1f}" height="{step * 0.7:.1f}" '
                 f'fill="{COLOURS[(number + 1) % len(COLOURS)]}"/>'
             )
-            body.append(f'<text x="{326 + length:.0f}" y="{y + step * 0.7:.0f}">{value:,.0f}</text>')
+            body.append(f'<text x="{386 + length:.0f}" y="{y + step * 0.7:.0f}">{shown}</text>')
             y += step
     return _frame(title, body)

@@ -13,13 +13,15 @@ from typing import Any
 
 from benchmarks.studies.steps import ROOT, Study, StudyError
 from tests.system.testbed.bed import Bed
-from tests.system.testbed.placement import OBJECT_SIZE
+from tests.system.testbed.placement import OBJECT_SIZE, settled
 from tests.system.testbed.processes import of_bed
 
 STANDING = Path("/var/tmp/stripewise-testbed")
 LAUNCHER = ["srun", "--mpi=pmi2", "-N", "{nodes}", "-n", "{processes}", "--ntasks-per-node", "{processes_per_node}"]
 MPICC = Path(sys.executable).parent / "mpicc"
 NODES = 4
+SLEEPY = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "8"}
+"""Ranks that wait for one another sleep: the nodes share the machine's cores with the OSDs."""
 
 
 class Site:
@@ -46,6 +48,13 @@ class Site:
         made.mkdir(exist_ok=True)
         layout = f"stripe_unit=4194304 stripe_count=1 object_size={OBJECT_SIZE}"
         os.setxattr(made, "ceph.dir.layout", layout.encode())
+        self._groups = study.work / "groups.json"
+        self._groups.write_text(json.dumps(settled(bed.ceph)), "utf-8")
+
+    def placing(self, *names: str) -> str:
+        """Give a shell line that makes files in the folder, empty, whose stripes will lie on different OSDs."""
+        words = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "benchmarks.studies.placed", str(self._groups)]
+        return shlex.join([*words, *(str(self.folder / name) for name in names)])
 
     def job(self, lines: Sequence[str], minutes: int = 15) -> str:
         """Run lines of bash in a job with all nodes, and give what they print.
@@ -57,6 +66,7 @@ class Site:
         """
         script, told = self._work / "job.sh", self._work / "job.out"
         begin = ["#!/bin/bash", "set -euo pipefail", f"cd {shlex.quote(str(ROOT))}"]
+        begin += [f"export {name}={value}" for name, value in SLEEPY.items()]
         script.write_text("\n".join([*begin, *lines]) + "\n", "utf-8")
         words = ["--wait", f"--nodes={NODES}", "--ntasks-per-node=2", "--exclusive", f"--time={minutes}"]
         command = ["sbatch", *words, f"--output={told}", f"--error={told.with_suffix('.err')}", str(script)]

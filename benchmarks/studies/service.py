@@ -24,9 +24,10 @@ FILE_SIZE, OPERATIONS = 128 << 20, 1000
 """At most, of a program's: the bed has 200 MB/s in all."""
 
 
-def _call(words: Sequence[str | Path], environment: dict[str, str]) -> str:
+def _call(words: Sequence[str | Path], environment: dict[str, str], folder: Path) -> str:
+    """Run a command in a folder: the service takes experiments of folders below its root only."""
     command = [sys.executable, "-m", "stripewise", *map(str, words)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StudyError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-1000:]}")
     return done.stdout
@@ -39,10 +40,10 @@ def served(site: Site, home: Path) -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="stripewise-") as short:
         socket = Path(short) / "sock"
         environment = {**site.environment, "STRIPEWISE_HOME": str(home), "STRIPEWISE_STORE": f"sqlite:///{home}/db"}
-        _call(["token", "create", "study", "--role", "operator", "--save"], environment)
+        _call(["token", "create", "study", "--role", "operator", "--save"], environment, home)
         words = [sys.executable, "-m", "stripewise", "serve", "--socket", str(socket), "--root", str(home.parent)]
         with (home / "serve.log").open("w") as log:
-            process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen(words, env=environment, cwd=home, stdout=log, stderr=log)
         try:
             for _ in range(600):
                 if socket.exists() or process.poll() is not None:
@@ -98,6 +99,6 @@ def tuned(
                 "workload": {"operation": "both"},
             }
             file = write_toml(home / "experiment.toml", experiment)
-            told = json.loads(_call(["tune", file, "--json", "--yes"], environment))
+            told = json.loads(_call(["tune", file, "--json", "--yes"], environment, home))
             found.append({key: told[key] for key in KEPT} | {"program": arguments[1:]})
     return found

@@ -117,13 +117,24 @@ def speedup(entry: Mapping[str, Any], name: str) -> float:
     return 100.0 * (entry["reference"] - seconds) / entry["reference"]
 
 
-def by_class(steps: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Medians of each class, and of all programs."""
+def _by_class(steps: Mapping[str, Any]) -> dict[str, list[Any]]:
     classes: dict[str, list[Any]] = {}
     for name, step in steps.items():
         known = re.fullmatch(r"(read\d\d_\w+) \d+-\d+", name)
         if known:
             classes.setdefault(known[1], []).extend(step["result"])
+    return classes
+
+
+def against(steps: Mapping[str, Any]) -> tuple[float, int, int]:
+    """Time found by ``auto`` over the genetic search's (geometric mean), programs in which it is no longer, and all."""
+    ratios = [e["auto"]["seconds"] / e["genetic"]["seconds"] for members in _by_class(steps).values() for e in members]
+    return statistics.geometric_mean(ratios), sum(ratio <= 1 for ratio in ratios), len(ratios)
+
+
+def by_class(steps: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Medians of each class, and of all programs."""
+    classes = _by_class(steps)
     if not classes:
         return {}
     whole = [entry for members in classes.values() for entry in members]

@@ -131,13 +131,13 @@ def test_toml_is_what_was_meant(tmp_path: Path) -> None:
 
 
 def test_what_the_test_bed_is_asked_can_be_read(tmp_path: Path) -> None:
+    site = SimpleNamespace(folder=Path("/shared"), placing=lambda *names: f"place {' '.join(names)}")
     for quick in (True, False):
-        asked = chain.campaign("/bin/kernel", quick=quick)
+        asked = chain.campaign("/bin/kernel", site, quick=quick)
         campaign = load_campaign(str(write_toml(tmp_path / "chain.toml", asked)))
         assert [factor.name for factor in campaign.tunable] == list(chain.TUNABLES)
-    asked = ann.bed_campaign("/bin/kernel", 32)
+    asked = ann.bed_campaign("/bin/kernel", site, 32)
     assert load_campaign(str(write_toml(tmp_path / "ann.toml", asked))).design.size == 32
-    site = SimpleNamespace(folder=Path("/shared"))
     for model in (None, tmp_path / "bed.model"):
         asked = chain.experiment(Path("/bin/program"), site, 6, model)
         file = write_toml(tmp_path / "experiment.toml", asked)
@@ -158,7 +158,7 @@ def test_settings_become_lines_of_plans() -> None:
 def test_checkpoints_are_read_from_what_the_program_prints() -> None:
     told = {
         "medians": {"default": 10.0},
-        "phases": {"default": [], "online": chain._bandwidths("phase 0 3.2\nphase 1 0.5\nphase 2 0.25\nwrite ...")},
+        "phases": {"default": [8.0], "online": chain._bandwidths("phase 0 3.2\nphase 1 0.5\nphase 2 0.25\nwrite ...")},
     }
-    assert told["phases"]["online"] == [10.0, 64.0, 128.0]
-    assert chain.stages(told) == [("default", 10.0), ("online, after it has settled", 96.0)]
+    assert told["phases"]["online"] == [20.0, 128.0, 256.0]
+    assert chain.stages(told) == [("default", 10.0, 10.0), ("online, after it has settled", 192.0, 8.0)]

@@ -125,6 +125,21 @@ def test_a_setting_that_collapses_under_load_is_not_called_consistent() -> None:
     assert by_aggregators[4].spread > 0.5 > by_aggregators[2].spread == 0
 
 
+def test_the_best_setting_of_a_slow_workload_lies_in_the_best_cluster_it_can_reach() -> None:
+    def scaled(row: dict[str, Any]) -> float:
+        return (
+            {1: 10.0, 2: 1000.0, 4: 1000.0}[row["nodes"]]
+            * (30 if row["cb_nodes"] == 2 else 1)
+            * (1 + row["repeat"] / 99)
+        )
+
+    report = summarise(build(scaled))[0]
+    slow = [entry.cluster for entry in report.summaries if entry.context["nodes"] == 1]
+    assert min(slow) > 1
+    shares = {row.configuration["cb_nodes"]: row.best_cluster for row in report.consistent}
+    assert shares == {1: 0.0, 2: 1.0, 4: 0.0}
+
+
 def test_luck_is_not_crowned() -> None:
     """Where nothing matters, the best of eighteen is worth what any is, however good its luckiest half looks."""
     crowned, honest = [], []

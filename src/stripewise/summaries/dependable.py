@@ -31,7 +31,8 @@ class Consistency:
     spread : float
         Median over contexts of interquartile range over median.
     best_cluster : float
-        Share of its contexts in which it lies in the best cluster.
+        Share of its contexts in which it lies in the best cluster that any setting of the context lies in: clusters are
+        of all contexts together, and a slow one need not have a part in the best of all.
     """
 
     configuration: Mapping[str, Value | None]
@@ -74,6 +75,10 @@ def consistent(summaries: Sequence[Summary], maximize: bool = True) -> list[Cons
     easy ones only. None is given where no setting met more than half of the contexts: see :func:`effects` there.
     """
     best = best_values(summaries, maximize)
+    reached: dict[str, int] = {}
+    for entry in summaries:
+        key = signature(entry.context)
+        reached[key] = min(entry.cluster, reached.get(key, entry.cluster))
     groups = by_configuration(summaries)
     widest = max(len(members) for members in groups.values())
     if 2 * widest <= len(best) and len(best) > 1:
@@ -94,7 +99,7 @@ def consistent(summaries: Sequence[Summary], maximize: bool = True) -> list[Cons
                 geometric(low),
                 min(low),
                 float(np.median([m.spread for m in members])),
-                sum(m.cluster == 1 for m in members) / len(members),
+                sum(m.cluster == reached[signature(m.context)] for m in members) / len(members),
             )
         )
     return sorted(rows, key=lambda row: (-row.low, -row.worst))
