@@ -301,6 +301,26 @@ def test_the_record_is_believed_while_the_scheduler_is_away(slurm: Slurm, tmp_pa
         slurm.mend("down")
 
 
+@pytest.mark.parametrize(
+    ("objective", "limit", "code"), [("regex:([0-9]+)", 2.0, "sleep 30"), ("elapsed", 20.0, "sleep 3")]
+)
+def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
+    slurm: Slurm, tmp_path: Path, objective: str, limit: float, code: str
+) -> None:
+    command = ["sh", "-c", f"[ -e ran ] || {{ touch ran; {code}; }}; echo 1"]
+    with runner_of(slurm, tmp_path, command, objective=objective) as runner:
+        runner.start(launch(timeout=limit))
+        until(runner, (tmp_path / "ran").exists)
+        slurm.fault("down")
+        assert runner.poll(1.5) == []
+        slurm.mend("down")
+        outcome = wait(runner)
+    assert outcome.facts["resubmissions"] == 1
+    assert "the scheduler did not answer while it ran" in outcome.facts["notes"][0]
+    assert outcome.elapsed < 2, "of the second job"
+    assert slurm.count == 2
+
+
 def test_a_scheduler_that_stays_away_is_named_in_the_end(slurm: Slurm, tmp_path: Path) -> None:
     slurm.fault("down")
     runner = runner_of(slurm, tmp_path, ["true"], batch={"patience": 0.5})

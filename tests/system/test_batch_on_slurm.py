@@ -175,14 +175,17 @@ def test_a_stop_cancels_what_is_under_way(case: Case) -> None:
 
 def test_a_controller_that_restarts_costs_nothing(case: Case) -> None:
     slurm = case.bed.slurm
-    process = case.start("tune", str(experiment(case, hanging=-1, seconds=3.0)), "--json", "--yes", "--budget", "6")
-    case.until(lambda: case.ended() >= 1, process)
+    path = experiment(case, hanging=-1, seconds=4.0)
+    process = case.start("tune", str(path), "--json", "--yes", "--budget", "6", "--timeout", "25")
+    # A step that begins while the controller is away waits longer than any run here may take.
+    case.until(lambda: case.ended() >= 1 and bool(case.young_node()), process)
     slurm.stop_controller()
     time.sleep(8)
     slurm.start_controller()
     case.finish(process)
     runs = case.runs()
     accounted(runs, 6)
+    assert any(run.facts.get("resubmissions") for run in runs)
     assert all(run.state is State.FINISHED for run in runs), [run.reason for run in runs]
 
 

@@ -113,7 +113,7 @@ class BatchJob:
         """
         through = read_through(self.place.path)
         if through is not None:
-            return self._judged(through)
+            return self._came_through(through)
         try:
             if self._ticket is None:
                 self._submit()
@@ -208,17 +208,13 @@ class BatchJob:
             return None
         through = read_through(self.place.path)
         if through is not None:
-            return self._judged(through)
+            return self._came_through(through)
         assert self._ticket is not None
         began = read_began(self.place.path)
-        self._charge(began)
+        self._charge(began, max(0.0, time.time() - began.time) if began else 0.0)
         why = standing.why or "its job ended without leaving a result"
         if standing.lost and self._tries < self._setting.retries:
-            self._tries += 1
-            self._notes.append(f"{why} (job {self._ticket.identifier}): submitted again")
-            job_record.clear(self.place.path)
-            self._ticket, self._next_try, self._doubtful = None, 0.0, False
-            self._over_since = None
+            self._again(why)
             return None
         seconds = max(0.0, time.time() - began.time) if began else 0.0
         return Outcome(
@@ -231,12 +227,38 @@ class BatchJob:
             facts=self._facts(began, 0.0),
         )
 
-    def _charge(self, began: Began | None) -> None:
-        """Count what a job without a record has used: from its start until now at most."""
+    def _came_through(self, through: Through) -> Outcome | None:
+        """Judge a run by its record, unless the scheduler's absence may have made it what it is.
+
+        A step that srun (22.05) starts while the controller restarts waits 130 s: that tells nothing of the settings.
+        """
+        began = read_began(self.place.path)
+        told = through.cause in ("timeout", "bound") or self._setting.objective == "elapsed"
+        if (
+            told
+            and began is not None
+            and self._tries < self._setting.retries
+            and self._scheduler.away(began.time, began.time + through.seconds)
+        ):
+            self._charge(began, through.seconds)
+            self._again("the scheduler did not answer while it ran, which its launcher may have waited for")
+            return None
+        return self._judged(through)
+
+    def _again(self, why: str) -> None:
+        """Submit the run again; nothing of its job can be alive."""
+        job = f" (job {self._ticket.identifier})" if self._ticket else ""
+        self._tries += 1
+        self._notes.append(f"{why}{job}: submitted again")
+        job_record.clear(self.place.path)
+        self._ticket, self._next_try, self._doubtful = None, 0.0, False
+        self._over_since = None
+
+    def _charge(self, began: Began | None, seconds: float) -> None:
+        """Count what a job has used that gives no result."""
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
-            nodes = began.nodes or self._setting.nodes
-            self._lost_hours += nodes * max(0.0, time.time() - began.time) / 3600
+            self._lost_hours += (began.nodes or self._setting.nodes) * seconds / 3600
 
     def _judged(self, through: Through) -> Outcome:
         began = read_began(self.place.path)
