@@ -85,6 +85,16 @@ def test_a_single_lucky_run_does_not_bring_a_cheap_one_near():
     assert economical(SPACE, seen, rank(seen))[0].number == 1
 
 
+def test_the_best_is_not_given_up_for_what_is_only_perhaps_near():
+    rough = (0.85, 1.15, 0.9, 1.1, 1.0)
+    cheap, dear = [4.15 * f for f in rough], [4.0 * f for f in rough]
+    default = (1, 1, "a", *(10 * f for f in rough))
+    once = history(default, (16, 1, "b", dear[-1]), (4, 1, "b", cheap[-1]))
+    often = history(default, (16, 1, "b", *dear * 6), (4, 1, "b", *cheap * 6))
+    assert economical(SPACE, once, rank(once))[0].number == 1
+    assert economical(SPACE, often, rank(often))[0].number == 2
+
+
 def test_tune_confirms_the_cheaper_and_says_what_it_was_preferred_to():
     def seconds(configuration):
         return {1: 10.0, 2: 9.0, 4: 4.1, 8: 4.05, 16: 4.0}[configuration["stripes"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.special import ndtri
 
 from stripewise.search.posterior import Posterior
 from stripewise.spec.configuration import Value
@@ -13,6 +14,8 @@ from stripewise.spec.trial import History, Role, Trial
 
 NEAR = 0.05
 """How much worse than the best a cheaper configuration may be."""
+LIKELY = 0.6
+"""How probable that must be: what is uncertain is no reason to give up the best, however cheap."""
 
 
 def price(space: Space, configuration: Mapping[str, Value]) -> float:
@@ -29,7 +32,7 @@ def departures(space: Space, configuration: Mapping[str, Value]) -> int:
 
 
 def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[Trial]:
-    """Put the cheapest trial that is believed to be within 5% of the best in front.
+    """Put the cheapest trial that is probably within 5% of the best in front.
 
     Of several as cheap, the one that changes least of the default: settings that do nothing are not kept for nothing.
 
@@ -43,7 +46,7 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
     ranked : sequence of Trial
         Best first.
     """
-    mean = _means(history)
+    belief = _beliefs(history)
     contenders: list[Trial] = []
     for trial in ranked:
         if trial.role is Role.DEFAULT:
@@ -52,7 +55,7 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
     if not contenders:
         return list(ranked)
     best = contenders[0]
-    near = [trial for trial in contenders if mean[trial.number] - mean[best.number] <= -np.log(1 - NEAR)]
+    near = [best, *(t for t in contenders[1:] if _probably_near(belief[t.number], belief[best.number]))]
 
     def burden(trial: Trial) -> tuple[float, int]:
         return price(space, trial.configuration), departures(space, trial.configuration)
@@ -63,16 +66,23 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
 
 def dearer(space: Space, history: History, chosen: Trial) -> Trial | None:
     """Give the trial that is believed best, if the chosen one was preferred to it for its price."""
-    mean = _means(history)
-    candidates = [t for t in history.trials if t.number in mean and t.role is Role.CANDIDATE]
-    if chosen.role is not Role.CANDIDATE or chosen.number not in mean:
+    belief = _beliefs(history)
+    candidates = [t for t in history.trials if t.number in belief and t.role is Role.CANDIDATE]
+    if chosen.role is not Role.CANDIDATE or chosen.number not in belief:
         return None
-    best = min(candidates, key=lambda trial: mean[trial.number])
-    ahead = mean[chosen.number] - mean[best.number]
+    best = min(candidates, key=lambda trial: belief[trial.number][0])
+    ahead = belief[chosen.number][0] - belief[best.number][0]
     saved = price(space, best.configuration) - price(space, chosen.configuration)
     return best if 0 < ahead <= -np.log(1 - NEAR) and saved > 0 else None
 
 
-def _means(history: History) -> dict[int, float]:
+def _beliefs(history: History) -> dict[int, tuple[float, float]]:
+    """Mean and standard deviation of each trial's cost."""
     posterior = Posterior.of(history)
-    return {trial.number: float(mean) for trial, mean in zip(posterior.trials, posterior.mean, strict=True)}
+    beliefs = zip(posterior.trials, posterior.mean, posterior.sd, strict=True)
+    return {trial.number: (float(mean), float(sd)) for trial, mean, sd in beliefs}
+
+
+def _probably_near(trial: tuple[float, float], best: tuple[float, float]) -> bool:
+    room = -np.log(1 - NEAR) - (trial[0] - best[0])
+    return bool(room >= ndtri(LIKELY) * np.hypot(trial[1], best[1]))
