@@ -136,8 +136,16 @@ def _values(table: Path) -> np.ndarray:
 
 def baseline(table: Path) -> dict[str, float]:
     """The study's baseline: everything is predicted as the mean."""
+    from stripewise.model.classes import class_error  # noqa: PLC0415  loads the models
+
     values = _values(table)
-    return {"rows": len(values), "mean": float(values.mean()), "mae": float(np.abs(values - values.mean()).mean())}
+    guess = np.full(len(values), values.mean())
+    return {
+        "rows": len(values),
+        "mean": float(values.mean()),
+        "mae": float(np.abs(values - guess).mean()),
+        "class_error": class_error(values, guess, maximize=True),
+    }
 
 
 def errors(table: Path, models: Sequence[str], folds: Sequence[int], seed: int) -> dict[str, Any]:

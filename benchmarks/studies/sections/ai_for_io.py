@@ -32,17 +32,16 @@ def section(steps: Steps) -> str:
         both = [k for k in PUBLISHED if k in tree]
         page.aims(
             (
-                "the tree's error as a ratio to the baseline's, and its class error, are at most the published ones for k = "
-                + ", ".join(both),
-                all(
-                    tree[k]["mae"] / mean <= PUBLISHED[k][0] / BASELINE and tree[k]["class_error"] <= PUBLISHED[k][1]
-                    for k in both
-                ),
-            )
+                "the tree's error as a ratio to the baseline's is at most the published one for k = " + ", ".join(both),
+                all(tree[k]["mae"] / mean <= PUBLISHED[k][0] / BASELINE for k in both),
+            ),
+            ("the tree's class error is at most the published one", all(_right_class(tree, k) for k in both)),
+            ("the class error of `auto` is", all(_right_class(found.get("auto", tree), k) for k in both)),
         )
         page.say(
             "The simulated system is faster and has larger holes in the landscape (mean "
-            f"{baseline['mean']:.0f} MiB/s against 54.7), so errors in MiB/s do not compare; ratios do."
+            f"{baseline['mean']:.0f} MiB/s against 54.7), so errors in MiB/s do not compare; ratios do. "
+            "Classes grow with the largest performance, so that a wider landscape has more of them between two wrong answers; what the study's mean costs in classes is not printed."
         )
     curve = result(steps, "learning curve")
     if curve:
@@ -91,9 +90,24 @@ def _real(page: Section, steps: Steps) -> None:
         )
 
 
+def _right_class(folds: Mapping[str, Any], k: str) -> bool:
+    return bool(folds[k]["class_error"] <= PUBLISHED[k][1])
+
+
 def _errors(page: Section, baseline: Mapping[str, float], models: Mapping[str, Any]) -> None:
     mean = baseline["mae"]
-    rows = [("mean of all", "", f"{BASELINE}", f"{mean:.0f}", "1.00", "1.00", "", "")]
+    rows = [
+        (
+            "mean of all",
+            "",
+            f"{BASELINE}",
+            f"{mean:.0f}",
+            "1.00",
+            "1.00",
+            "",
+            f"{baseline['class_error']:.2f}" if "class_error" in baseline else "",
+        )
+    ]
     for model, folds in models.items():
         for k, told in folds.items():
             mae, classes = PUBLISHED.get(k, (None, None)) if model == "tree" else (None, None)
