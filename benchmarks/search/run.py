@@ -102,7 +102,7 @@ def run_race(options: argparse.Namespace) -> None:
     # New processes from time to time: some tools keep every search they ever made.
     with (
         options.out.open("a", encoding="utf-8") as stream,
-        get_context("spawn").Pool(options.jobs, maxtasksperchild=20) as pool,
+        get_context("spawn").Pool(options.jobs, maxtasksperchild=100) as pool,
     ):
         for count, (job, result) in enumerate(pool.imap_unordered(attempt, jobs), 1):
             if isinstance(result, str):
