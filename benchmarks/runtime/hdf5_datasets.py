@@ -1,4 +1,7 @@
-"""A parallel HDF5 program of many small datasets, with and without a plan, in interleaved pairs.
+"""Parallel HDF5 programs of many small datasets, with and without a plan, in interleaved pairs.
+
+``small`` writes checkpoints of datasets with attributes, and reads them back; ``rows`` reads compressed datasets of
+1.5 MB row by row, each in one chunk that is larger than HDF5's cache of chunks.
 
 Both runs of a pair have the runtime preloaded, one of them a plan as well; their order is random. The figures are the
 medians over pairs of the ratio of times (with the plan to without), with 95% intervals from order statistics. What
@@ -28,15 +31,20 @@ from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 
 HERE = Path(__file__).resolve().parent
-PLAN = "stripewise-plan 1\nhdf5 coll_metadata_write true\n"
+PROGRAMS = {
+    "small": ("hdf5 coll_metadata_write true", {"steps": 5, "datasets": 100, "values": 16, "attributes": 12}),
+    "rows": ("hdf5 chunk_cache 4194304", {"steps": 5, "datasets": 8, "rows": 64, "columns": 3000}),
+}
+"""What is set, and how many of what there are."""
 
 
 class Bench:
     def __init__(self, options, build):
         self.options = options
-        self.program = Path(build) / "hdf5_small"
+        self.program = Path(build) / f"hdf5_{options.program}"
+        self.sizes = PROGRAMS[options.program][1]
         flags = shlex.split(options.flags)
-        source = str(HERE / "hdf5_small.c")
+        source = str(HERE / f"hdf5_{options.program}.c")
         subprocess.run([options.mpicc, "-O2", source, *flags, "-o", str(self.program)], check=True)
         self.delay = None
         if options.latency:
@@ -55,7 +63,7 @@ class Bench:
         if self.delay:
             settings.append(f"SLOW_STORAGE_MICROSECONDS={options.latency}")
         words = [*shlex.split(options.launch), "env", *settings, str(self.program), f"{folder}/data.h5"]
-        words += [str(n) for n in (options.steps, options.datasets, options.values, options.attributes)]
+        words += [str(number) for number in self.sizes.values()]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("STRIPEWISE_")}
         done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600, check=False)
         if done.returncode:
@@ -86,19 +94,17 @@ def main():
     )
     parser.add_argument("--launch", default="mpiexec.mpich -n 2", help="the launcher with its options")
     parser.add_argument("--folder", default=None, help="on the file system to be measured")
+    parser.add_argument("--program", choices=PROGRAMS, default="small")
     parser.add_argument("--plan", type=Path, help="in place of the built-in one")
     parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--datasets", type=int, default=100, help="of each step")
-    parser.add_argument("--values", type=int, default=16, help="of each dataset")
-    parser.add_argument("--attributes", type=int, default=12, help="of each dataset")
     parser.add_argument(
         "--latency", type=int, default=0, metavar="MICROSECONDS", help="simulated, of each read and write"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="write the figures there (- for standard output)")
     options = parser.parse_args()
-    plan = options.plan.read_text() if options.plan else PLAN
+    setting, sizes = PROGRAMS[options.program]
+    plan = options.plan.read_text() if options.plan else f"stripewise-plan 1\n{setting}\n"
     shuffle = random.Random(options.seed)
     plain, tuned, effects = [], [], None
     with tempfile.TemporaryDirectory() as build, tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -114,10 +120,8 @@ def main():
         "simulated_latency_microseconds": options.latency,
         "pairs": options.pairs,
         "launch": options.launch,
-        "steps": options.steps,
-        "datasets": options.datasets,
-        "values": options.values,
-        "attributes": options.attributes,
+        "program": options.program,
+        **sizes,
         "plan": plan.splitlines()[1:],
         "effects": effects,
     }
