@@ -118,6 +118,31 @@ def test_what_a_default_does_anyway_is_dead_and_unknown_names_are_called_unknown
     assert [one.knob.name for one in dead(found)] == ["romio_cb_write"]
 
 
+def test_what_is_never_searched_is_live_and_told_with_its_trap():
+    found = verdicts("romio_cb_pfr enable\ncb_nodes 4\n", mpi="mpich")[1, "romio_cb_pfr"]
+    assert found[0] == "live" and "abort programs" in found[1]
+    subfiling = verdicts("export H5FD_SUBFILING_IOC_PER_NODE=2\nmpirun ./a\n", mpi="mpich")
+    assert "Acts only where the program itself chose" in subfiling[1, "H5FD_SUBFILING_IOC_PER_NODE"][1]
+
+
+PROGRAM_TEXT = """static hid_t access_list(void) {
+    hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+    double data[512];
+    return list;
+}
+static hid_t create(void) {
+    hid_t list = access_list();
+    return list;
+}
+"""
+
+
+def test_program_text_is_no_hints_file():
+    assert judge_script(PROGRAM_TEXT, Surroundings("mpich")) == []
+    told = PROGRAM_TEXT + 'void set(MPI_Info info) {\n    MPI_Info_set(info, "cb_nodes", "4");\n}\n'
+    assert list(verdicts(told, mpi="mpich")) == [(11, "cb_nodes")]
+
+
 def test_wrong_questions_are_refused():
     with pytest.raises(UserError, match="choose from mpich"):
         judge_script("", Surroundings("lam"))

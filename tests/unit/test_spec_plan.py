@@ -9,6 +9,7 @@ from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Apply, Kind, Parameter
 from stripewise.spec.plan import MAX_SETTINGS, Plan, Setting, settings_of
 from stripewise.spec.space import Derived, Space
+from stripewise.spec.vocabulary import check_plan
 
 WORD = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
@@ -122,3 +123,10 @@ def test_changed_settings_and_what_is_derived_from_them():
 
 def test_inactive_settings_are_not_emitted():
     assert lines(mode="disable", n=3) == ["hint mode disable"]
+
+
+def test_values_that_no_search_tries_by_itself_are_known():
+    plan = Plan.parse("stripewise-plan 1\nhdf5 shuffle true\nhdf5 collective_writes yes\nhdf5 scaleoffset 3\n", "test")
+    assert check_plan(plan, "test") == []
+    with pytest.raises(UserError, match="file_space_strategy does not know 'pages'"):
+        check_plan(Plan.parse("stripewise-plan 1\nhdf5 file_space_strategy pages\n", "test"), "test")

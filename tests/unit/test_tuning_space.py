@@ -113,6 +113,36 @@ def test_a_stack_for_another_mpi_leaves_nothing_to_tune():
         bind_space(experiment(), WRITER, "ompio")
 
 
+def test_a_program_without_hdf5_is_told_what_the_stack_acts_on():
+    other = WRITER.model_copy(update={"api": "mpiio"})
+    with pytest.raises(UserError, match="no parameter of hdf5 can act on this program") as caught:
+        bind_space(experiment(stacks=["hdf5"]), other, "romio")
+    assert "acts on files used through hdf5, the program's are used through mpiio" in caught.value.what
+    both = bind_space(experiment(stacks=["hdf5", "romio"]), other, "romio").left_out
+    assert both["hdf5_meta_block_size"] == both["hdf5_alignment"]
+    assert "used through hdf5" in both["hdf5_alignment"]
+    assert both["romio_cb_pfr"] == both["hdf5_shuffle"] == "has only one value"
+    assert "hdf5_alignment" in bind_space(experiment(stacks=["hdf5"]), WRITER, "romio").space.names
+
+
+FILTERS = {
+    "hdf5_chunk_size": {"values": ["64 KiB"]},
+    "hdf5_shuffle": {"values": [True]},
+    "hdf5_deflate": {"values": [1, 4]},
+    "hdf5_scaleoffset": {"values": [3]},
+    "hdf5_accuracy": {"values": ["0.001"]},
+    "hdf5_collective_writes": {"values": [True]},
+}
+
+
+def test_what_is_not_searched_by_itself_is_searched_where_values_are_given():
+    space = bind_space(experiment(stacks=["hdf5"], parameters=FILTERS), WRITER, "romio").space
+    assert set(space["hdf5_shuffle"].values) == {False, True}
+    assert set(space["hdf5_scaleoffset"].values) == {"none", 3}
+    wanted = Configuration({**space.default, "hdf5_shuffle": True, "hdf5_chunk_size": 65536})
+    assert {(s.key, s.value) for s in settings_of(space, wanted)} == {("shuffle", "true"), ("chunk_size", "65536")}
+
+
 def hints_are_lost(parameter):
     return "app uses no MPI library" if parameter.apply is Apply.HINT else ""
 
@@ -128,6 +158,14 @@ def test_what_cannot_reach_the_program_is_not_searched():
 def test_a_program_that_nothing_reaches_is_refused(make):
     with pytest.raises(UserError, match="nothing is left to tune: app uses no MPI library; launch an MPI program"):
         make(experiment(), WRITER, None, lost=hints_are_lost)
+
+
+def test_what_has_one_value_is_nothing_to_tune_where_the_rest_is_lost():
+    def lost(parameter):
+        return "" if parameter.apply is Apply.ENV else "app uses no MPI library"
+
+    with pytest.raises(UserError, match="nothing is left to tune: app uses no MPI library"):
+        check_space(experiment(stacks=["hdf5"]), Workload(), None, lost=lost)
 
 
 @pytest.mark.parametrize("named", [[], ["romio"]])
@@ -167,6 +205,7 @@ key = "X"
     ("text", "fields", "told"),
     [
         (OWN.replace("[1, 2, 4]", "[1]"), {}, "the default is the only configuration of x; give a parameter more"),
+        ('constraint = ["x < 2"]\n' + OWN.replace("[1, 2, 4]", "[1]"), {}, "the only configuration of x; give"),
         (OWN, {"constraints": ["x < 2"]}, "the only configuration of x that satisfies 'x < 2'"),
         (OWN + '[[derived]]\nname = "Y"\napply = "env"\nvalue = "z * 2"\n', {}, "stack own: 'z \\* 2' names z"),
         ('constraint = ["z > 2"]\n' + OWN, {}, "stack own: 'z > 2' names z, which is no parameter"),

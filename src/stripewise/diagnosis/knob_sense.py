@@ -27,7 +27,7 @@ def meaningless(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundi
     """Say why a setting cannot act on this program here; empty if it can."""
     if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
         words = [spell(value) for value in parameter.values]
-        if knob.value not in words:
+        if knob.value not in words and len(words) > 1:
             return f"'{knob.value}' is none of {', '.join(words)}: the library passes over it without a word"
     elif _number(knob.value) is None and "$" not in knob.value:
         return f"'{knob.value}' is no number: the library passes over it without a word"

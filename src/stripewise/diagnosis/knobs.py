@@ -199,7 +199,9 @@ def _values(script: Script, where: Surroundings) -> dict[str, str]:
 
 def _about(parameter: Parameter) -> str:
     text = parameter.description.rstrip(".")
-    return f"{text[:1].lower()}{text[1:]}" if text else "a setting that the library reads"
+    about = f"{text[:1].lower()}{text[1:]}" if text else "a setting that the library reads"
+    # What is never searched is described for its trap.
+    return f"{about}. {parameter.trap.rstrip('.')}" if parameter.trap and len(parameter.values) == 1 else about
 
 
 def dead(found: Sequence[Judged]) -> list[Judged]:

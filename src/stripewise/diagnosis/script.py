@@ -137,10 +137,11 @@ def parse_script(text: str) -> Script:
                 for k in knobs
             ]
     if not knobs and not launches:
-        # A pasted hints file has nothing but names and values.
-        for number, raw in lines:
-            if found := _HINT_LINE.match(_without_comment(raw)):
-                knobs.append(Knob(number, found["name"], found["value"], "romio_file"))
+        # A pasted hints file has little but names and values.
+        bare = [(number, line) for number, raw in lines if (line := _without_comment(raw)).strip()]
+        pairs = [(number, found) for number, line in bare if (found := _HINT_LINE.match(line))]
+        if 2 * len(pairs) >= len(bare):
+            knobs += [_made(found, number, "romio_file") for number, found in pairs]
         hints_file = 1 if knobs else None
     return Script(
         tuple(knobs), tuple(launches), unset, hints_file, tuple(text.splitlines()), hints_path, tuple(written)

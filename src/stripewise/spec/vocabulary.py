@@ -20,7 +20,8 @@ def _known() -> dict[tuple[Apply, str], tuple[str, ...] | None]:
     for name in stack_names():
         stack = load_stack(name)
         for parameter in stack.parameters:
-            words = parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN)
+            # One value alone is what is searched, not all that the library knows: its others are the user's to name.
+            words = parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN) and len(parameter.values) > 1
             values = tuple(spell(value) for value in parameter.values) if words else None
             known[parameter.apply, parameter.setting] = values
         known |= {(derived.apply, derived.name): None for derived in stack.derived}

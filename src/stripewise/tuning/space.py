@@ -20,6 +20,7 @@ from stripewise.tuning.limits import allowed, as_found, end, within
 from stripewise.tuning.overrides import overridden, own_parameter
 
 _COUNTED = 100_000
+_INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")
 _LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
 
 
@@ -107,9 +108,9 @@ def bind_space(
     stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
     parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present)
     constraints = [Expression.parse(text) for text in experiment.constraints]
-    space = _bound(parameters, constraints, stacks, left_out, workload)
-    _check_choice(space)
-    return _only_live(BoundSpace(space, stacks, left_out))
+    bound = _only_live(BoundSpace(_bound(parameters, constraints, stacks, left_out, workload), stacks, left_out))
+    _check_choice(bound.space)
+    return bound
 
 
 def check_space(
@@ -144,6 +145,8 @@ def check_space(
             constraint(dict.fromkeys(known))
     _check_stacks(stacks, known)
     space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
+    if left_out and space.cardinality == 1:
+        raise _nothing_left(left_out, lost, bool(experiment.stacks))
     if workload.processes or len(fixed) == len(parameters):
         _check_choice(space)
 
@@ -151,7 +154,8 @@ def check_space(
 def _check_choice(space: Space) -> None:
     """Refuse a space in which there is nothing to choose."""
     if space.cardinality <= _COUNTED and space.count() == (1, True):
-        held = f" that satisfies {' and '.join(repr(c.text) for c in space.constraints)}" if space.constraints else ""
+        rules = " and ".join(repr(c.text) for c in space.constraints)
+        held = f" that satisfies {rules}" if rules and space.cardinality > 1 else ""
         raise UserError(
             f"the default is the only configuration of {', '.join(space.names)}{held}",
             "give a parameter more values, or loosen the constraints",
@@ -274,17 +278,31 @@ def _only_live(bound: BoundSpace) -> BoundSpace:
     if not dead:
         return bound
     live = [p for p in space.parameters if p.name not in dead]
+    why = _why_dead(space, dead)
     if not live:
+        if space.cardinality == 1:
+            _check_choice(space)
+        stacks = " and ".join(stack.name for stack in bound.stacks)
+        name = next(name for name in dead if len(space[name].values) > 1)
         raise UserError(
-            "no parameter of the stacks can act on this workload",
-            "check that the program does MPI-IO, or name another stack",
+            f"no parameter of {stacks} can act on this program: {name} {why[name]}",
+            "check that the program does its I/O as you expect, or name another stack with --stack",
         )
     words = {**space.context, **{name: space[name].default for name in dead}}
     bare = replace(space, parameters=tuple(live), context=words)
-    left_out = {**bound.left_out, **dict.fromkeys(dead, "means nothing for this workload")}
+    left_out = {**bound.left_out, **why}
     return BoundSpace(
         Space.bind(bare.parameters, bare.constraints, bare.derived, words, bare.knowledge), bound.stacks, left_out
     )
+
+
+def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
+    """Why parameters mean nothing in any configuration: one value, another interface, or the rest of the workload."""
+    why = dict.fromkeys(dead, "means nothing for this workload")
+    for api in _INTERFACES:
+        for name in replace(space, context={**space.context, "api": api}).live & why.keys():
+            why[name] = f"acts on files used through {api}, the program's are used through {space.context['api']}"
+    return why | {name: "has only one value" for name in dead if len(space[name].values) == 1}
 
 
 def _why_not(parameter: Parameter, stack: Stack, workload: Workload, io: str | None) -> str:
