@@ -24,13 +24,12 @@ class Hdf5Bench(Bench):
 
     def hdf5_program(self, source: str) -> Path:
         """The compiled program of tests/fixtures/programs."""
-        return self.program(
-            source,
-            f"-I/usr/include/hdf5/{self.mpi.name}",
-            f"-L{HDF5 / self.mpi.name}",
-            "-Wl,--no-as-needed",
-            "-lhdf5",
-        )
+        return self.program(source, *hdf5_options(self.mpi))
+
+
+def hdf5_options(mpi: Mpi) -> list[str]:
+    """Options of its compiler for programs with the parallel HDF5 of that MPI."""
+    return [f"-I/usr/include/hdf5/{mpi.name}", f"-L{HDF5 / mpi.name}", "-Wl,--no-as-needed", "-lhdf5"]
 
 
 def debian_mpi(name: str) -> Mpi:

@@ -58,7 +58,8 @@ def threshold(case: Case) -> Verdict:
     small = [dataset for dataset in _placed(case.file).values() if dataset.bytes < least]
     loose = len(small) - _aligned(small, size)
     if loose:
-        return EFFECTIVE, f"{loose} datasets below {format_size(least)} are not at a multiple of {format_size(size)}"
+        what, are = ("1 dataset", "is") if loose == 1 else (f"{loose} datasets", "are")
+        return EFFECTIVE, f"{what} below {format_size(least)} {are} not at a multiple of {format_size(size)}"
     return UNPROVABLE, "every dataset is aligned; whether metadata is cannot be seen"
 
 
@@ -134,4 +135,4 @@ def filters(case: Case) -> Verdict:
     found = [dataset for dataset in case.file.hdf5.datasets if name in dataset.filters]
     if not found:
         return NO_EFFECT, f"no dataset is filtered by {name}"
-    return EFFECTIVE, f"{len(found)} datasets are filtered by {name}"
+    return EFFECTIVE, f"{'1 dataset is' if len(found) == 1 else f'{len(found)} datasets are'} filtered by {name}"
