@@ -23,7 +23,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from tests.conftest import require
 from tests.integration.building import native_parts
-from tests.system.lustre import romio
+from tests.system.lustre import romio, sweep
 from tests.system.lustre.driver import ALL, HERE, KIB, MIB, OSTS, Case, Driver, Seen, content, predicted
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -226,6 +226,23 @@ def test_holes_are_read_first_unless_told_otherwise(driver: Driver, tmp_path: Pa
 
 def transfers(seen: Seen) -> tuple[object, ...]:
     return tuple((rank, *moved) for way in (seen.reads, seen.writes) for rank, moved in sorted(way.items()))
+
+
+@pytest.mark.parametrize("operation", ["write", "read"])
+def test_hints_called_dead_change_nothing_and_those_called_live_do(
+    driver: Driver, tmp_path: Path, operation: str
+) -> None:
+    """Each hint of the stacks, alone and on top of others, on a file that is there."""
+    tried = list(sweep.trials(operation))
+    seen = sweep.run(driver, tmp_path / "fs", tried)
+    assert all(found.right for found in seen.values())
+    acted = [trial for trial in tried if sweep.accesses(seen, trial.case) != sweep.accesses(seen, trial.base)]
+    assert [trial for trial in acted if not trial.live] == []
+    idle = {(trial.call, trial.parameter) for trial in tried if trial.live}
+    idle -= {(trial.call, trial.parameter) for trial in acted}
+    # No word of the workload says whether all ranks together leave holes.
+    without_holes = {(call, "romio_lustre_ds_in_coll") for call in ("taking turns", "whole")}
+    assert idle == (without_holes if operation == "write" else set())
 
 
 # -- the runtime on top --------------------------------------------------------------------------------------------

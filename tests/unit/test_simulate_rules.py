@@ -159,7 +159,7 @@ def test_min_fdomain_size_lowers_the_number_of_aggregators_of_small_calls() -> N
         (reading(SEGMENTED), {"romio_cb_read": "enable"}, "romio_lustre", True),
         (reading(SEGMENTED), {"romio_no_indep_rw": True}, "romio_lustre", True),
         (STRIDED, {"romio_cb_write": "disable"}, "romio_lustre", False),
-        (STRIDED, {"romio_cb_write": "disable", "romio_no_indep_rw": True}, "romio_lustre", False),
+        (STRIDED, {"romio_cb_write": "disable", "romio_no_indep_rw": True}, "romio_lustre", True),
         (STRIDED.model_copy(update={"collective": False}), {"romio_cb_write": "enable"}, "romio_lustre", False),
         (STRIDED.model_copy(update={"file_per_process": True}), {}, "romio_lustre", False),
         (STRIDED.model_copy(update={"api": "posix"}), {}, "romio_lustre", False),

@@ -95,9 +95,8 @@ def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
 
     Generic file systems and all reads: only where the processes' ranges interleave, unless the hint says otherwise.
     Lustre writes: also where coll_threshold is 0, its default, or the pieces of the calls are no larger on average.
-    ``romio_no_indep_rw`` turns the hint to enable, and is itself reset where buffering is disabled. OMPIO: unless fcoll
-    is ``individual``.
-    [ADIOI_LUSTRE_Docollect, ADIOI_GEN_WriteStridedColl]
+    ``romio_no_indep_rw`` turns the hint to enable, also from disable. OMPIO: unless fcoll is ``individual``.
+    [ADIOI_GEN_SetInfo, ADIOI_LUSTRE_Docollect, ADIOI_GEN_WriteStridedColl]
     """
     able = batch.collective & ~batch.file_per_process & (batch.api > 0) & (batch.processes > 1)
     if not able.any():
@@ -109,7 +108,7 @@ def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
         small = (batch.coll_threshold == 0) | (parts.size <= batch.coll_threshold)
         automatic = automatic | batch.write & small
     switch = batch.collective_buffering
-    wanted = (switch == ENABLE) | (switch == AUTOMATIC) & (automatic | batch.no_indep_rw)
+    wanted = (switch == ENABLE) | batch.no_indep_rw | (switch == AUTOMATIC) & automatic
     result: Flags = able & wanted
     return result
 

@@ -59,6 +59,8 @@ class Seen:
         Hints as MPI_File_get_info gives them.
     asked : list of tuple
         Layouts set by the driver: stripe count, stripe size, first target, as they reached the file system.
+    opens : list of int
+        Ranks, in the order in which they opened it.
     writes, reads : dict
         Rank to the (offset, size) of its transfers, in their order.
     right : bool
@@ -67,6 +69,7 @@ class Seen:
 
     info: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[int, int, int]] = field(default_factory=list)
+    opens: list[int] = field(default_factory=list)
     writes: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     reads: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     right: bool = True
@@ -143,9 +146,11 @@ class Driver:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
         log = place / "fake.log"
         for line in log.read_text().splitlines():
-            rank, what, first, second, third, name = line.split()
+            rank, what, first, second, third, name = line.split(maxsplit=5)
             if what == "setstripe":
                 found[name].asked.append((int(first), int(second), int(third)))
+            elif what == "open":
+                found[name].opens.append(int(rank))
             else:
                 found[name].transfers(what)[int(rank)].append((int(first), int(second)))
         log.unlink()

@@ -1,8 +1,9 @@
 /* Says that the folder FAKE_LUSTRE is on Lustre, and answers the two ioctls by which ROMIO's Lustre driver
  * sets and reads layouts, for FAKE_OSTS storage targets (24) and a default layout of one stripe of 1 MiB.
  * Files hold their bytes themselves; a file's layout is in FILE.layout beside it: stripe count, stripe size,
- * first target. Appends to the file FAKE_LOG a line for each layout asked for and each transfer: RANK WHAT
- * NUMBERS FILE. FAKE_NODES spreads the ranks over so many nodes, in their order, as far as ROMIO can tell. */
+ * first target. Appends to the file FAKE_LOG a line for each layout asked for, each open and each transfer:
+ * RANK WHAT NUMBERS FILE. FAKE_NODES spreads the ranks over so many nodes, in their order, as far as ROMIO
+ * can tell. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -129,12 +130,15 @@ int ioctl(int fd, unsigned long request, ...) {
 }
 
 /* Creating a file gives it the default layout, unless it is said that one is to come. */
-static int created(int fd, int flags) {
+static int opened(int fd, int flags) {
     char path[PATH_MAX];
     bool delayed = (flags & O_LOV_DELAY_CREATE) == O_LOV_DELAY_CREATE;
     int kept = errno;
-    if (fd >= 0 && (flags & O_CREAT) && !delayed && path_of(fd, path))
-        save(path, 1, DEFAULT_SIZE, 0);
+    if (fd >= 0 && path_of(fd, path)) {
+        note(path, "open", 0, 0, 0);
+        if ((flags & O_CREAT) && !delayed)
+            save(path, 1, DEFAULT_SIZE, 0);
+    }
     errno = kept;
     return fd;
 }
@@ -145,7 +149,7 @@ static int created(int fd, int flags) {
         va_start(rest, flags);                                                                               \
         unsigned mode = flags & O_CREAT ? va_arg(rest, unsigned) : 0;                                        \
         va_end(rest);                                                                                        \
-        return created(NEXT(name)(path, flags & ~O_LOV_DELAY_CREATE, mode), flags);                          \
+        return opened(NEXT(name)(path, flags & ~O_LOV_DELAY_CREATE, mode), flags);                           \
     }
 
 OPEN(open)
