@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -10,9 +12,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from stripewise.cli.main import main
 from stripewise.measure.report import parse_report
 from tests.integration.building import cache_home, checked
 from tests.integration.conftest import Mpi
@@ -67,6 +71,12 @@ def stripewise(tmp_path: Path, cache: Path) -> Stripewise:
     environment["XDG_CACHE_HOME"] = str(cache)
 
     def run(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+        if words[0] in ("show", "export"):
+            # What launches nothing is done in this process, which has loaded everything already.
+            output = io.StringIO()
+            with mock.patch.dict(os.environ, environment, clear=True), contextlib.redirect_stdout(output):
+                assert main([*map(str, words)]) == code
+            return subprocess.CompletedProcess(words, code, output.getvalue(), "")
         command = [sys.executable, "-m", "stripewise", *map(str, words)]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stdout + done.stderr
@@ -121,6 +131,8 @@ def test_settings_are_searched_proven_and_applied(
     assert re.fullmatch(r"\d+ collective write calls of MPI, \d+ by default", evidence["hdf5_coll_metadata_write"])
     assert "reads only" in result["left_out"]["hdf5_chunk_cache"]
 
+    assert "--to plan|shell|sbatch\n" in stripewise("show", result["experiment"]).stdout
+
     # Each run had just the settings of its trial: HDF5 itself was asked for them.
     identifier = result["experiment"]
     shown = json.loads(stripewise("show", identifier, "--json").stdout)
@@ -142,14 +154,15 @@ def test_settings_are_searched_proven_and_applied(
     launch = f'{" ".join(mpi.mpiexec(2))} env LD_PRELOAD="$STRIPEWISE_LIBRARY" {" ".join(words)}'
     script = f"export STRIPEWISE_LIBRARY={library}; . {lines}; {launch}"
     for way in (identifier, plan, script):
-        file.unlink(missing_ok=True)
+        file.unlink()
         if way is script:
             subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=True)
         else:
             assert "score 17" in stripewise("run", way, "--", *command).stdout
         assert is_tuned(file), way
         assert differences(usual, file) == ""
-    assert "alignment=65536 is no MPI-IO hint" in stripewise("export", identifier, "--to", "hints").stderr
+    hints = json.loads(stripewise("export", identifier, "--to", "hints", "--json").stdout)
+    assert "alignment=65536 is no MPI-IO hint" in hints["cannot"]
 
 
 def test_a_setting_that_the_library_took_and_that_does_nothing_is_told_so(

@@ -86,7 +86,9 @@ def test_a_setting_that_another_one_switches_off_is_dead():
 def test_the_promise_of_collective_calls_acts_where_buffering_is_disabled_too():
     text = "romio_cb_write disable\nromio_no_indep_rw true\n"
     promised = Workload(operation="write", collective=True, layout="strided", piece_size=1024, transfer_size=65536)
-    assert verdicts(text, mpi="mpich", workload=promised)[2, "romio_no_indep_rw"][0] == "live"
+    broken = promised.model_copy(update={"collective": False})
+    for workload, verdict in ((promised, "live"), (Workload(), "live"), (broken, "dead")):
+        assert verdicts(text, mpi="mpich", workload=workload)[2, "romio_no_indep_rw"][0] == verdict
 
 
 def test_place_in_the_script_decides():

@@ -12,7 +12,8 @@ from stripewise.cli.output import console, duration, interval, number, print_jso
 from stripewise.cli.progress import left_out_lines
 from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
-from stripewise.spec.plan import spell
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan, spell
 from stripewise.store.base import Store
 
 
@@ -110,7 +111,7 @@ def print_result(result: dict[str, Any], report: Path | None = None) -> None:
         console.print("the program is best without the component" + escape(_switched_off(result["reference"]["off"])))
     if result["confirmed"] and _carried_by_plan(result):
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
-        _say(f"export it:  stripewise export {identifier} --to hints|shell|sbatch|openmpi|...")
+        _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
 
 
@@ -132,6 +133,13 @@ def _carried_by_plan(result: dict[str, Any]) -> bool:
         return True
     off = result["reference"]["off"]
     return not off.get("unset") and not off.get("command")
+
+
+def _forms(result: dict[str, Any]) -> str:
+    """Forms to export a result in: HDF5's properties have no other carrier than the runtime."""
+    settings = Plan.parse(result["plan"], "result").settings
+    only_runtime = settings and all(setting.apply is Apply.HDF5 for setting in settings)
+    return "plan|shell|sbatch" if only_runtime else "hints|shell|sbatch|openmpi|..."
 
 
 def _measured(summary: dict[str, Any], unit: str) -> str:

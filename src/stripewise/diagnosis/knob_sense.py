@@ -60,7 +60,11 @@ def _inactive(knob: Knob, stack: Stack, parameter: Parameter, where: Surrounding
         for p in other.parameters:
             if p.setting in values:
                 words[p.name] = _typed(p, values[p.setting])
-    if parameter.active_if is not None and not _true(parameter.active_if, words):
+    worlds = [words]
+    if workload.collective is None:
+        # Both kinds of calls may be made, or one alone.
+        worlds += [{**words, "independent": False}, {**words, "collective": False}]
+    if parameter.active_if is not None and not any(_true(parameter.active_if, world) for world in worlds):
         because = [
             f"{name} is {spell(words[name])}"
             for name in sorted(parameter.active_if.names)
