@@ -94,7 +94,9 @@ def trials(operation: str) -> Iterator[Trial]:
             space = _space(operation, collective, words)
             for base in bases:
                 usual = Case(f"{number}", way, hints=_hints(base), **fields)
-                for parameter, values in {**TRIED, **OF_NEW_FILES}.items():
+                # Hints of the other direction and layouts are tried alone: there is nothing that others could change.
+                near = {name: TRIED[name] for name in TRIED if operation in space[name].operations}
+                for parameter, values in (near if base else {**TRIED, **OF_NEW_FILES}).items():
                     for value in values if parameter not in base else ():
                         number += 1
                         more = {**base, parameter: value}
