@@ -112,6 +112,17 @@ def test_dry_run_starts_nothing(mpich, kernel, home, tmp_path):
     assert json.loads(told("list", "--json", env=home)) == []
 
 
+def test_a_dry_run_tells_the_cost_as_a_run_does(mpich, kernel, home, tmp_path):
+    words = ("tune", "--dry-run", "--budget", "12", "--timeout", "60")
+    done = stripewise(*words, "--", *strided_write(mpich, kernel, tmp_path / "checkpoint"), env=home)
+    assert "worst case: 12 launches, 12 min, 0.2 node-hours\n" in done.stdout
+    assert "note: the warm-up run will show" in done.stdout
+    stack = tmp_path / "prefetcher.toml"
+    stack.write_text(ACCELERATOR)
+    done = stripewise(*words, "--stack", str(stack), "--", "/bin/true", "{window}", env=home)
+    assert "no MPI library was found" in done.stdout and "the warm-up run will show" not in done.stdout
+
+
 def test_plain_lines_without_a_terminal(mpich, kernel, home, tmp_path):
     file = tmp_path / "checkpoint"
     done = stripewise("tune", "--budget", "12", "--", *strided_write(mpich, kernel, file), env=home)
@@ -241,6 +252,7 @@ apply = "argument"
 description = "without the accelerator"
 env = { PREFETCHER = "off" }
 """
+OFF_COMMAND = ACCELERATOR.replace('env = { PREFETCHER = "off" }', 'command = """env PREFETCHER=off\n  %s 0"""')
 
 PROGRAM = """#!/bin/sh
 if [ "$PREFETCHER" = off ]; then echo "rate %(off)s"; exit; fi
@@ -266,3 +278,13 @@ def test_a_component_of_the_users_own_and_its_reference(home, tmp_path, off, win
         assert result["best"]["value"] == 205
     else:
         assert result["best"]["value"] == 900
+
+
+def test_the_reference_of_several_lines_is_told_as_one(home, tmp_path):
+    stack, program = tmp_path / "prefetcher.toml", tmp_path / "app"
+    program.write_text(PROGRAM % {"off": 900})
+    program.chmod(0o755)
+    stack.write_text(OFF_COMMAND % program)
+    options = ["--stack", str(stack), "--objective", "regex:rate (\\d+)", "--direction", "maximize", "--budget", "40"]
+    done = stripewise("tune", *options, "--", str(program), "{window}", env=home)
+    assert f"the program is best without the component: run env PREFETCHER=off {program} 0\n" in done.stdout

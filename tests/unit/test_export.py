@@ -269,6 +269,8 @@ def test_a_plan_that_a_form_cannot_say_at_all_is_not_called_empty():
     assert made.empty
     assert made.text.startswith("# none of the plan's settings")
     assert len(made.cannot) == len(HINTS.settings)
+    # Nothing is there to be used, undone, or to win.
+    assert not made.use and not made.undo and not made.wins
     assert not export(LUSTRE, "lfs").empty
 
 

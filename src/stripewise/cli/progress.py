@@ -32,6 +32,16 @@ def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
     ]
 
 
+def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> str:
+    """Say the most that an experiment can cost, as far as that is known."""
+    cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
+    if seconds is not None:
+        cost.append(f"{duration(seconds)}, {number(node_hours, 'node-hours', 3)}")
+    if bytes:
+        cost.append(f"{format_size(bytes)} of I/O")
+    return f"worst case: {', '.join(cost)}"
+
+
 class Progress:
     """Listener that shows a session on a console.
 
@@ -96,12 +106,7 @@ class Progress:
             self._say(line)
 
     def _on_worst_case(self, runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> None:
-        cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
-        if seconds is not None:
-            cost.append(f"{duration(seconds)}, {number(node_hours, 'node-hours', 3)}")
-        if bytes:
-            cost.append(f"{format_size(bytes)} of I/O")
-        self._say(f"worst case: {', '.join(cost)}")
+        self._say(worst_case_line(runs, seconds, node_hours, bytes))
 
     def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
         self._budget, self._runs = budget.runs, spent.runs

@@ -8,8 +8,8 @@ from typing import Any
 from rich.markup import escape
 
 from stripewise.cli.hints import completed
-from stripewise.cli.output import console, duration, interval, number, print_json
-from stripewise.cli.progress import left_out_lines
+from stripewise.cli.output import console, interval, number, print_json
+from stripewise.cli.progress import left_out_lines, worst_case_line
 from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.parameter import Apply
@@ -49,9 +49,7 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     for configuration in document["first"]:
         console.print(f"  {escape(Configuration(configuration).describe(defaults))}")
     worst = document["worst_case"]
-    hours = "unknown" if worst["node_hours"] is None else number(worst["node_hours"])
-    launches = f"{worst['runs']} launch{'' if worst['runs'] == 1 else 'es'}"
-    console.print(f"worst case: {launches}, time {duration(worst['seconds'])}, node-hours {hours}")
+    console.print(worst_case_line(worst["runs"], worst["seconds"], worst["node_hours"], worst["bytes"]))
     for note in document["notes"]:
         console.print(f"note: {escape(note)}")
 
@@ -123,7 +121,8 @@ def _switched_off(off: dict[str, Any]) -> str:
     """How the reference ran, in words that can be copied."""
     how = [f"{key}={value}" for key, value in off.get("env", {}).items()]
     how += [f"without {name} in the environment" for name in off.get("unset", [])]
-    how += [f"as: {off['command']}"] if off.get("command") else []
+    # A command may stand on several lines of its stack file: pasted into a shell, each would be one by itself.
+    how += [f"run {' '.join(line.strip() for line in off['command'].splitlines())}"] if off.get("command") else []
     return f": {', '.join(how)}" if how else ""
 
 

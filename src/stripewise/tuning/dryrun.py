@@ -39,7 +39,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     objective = preflight.objective or experiment.objective.build()
     longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
     notes = [*preflight.warnings]
-    if workload.operation is None and preflight.space is None:
+    # Of a program without MPI no run shows more than its time and what it prints.
+    if workload.operation is None and preflight.space is None and preflight.environment.get("mpi_path"):
         notes.append(
             "the warm-up run will show what the program does, and parameters that cannot act are left out then"
         )

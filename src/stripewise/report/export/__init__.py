@@ -61,7 +61,7 @@ def export(
     made = _WRITERS[target](request)
     if made.text:
         return made
-    return replace(made, text=_ELSEWHERE if plan.settings else _NOTHING, undo="", empty=True)
+    return replace(made, text=_ELSEWHERE if plan.settings else _NOTHING, use="", undo="", wins="", empty=True)
 
 
 _WRITERS: dict[str, Callable[[Request], Export]] = {
