@@ -52,7 +52,8 @@ def test_it_says_what_why_and_that_it_is_predicted(
     assert "Predicted:" in out
     assert "not measured" in out
     assert "stripe_count" in out
-    assert "measured nearby:" in out
+    assert "(near the prescribed settings, " in out and " run" in out.partition("measured nearby:")[2]
+    assert " count " not in out
     assert "what no setting can do: let each call of the program move 256 MiB" in out
 
 

@@ -166,7 +166,8 @@ def _shown(value: object, unit: str) -> str:
     if unit == "B" and isinstance(value, int | float) and not isinstance(value, bool):
         return format_size(float(value))
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{text} {unit}".rstrip()
+    # A count is told by the parameter's name.
+    return text if unit == "count" else f"{text} {unit}".rstrip()
 
 
 def _print(found: Prescription) -> None:
@@ -215,6 +216,7 @@ def _advice(entry: object) -> str:
 
 def _line(entry: Neighbour, unit: str) -> str:
     values = " ".join(f"{name}={value}" for name, value in entry.values.items())
-    runs = "" if entry.runs is None else f", {entry.runs} run" + ("s" if entry.runs != 1 else "")
-    which = "prescribed settings" if entry.chosen else "today's settings"
-    return f"{number(entry.value, unit)} ({which}{runs}, distance {entry.distance:.2f}): {values}"
+    # Without the table there is what the model remembers, which it has smoothed.
+    runs = "as the model remembers it" if entry.runs is None else f"{entry.runs} run" + ("s" if entry.runs != 1 else "")
+    which = "the prescribed settings" if entry.chosen else "today's settings"
+    return f"{number(entry.value, unit)} (near {which}, {runs}, distance {entry.distance:.2f}): {values}"

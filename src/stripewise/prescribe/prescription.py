@@ -68,8 +68,9 @@ class Neighbour:
     values : dict
         Its columns.
     value : float
-        Typical value of its runs.
+        Typical value of its runs; smoothed where the model remembers it.
     runs : int or None
+        None where the model remembers the cell, and its table was not given.
     distance : float
         In the model's features, each divided by its spread.
     chosen : bool

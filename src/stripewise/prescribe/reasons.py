@@ -155,5 +155,6 @@ def _turn(
     values = np.unique(points[:, place])
     below, above = values[values <= threshold], values[values > threshold]
     number = float(below[-1] if left else above[0])
-    shown = format_size(number) if column.unit == "B" else f"{number:g} {column.unit}".rstrip()
+    unit = "" if column.unit == "count" else column.unit
+    shown = format_size(number) if unit == "B" else f"{number:g} {unit}".rstrip()
     return f"{name} at {'most' if left else 'least'} {shown}"
