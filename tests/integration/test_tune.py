@@ -119,7 +119,10 @@ def test_a_dry_run_tells_the_cost_as_a_run_does(mpich, kernel, home, tmp_path):
     assert "note: the warm-up run will show" in done.stdout
     stack = tmp_path / "prefetcher.toml"
     stack.write_text(ACCELERATOR)
-    done = stripewise(*words, "--stack", str(stack), "--", "/bin/true", "{window}", env=home)
+    program = tmp_path / "app.sh"
+    program.write_text(PROGRAM % {"off": 1})
+    done = stripewise(*words, "--stack", str(stack), "--", "sh", str(program), "{window}", env=home)
+    assert f"program   {program} (script for " in done.stdout
     assert "no MPI library was found" in done.stdout and "the warm-up run will show" not in done.stdout
 
 

@@ -180,7 +180,9 @@ def _preflight(
     about |= {"mpi": mpi.version if mpi else None, "mpi_path": str(mpi.path) if mpi else None}
     about["io"] = mpi.io if mpi else None
     ranks = f", {target.line.ranks} ranks by {target.line.launcher}" if target.line.ranks else ""
-    summary = [f"program   {target.binary.path} ({target.binary.kind.value}{ranks})"]
+    # Its interpreter alone would not tell what is tuned.
+    kind = f"script for {target.binary.path}" if target.script else target.binary.kind.value
+    summary = [f"program   {target.script or target.binary.path} ({kind}{ranks})"]
     if mpi is not None:
         summary.append(
             f"MPI       {mpi.version or mpi.abi}, {mpi.path}, {mpi.found_by}; MPI-IO by {mpi.io or 'unknown'}"
