@@ -17,7 +17,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_title = "Stripewise"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
 html_copy_source = False
 html_theme_options = {"page_width": "1100px", "sidebar_width": "230px"}
 # Links to headings, as hosting sites resolve them.
