@@ -284,6 +284,7 @@ def test_runs_are_filtered_and_show_what_they_printed(site, page):
     # What a program prints is text, whatever it looks like.
     expect(page.locator("pre[aria-label=stdout]")).to_contain_text(HOSTILE)
     assert page.locator("main img").count() == 0
+    assert "\\u00" not in page.locator("main").inner_text()
 
 
 def test_a_running_experiment_is_watched_live(site, page):

@@ -6,9 +6,11 @@ from stripewise.errors import UserError
 from stripewise.search.registry import sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
 from stripewise.server.pages.forms import flat, inputs, nested
+from stripewise.server.pages.knowledge import fields
 from stripewise.server.pages.new import definition_of, samplers, values_of
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.workload import Workload
+from tests.unit.test_prescribe import trained
 
 
 def test_every_option_of_every_sampler_is_in_the_form():
@@ -76,3 +78,9 @@ def test_a_definition_goes_through_the_form_unchanged(fields):
 def test_what_is_wrong_is_said_with_its_place(given, said):
     with pytest.raises(UserError, match=said):
         definition_of(given)
+
+
+def test_a_models_form_tells_sizes_as_people_write_them():
+    model, _ = trained()
+    told = {one["label"]: one["known"] for one in fields(model)}
+    assert told["transfer size"] == "1 MiB to 256 MiB" and told["nodes"] == "2 to 8" and told["operation"] == ""

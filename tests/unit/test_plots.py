@@ -180,7 +180,7 @@ def test_control_chart_flags_in_words_and_chooses_the_clock():
 def test_cost_counts_launches():
     figure = plots.cost({"search": 12.5, "failed": 0.0, "between runs": 2.0}, {"search": 3, "failed": 1})
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
-    assert bars == {"search": "12.5 s, 3 launches", "failed": "0 s, 1 launch", "between runs": "2 s"}
+    assert bars == {"search": "12.5 s<br>3 launches", "failed": "0 s<br>1 launch", "between runs": "2 s"}
 
 
 def test_empty_input_draws_an_empty_figure():

@@ -284,4 +284,5 @@ def cost(seconds: Mapping[str, float], launches: Mapping[str, int]) -> go.Figure
 
 
 def _launches(count: int | None) -> str:
-    return f", {count} launch{'' if count == 1 else 'es'}" if count else ""
+    # On a line of its own: beside the longest bar a narrow screen has no room for both.
+    return f"<br>{count} launch{'' if count == 1 else 'es'}" if count else ""

@@ -290,7 +290,7 @@ async def _given(request: Request) -> dict[str, str]:
 @router.get("/new")
 def new(request: Request, service: Here, like: Annotated[str | None, Query(max_length=64)] = None) -> HTMLResponse:
     """Show the form, empty or like another experiment."""
-    values: dict[str, str] = {"folder": str(service.settings.data)}
+    values: dict[str, str] = {"folder": str(service.settings.folders[0])}
     if like:
         record = service.store.record(like)
         values = values_of(record.experiment, str(record.facts.get("folder", "")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -22,6 +23,7 @@ from stripewise.report import markup
 from stripewise.server.problems import status_of
 from stripewise.server.service import get_session
 from stripewise.spec.sizes import format_size
+from stripewise.spec.trial import Phase
 
 NAVIGATION = (
     ("/", "Experiments"),
@@ -65,6 +67,8 @@ def _environment() -> Environment:
         "count": markup.count,
         "sentence": markup.capitalised,
         "plain": _plain,
+        "indented": functools.partial(json.dumps, indent=2, sort_keys=True, ensure_ascii=False),
+        "phase": _phase,
         "defaults_of": _defaults,
     }
     made.globals |= {"navigation": NAVIGATION, "states": STATE_WORDS, "version": __version__, "static": static_address}
@@ -75,6 +79,10 @@ def _minute(epoch: float | None) -> str:
     """A moment without its seconds, for columns."""
     text = markup.moment(epoch)
     return f"{text[:16]} UTC" if text else ""
+
+
+def _phase(phase: str) -> str:
+    return "warm-up" if phase == Phase.WARMUP else str(phase)
 
 
 def _plain(value: Any) -> str:
