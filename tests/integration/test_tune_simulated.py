@@ -57,6 +57,12 @@ def test_the_same_seed_has_the_same_history_and_another_has_another(
     assert other["default"] != first["default"]
 
 
+def test_a_dry_run_tells_that_a_budget_is_too_small_for_a_proof(capsys: pytest.CaptureFixture[str]) -> None:
+    for budget, small in (("16", True), ("17", False)):
+        assert main(["tune", str(EXAMPLE), "--dry-run", "--budget", budget]) == 0
+        assert ("note: 16 launches can prove no gain" in capsys.readouterr().out) is small
+
+
 def test_an_experiment_with_a_command_is_simulated_from_its_workload(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,11 @@ def most_pairs(experiment: Experiment) -> int:
     return shared if free - 2 * shared >= _FEWEST_SEARCHED else 0
 
 
+def fewest_launches(experiment: Experiment) -> int:
+    """The smallest budget of which :func:`most_pairs` keeps pairs free, where their number is left to it."""
+    return experiment.warmup + 2 + 2 * provable_pairs(experiment.confirmation) + _FEWEST_SEARCHED
+
+
 def provable_pairs(rule: Confirmation) -> int:
     """Fewest pairs that can prove a gain at all: as many as make winning every one of them unlikely enough."""
     return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
