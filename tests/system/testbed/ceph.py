@@ -11,11 +11,12 @@ import os
 import shutil
 import subprocess
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.system.testbed.processes import BedError, call, end, environment, pid_in, wait_until
+from tests.system.testbed.processes import BedError, call, end, environment, pid_in, running, wait_until
 
 NAME = "stripewise"
 _CGROUP = Path("/sys/fs/cgroup")
@@ -141,8 +142,9 @@ class Ceph:
         (self.folder / "ceph.conf").write_text(_configuration(self.folder, fsid.read_text()))
         self._start_monitor(fsid.read_text())
         self._daemon("mgr", "x")
-        for number in range(self.osds):
-            self._start_osd(number)
+        # Each waits for its device more than it computes.
+        with ThreadPoolExecutor(self.osds) as pool:
+            list(pool.map(self._start_osd, range(self.osds)))
         if NAME not in self.ceph("fs", "ls"):
             self.ceph("osd", "pool", "create", "meta", "8", "8")
             self.ceph("osd", "pool", "create", "data", str(_PLACEMENT_GROUPS), str(_PLACEMENT_GROUPS))
@@ -161,6 +163,8 @@ class Ceph:
                 call(["umount", path], check=False, timeout=20)
             if os.path.ismount(path):
                 call(["umount", "-l", path], check=False)
+        # A client takes its leave of the metadata server: without one it would wait for it.
+        end(pid for file in self.folder.glob("client.*.asok") if running(pid := int(file.name.split(".")[1])))
         for kinds in (("mds",), ("osd",), ("mgr", "mon")):
             end(pid for kind in kinds for file in self.folder.glob(f"{kind}.*.pid") if (pid := pid_in(file)))
         for line in call(["losetup", "-n", "-O", "NAME,BACK-FILE"]).splitlines():
