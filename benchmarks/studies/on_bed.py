@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.studies.steps import ROOT, Study, StudyError
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
-from tests.system.testbed.processes import of_bed
+from tests.system.testbed.processes import BedError, of_bed
 
 STANDING = Path("/var/tmp/stripewise-testbed")
 LAUNCHER = ["srun", "--mpi=pmi2", "-N", "{nodes}", "-n", "{processes}", "--ntasks-per-node", "{processes_per_node}"]
@@ -68,12 +68,15 @@ class Site:
         begin = ["#!/bin/bash", "set -euo pipefail", f"cd {shlex.quote(str(ROOT))}"]
         begin += [f"export {name}={value}" for name, value in SLEEPY.items()]
         script.write_text("\n".join([*begin, *lines]) + "\n", "utf-8")
-        words = ["--wait", f"--nodes={NODES}", "--ntasks-per-node=2", "--exclusive", f"--time={minutes}"]
-        command = ["sbatch", *words, f"--output={told}", f"--error={told.with_suffix('.err')}", str(script)]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            said = told.with_suffix(".err").read_text("utf-8") if told.with_suffix(".err").exists() else done.stderr
-            raise StudyError(f"a job on the test bed ended with {done.returncode}: {said.strip()[-1000:]}")
+        words = [f"--nodes={NODES}", "--ntasks-per-node=2", "--exclusive", f"--time={minutes}"]
+        output = [f"--output={told}", f"--error={told.with_suffix('.err')}"]
+        try:
+            job = self.bed.slurm.submit(script, *words, *output, env=self.environment)
+        except BedError as error:
+            raise StudyError(str(error)) from error
+        if code := job.wait(timeout=math.inf):
+            said = told.with_suffix(".err").read_text("utf-8") if told.with_suffix(".err").exists() else ""
+            raise StudyError(f"a job on the test bed ended with {code}: {said.strip()[-1000:]}")
         return told.read_text("utf-8")
 
     def stripewise(self, *words: str | Path) -> Any:

@@ -19,7 +19,7 @@ from stripewise.store.opening import open_store
 from tests.conftest import require
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.processes import of_bed
-from tests.system.testbed.slurm import installed
+from tests.system.testbed.slurm import Job, installed
 
 BIN = Path(sys.executable).parent
 STANDING = Path("/var/tmp/stripewise-testbed")
@@ -97,7 +97,7 @@ class Case:
     def ended(self) -> int:
         return sum(run.state.ended for run in self.runs())
 
-    def until(self, condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 200) -> None:
+    def until(self, condition: Callable[[], bool], process: subprocess.Popen[str] | Job, seconds: float = 200) -> None:
         limit = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < limit, (self.folder / "stderr").read_text()[-3000:]

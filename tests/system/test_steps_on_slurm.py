@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from stripewise.spec.trial import Phase, State
 from tests.system.slurm_support import Case, accounted, bed_of, node_down, program
 from tests.system.testbed.bed import Bed
+from tests.system.testbed.slurm import Job
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
 RUNS = 12
@@ -30,24 +30,14 @@ def case(bed: Bed, tmp_path: Path) -> Case:
     return Case(bed, tmp_path)
 
 
-def within(case: Case, experiment: str, *words: str) -> subprocess.Popen[str]:
+def within(case: Case, experiment: str, *words: str) -> Job:
     """Tune inside an allocation of all nodes, which outlives one of them."""
     (case.folder / "experiment.toml").write_text(experiment)
     call = case.stripewise("tune", "experiment.toml", "--json", "--yes", *words)
     job = case.folder / "allocation.sh"
     job.write_text(f"#!/bin/bash\n{shlex.join(call)} > result.json 2>> stderr\n")
-    options = [
-        "--wait",
-        "--nodes=4",
-        "--ntasks-per-node=2",
-        "--exclusive",
-        "--no-kill",
-        "--time=10",
-        "--output=job.out",
-    ]
-    return subprocess.Popen(
-        ["sbatch", *options, str(job)], env=case.environment, cwd=case.folder, text=True, stdout=subprocess.DEVNULL
-    )
+    options = ["--nodes=4", "--ntasks-per-node=2", "--exclusive", "--no-kill", "--time=10", "--output=job.out"]
+    return case.bed.slurm.submit(job, *options, env=case.environment, folder=case.folder)
 
 
 def definition(case: Case, hanging: int, seconds: float, runs: int, pairs: int = 0) -> str:

@@ -18,7 +18,12 @@ class BedError(Exception):
 
 
 def call(
-    command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, timeout: float = 60, check: bool = True
+    command: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    timeout: float = 60,
+    check: bool = True,
 ) -> str:
     """Run a short command and give what it printed.
 
@@ -27,7 +32,14 @@ def call(
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
-            words, env=env, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL
+            words,
+            env=env,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as error:
         raise BedError(f"{words[0]} is not installed: see tests.system.testbed.PACKAGES") from error
@@ -39,13 +51,13 @@ def call(
     return done.stdout
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float, what: str, every: float = 0.05) -> None:
     """Wait for something to become true; a BedError names it if it does not."""
     limit = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > limit:
             raise BedError(f"{what}: still not so after {seconds:g} s")
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def running(pid: int) -> bool:

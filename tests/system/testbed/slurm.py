@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +66,11 @@ class Slurm:
     def ask(self, *words: str, timeout: float = 10) -> str:
         """Call one of Slurm's programs; what a failing one printed is given too."""
         return call(words, env=self.environment, timeout=timeout, check=False)
+
+    def submit(self, script: Path, *options: str, env: Mapping[str, str], folder: Path | None = None) -> Job:
+        """Submit a batch job, with this environment and in this folder."""
+        told = call(["sbatch", "--parsable", *options, script], env=env, folder=folder)
+        return Job(self, told.strip().partition(";")[0])
 
     def ready(self) -> int:
         """How many nodes take jobs."""
@@ -159,6 +165,30 @@ class Slurm:
         lines += [f"{node} RealMemory={self.memory} State=UNKNOWN"]
         lines += ["PartitionName=main Nodes=ALL Default=YES MaxTime=60 State=UP OverSubscribe=NO", *self.extra]
         return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch job. To wait for one, ``sbatch --wait`` looks after ten seconds and then every half minute."""
+
+    slurm: Slurm
+    number: str
+
+    def poll(self) -> int | None:
+        """Give its exit code, once it has ended; never 0 for one that was cancelled or lost."""
+        words = self.slurm.ask("scontrol", "show", "job", "-o", self.number).split()
+        told = dict(word.partition("=")[::2] for word in words)
+        state = told.get("JobState", "PENDING")
+        if state in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING"):
+            return None
+        return 0 if state == "COMPLETED" else int(told["ExitCode"].partition(":")[0]) or 1
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end, and give its exit code."""
+        wait_until(lambda: self.poll() is not None, timeout, f"job {self.number} has ended", every=0.3)
+        code = self.poll()
+        assert code is not None
+        return code
 
 
 def installed() -> bool:
