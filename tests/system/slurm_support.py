@@ -11,14 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.spec.trial import Run, State
 from stripewise.store.opening import open_store
 from tests.conftest import require
 from tests.system.testbed.bed import Bed
-from tests.system.testbed.processes import of_bed
+from tests.system.testbed.processes import end, of_bed, wait_until
 from tests.system.testbed.slurm import Job, installed
 
 BIN = Path(sys.executable).parent
@@ -26,18 +26,34 @@ STANDING = Path("/var/tmp/stripewise-testbed")
 
 
 @contextmanager
-def bed_of(name: str) -> Iterator[Bed]:
+def shared_bed() -> Iterator[Bed]:
     """Give the bed that is up already, or bring one up for a while."""
     require(os.geteuid() == 0 and installed(), "the test bed needs root, Slurm and Ceph (make cluster-up says which)")
     if of_bed(STANDING):
         yield Bed(STANDING)
         return
-    bed = Bed(Path(f"/var/tmp/stripewise-testbed-{name}"))
+    bed = Bed(Path("/var/tmp/stripewise-testbed-shared"))
     try:
         bed.up()
         yield bed
     finally:
         bed.down()
+
+
+@contextmanager
+def tidied(bed: Bed) -> Iterator[None]:
+    """Leave no job that was not there before: of a test that failed, some may still run."""
+
+    def jobs() -> set[str]:
+        return set(bed.slurm.ask("squeue", "-h", "-o", "%F").split())
+
+    others = jobs()
+    try:
+        yield
+    finally:
+        if left := jobs() - others:
+            bed.slurm.ask("scancel", *left)
+            wait_until(lambda: jobs() <= others, 30, "no job of the test is left in Slurm's queue")
 
 
 @dataclass
@@ -49,10 +65,13 @@ class Case:
     bed : Bed
     folder : Path
         The experiment's own, which the host and so every node sees.
+    started : list of subprocess.Popen
+        Commands that may still run.
     """
 
     bed: Bed
     folder: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -68,7 +87,7 @@ class Case:
         return [sys.executable, "-m", "stripewise", *words, "--store", self.store]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.stripewise(*words),
             env=self.environment,
             cwd=self.folder,
@@ -77,6 +96,12 @@ class Case:
             stdout=subprocess.PIPE,
             stderr=(self.folder / "stderr").open("a"),
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what still runs: it would go on to submit jobs."""
+        end(process.pid for process in self.started if process.poll() is None)
 
     def finish(self, process: subprocess.Popen[str], seconds: float = 400) -> dict[str, object]:
         """Wait for a command that prints JSON."""

@@ -6,12 +6,11 @@ import csv
 import json
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.slurm_support import BIN, Case, bed_of, kernel_program
+from tests.system.slurm_support import BIN, Case, kernel_program
 from tests.system.testbed.bed import Bed
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
@@ -36,12 +35,6 @@ values = ["8 MiB"]
 name = "cephfs_stripe_count"
 values = [1, 4]
 """
-
-
-@pytest.fixture(scope="module")
-def bed() -> Iterator[Bed]:
-    with bed_of("array") as found:
-        yield found
 
 
 def test_three_shards_as_an_array_write_one_table(bed: Bed, tmp_path: Path) -> None:

@@ -20,22 +20,10 @@ from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Tokens
 from tests.system.pages_browser import Watched, log_in, opened
-from tests.system.slurm_support import Case, accounted, bed_of, node_down, program
-from tests.system.testbed.bed import Bed
+from tests.system.slurm_support import Case, accounted, node_down, program
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
 RUNS = 12
-
-
-@pytest.fixture(scope="module")
-def bed() -> Iterator[Bed]:
-    with bed_of("batch") as found:
-        yield found
-
-
-@pytest.fixture
-def case(bed: Bed, tmp_path: Path) -> Case:
-    return Case(bed, tmp_path)
 
 
 def experiment(case: Case, hanging: int, seconds: float = 2.0) -> Path:
@@ -180,8 +168,10 @@ def test_a_controller_that_restarts_costs_nothing(case: Case) -> None:
     # A step that begins while the controller is away waits longer than any run here may take.
     case.until(lambda: case.ended() >= 1 and bool(case.young_node()), process)
     slurm.stop_controller()
-    time.sleep(8)
-    slurm.start_controller()
+    try:
+        time.sleep(8)
+    finally:
+        slurm.start_controller()
     case.finish(process)
     runs = case.runs()
     accounted(runs, 6)

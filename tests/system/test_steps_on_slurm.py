@@ -5,29 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from stripewise.spec.trial import Phase, State
-from tests.system.slurm_support import Case, accounted, bed_of, node_down, program
-from tests.system.testbed.bed import Bed
+from tests.system.slurm_support import Case, accounted, node_down, program
 from tests.system.testbed.slurm import Job
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
 RUNS = 12
-
-
-@pytest.fixture(scope="module")
-def bed() -> Iterator[Bed]:
-    with bed_of("steps") as found:
-        yield found
-
-
-@pytest.fixture
-def case(bed: Bed, tmp_path: Path) -> Case:
-    return Case(bed, tmp_path)
 
 
 def within(case: Case, experiment: str, *words: str) -> Job:

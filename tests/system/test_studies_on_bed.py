@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.slurm_support import bed_of
 from tests.system.testbed.bed import Bed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,12 +18,6 @@ from benchmarks.studies.on_bed import Site  # noqa: E402
 from benchmarks.studies.steps import Study  # noqa: E402
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def bed() -> Iterator[Bed]:
-    with bed_of("studies") as found:
-        yield found
 
 
 @pytest.mark.parametrize("name", ["beyond", "ann", "shaman"])
