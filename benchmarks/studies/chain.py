@@ -194,7 +194,10 @@ def _compared(
     shuffle = random.Random(0)
     order = [name for _ in range(rounds) for name in shuffle.sample(list(arms), len(arms))]
     found: dict[str, list[float]] = {name: [] for name in arms}
-    for name, text in zip(order, _runs(site, program, library, [arms[name] for name in order], 3), strict=True):
+    checkpoints = study.size(3, 2)
+    for name, text in zip(
+        order, _runs(site, program, library, [arms[name] for name in order], checkpoints), strict=True
+    ):
         # The first checkpoint of a run also finds its way to the servers.
         found[name] += _bandwidths(text)[1:]
     learning = ["STRIPEWISE_MODE=online", f"STRIPEWISE_MODEL={artifact}"]
