@@ -113,7 +113,7 @@ def is_tuned(file: Path) -> bool:
 
 
 def test_settings_are_searched_proven_and_applied(
-    mpi: Mpi, program: Path, stripewise: Stripewise, cache: Path, tmp_path: Path
+    mpi: Mpi, program: Path, stripewise: Stripewise, tmp_path: Path
 ) -> None:
     file = tmp_path / "data.h5"
     words = [str(program), str(file), "scored"]
@@ -150,7 +150,7 @@ def test_settings_are_searched_proven_and_applied(
     plan, lines = tmp_path / "best.plan", tmp_path / "settings.sh"
     stripewise("export", identifier, "--to", "plan", "-o", plan)
     stripewise("export", identifier, "--to", "shell", "-o", lines)
-    (library,) = cache.glob("stripewise/native/runtime-mpich-*/lib/libstripewise.so")
+    library = json.loads(stripewise("native", "build", "--mpicc", mpi.mpicc, "--json").stdout)["library"]
     launch = f'{" ".join(mpi.mpiexec(2))} env LD_PRELOAD="$STRIPEWISE_LIBRARY" {" ".join(words)}'
     script = f"export STRIPEWISE_LIBRARY={library}; . {lines}; {launch}"
     for way in (identifier, plan, script):
