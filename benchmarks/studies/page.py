@@ -34,9 +34,6 @@ python -m benchmarks.studies all --quick                    # in small, to see t
 ```
 
 Seeds are fixed. Every step is kept in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one.
-
-After studies 001, 003, 004 and the chain were simulated, ROMIO's own Lustre driver showed that the simulated one had placed aggregators too well where `cb_nodes` exceeds the nodes (on sites with MPICH's
-ROMIO). They were not simulated again; six of the eight cases of 001 were looked at without noise, and kept their default and their best.
 """
 
 
