@@ -321,6 +321,23 @@ def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
     assert slurm.count == 2
 
 
+def test_a_job_that_is_through_is_not_taken_for_the_next_one(slurm: Slurm, tmp_path: Path) -> None:
+    """The scheduler is away beyond the run's end, and then tells of it as if it still ran."""
+    with runner_of(slurm, tmp_path, ["sh", "-c", "[ -e ran ] || { touch ran; sleep 3; }"]) as runner:
+        runner.start(launch(timeout=20.0))
+        until(runner, (tmp_path / "ran").exists)
+        slurm.fault("down")
+        slurm.fault("stale")
+        away = time.monotonic() + 6
+        while time.monotonic() < away:
+            assert runner.poll(0.2) == []
+        slurm.mend("down")
+        outcome = wait(runner)
+    assert outcome.state is State.FINISHED, outcome.reason
+    assert (outcome.facts["resubmissions"], slurm.count) == (1, 2)
+    assert outcome.elapsed < 2
+
+
 def test_a_scheduler_that_stays_away_is_named_in_the_end(slurm: Slurm, tmp_path: Path) -> None:
     slurm.fault("down")
     runner = runner_of(slurm, tmp_path, ["true"], batch={"patience": 0.5})

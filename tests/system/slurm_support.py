@@ -45,7 +45,7 @@ def tidied(bed: Bed) -> Iterator[None]:
     """Leave no job that was not there before: of a test that failed, some may still run."""
 
     def jobs() -> set[str]:
-        return set(bed.slurm.ask("squeue", "-h", "-o", "%F").split())
+        return {word for word in bed.slurm.ask("squeue", "-h", "-o", "%F").split() if word.isdigit()}
 
     others = jobs()
     try:

@@ -163,13 +163,13 @@ def test_a_stop_cancels_what_is_under_way(case: Case) -> None:
 
 def test_a_controller_that_restarts_costs_nothing(case: Case) -> None:
     slurm = case.bed.slurm
-    path = experiment(case, hanging=-1, seconds=4.0)
+    path = experiment(case, hanging=-1, seconds=6.0)
     process = case.start("tune", str(path), "--json", "--yes", "--budget", "6", "--timeout", "25")
     # A step that begins while the controller is away waits longer than any run here may take.
     case.until(lambda: case.ended() >= 1 and bool(case.young_node()), process)
     slurm.stop_controller()
     try:
-        time.sleep(8)
+        time.sleep(12)
     finally:
         slurm.start_controller()
     case.finish(process)

@@ -92,6 +92,7 @@ class BatchJob:
         self._silent_since: float | None = None
         self._over_since: float | None = None
         self._tries = 0
+        self._past: set[str] = set()
         self._notes: list[str] = []
         self._lost_hours = 0.0
         self._queued = 0.0
@@ -153,7 +154,7 @@ class BatchJob:
         self._next_try = now + _RETRY_SECONDS
         if self._doubtful:
             # An unanswered submission may have arrived: never two jobs where one can be seen.
-            found = self._named()
+            found = [job for job in self._named() if job not in self._past]
             if found:
                 self._took(self._scheduler.attach(found[0], self._request.name))
                 return
@@ -230,12 +231,12 @@ class BatchJob:
     def _came_through(self, through: Through) -> Outcome | None:
         """Judge a run by its record, unless the scheduler's absence may have made it what it is.
 
-        A step that srun (22.05) starts while the controller restarts waits 130 s: that tells nothing of the settings.
+        A step that srun (22.05) starts while the controller is away waits 130 s: that tells nothing of the settings.
         """
         began = read_began(self.place.path)
-        told = through.cause in ("timeout", "bound") or self._setting.objective == "elapsed"
+        by_time = through.cause in ("timeout", "bound") or self._setting.objective == "elapsed"
         if (
-            told
+            by_time
             and began is not None
             and self._tries < self._setting.retries
             and self._scheduler.away(began.time, began.time + through.seconds)
@@ -246,8 +247,10 @@ class BatchJob:
         return self._judged(through)
 
     def _again(self, why: str) -> None:
-        """Submit the run again; nothing of its job can be alive."""
+        """Submit the run again. Its job is through or lost, which the scheduler may not have seen yet."""
         job = f" (job {self._ticket.identifier})" if self._ticket else ""
+        if self._ticket is not None:
+            self._past.add(self._ticket.identifier)
         self._tries += 1
         self._notes.append(f"{why}{job}: submitted again")
         job_record.clear(self.place.path)

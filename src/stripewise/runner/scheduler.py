@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import re
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -24,9 +22,6 @@ from stripewise.spec.batch import Batch
 
 COMMAND_SECONDS = 60.0
 """A scheduler's command that takes longer has failed: its daemon may be restarting."""
-_AWAY_SECONDS = 5.0
-"""Slurm's commands wait for a controller that restarts, and then end well; otherwise they take a fraction of it."""
-_AWAY = re.compile(r"contact|connect|communication|timed out|did not answer", re.IGNORECASE)
 _NEVER = 1 << 30
 _EXECUTORS = {
     "slurm": ("slurm", "SlurmJobExecutor"),
@@ -55,8 +50,6 @@ class Scheduler:
         self._environment = environment
         self._executor: Any = None
         self._lock = threading.Lock()
-        self._asking: list[float] = []
-        self._absences: list[tuple[float, float]] = []
 
     # -- what schedulers have in common ------------------------------------------------------------------------
 
@@ -152,11 +145,8 @@ class Scheduler:
         return None
 
     def away(self, since: float, until: float) -> bool:
-        """Whether the scheduler was seen not to answer at some time between two (epoch seconds)."""
-        now = time.time()
-        with self._lock:
-            waited = [(began, now) for began in self._asking if now - began > _AWAY_SECONDS]
-            return any(began <= until and ended >= since for began, ended in (*self._absences, *waited))
+        """Whether a launcher may have waited for the scheduler between two times (epoch seconds)."""
+        return False
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
@@ -236,18 +226,6 @@ class Scheduler:
 
     def call(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Call one of the scheduler's programs, and wait no longer than it may take."""
-        began = time.time()
-        with self._lock:
-            self._asking.append(began)
-        done = self._called(words)
-        ended = time.time()
-        with self._lock:
-            self._asking.remove(began)
-            if ended - began > _AWAY_SECONDS or (done.returncode and _AWAY.search(done.stderr)):
-                self._absences.append((began, ended))
-        return done
-
-    def _called(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
                 list(words),

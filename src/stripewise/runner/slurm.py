@@ -7,13 +7,17 @@ not know fails every job; and it has no way to look a job up by its name, or aft
 from __future__ import annotations
 
 import re
+import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stripewise.errors import TransientError
 from stripewise.runner.scheduled import UNKNOWN, Phase, Standing, Ticket
 from stripewise.runner.scheduler import Scheduler
+from stripewise.spec.batch import Batch
 
 _FIELDS = "%i|%T|%r|%j"
 _LIVE = {
@@ -46,6 +50,10 @@ _OVER = {
 }
 _FORGOTTEN = re.compile(r"Invalid job id", re.IGNORECASE)
 _NO_ACCOUNTING_SECONDS = 300.0
+_STATUS = ("squeue", "scontrol")
+_AWAY_SECONDS = 5.0
+"""These commands wait for a controller that restarts, and then end well; otherwise they take a fraction of it."""
+_AWAY = re.compile(r"contact|connect|communication|timed out|did not answer", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,33 @@ def standing_of(state: str, reason: str = "") -> Standing:
 class SlurmScheduler(Scheduler):
     """Slurm through PSI/J."""
 
-    _without_accounting = 0.0
+    def __init__(self, batch: Batch, folder: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(batch, folder, environment)
+        self._without_accounting = 0.0
+        self._asking: list[tuple[float, float]] = []
+        self._absences: list[tuple[float, float]] = []
+
+    def call(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Call a program of Slurm's, and remember when the controller did not answer."""
+        if words[0] not in _STATUS:
+            return super().call(words)
+        asked = time.time(), time.monotonic()
+        with self._lock:
+            self._asking.append(asked)
+        done = super().call(words)
+        took = time.monotonic() - asked[1]
+        with self._lock:
+            self._asking.remove(asked)
+            if took > _AWAY_SECONDS or (done.returncode and _AWAY.search(done.stderr)):
+                self._absences.append((asked[0], asked[0] + took))
+        return done
+
+    def away(self, since: float, until: float) -> bool:
+        """Whether the controller was seen not to answer between two times: srun waits for it, or fails."""
+        now = time.monotonic()
+        with self._lock:
+            waiting = [(at, at + now - mark) for at, mark in self._asking if now - mark > _AWAY_SECONDS]
+            return any(began <= until and ended >= since for began, ended in (*self._absences, *waiting))
 
     def mended(self, base: type[Any]) -> type[Any]:
         """Read squeue so that nothing in a line of it can fail other jobs; see :meth:`Scheduler.mended`."""

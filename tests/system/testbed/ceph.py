@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.system.testbed.processes import BedError, call, end, environment, pid_in, running, wait_until
+from tests.system.testbed.processes import BedError, call, end, environment, of_bed, pid_in, wait_until
 
 NAME = "stripewise"
 _CGROUP = Path("/sys/fs/cgroup")
@@ -164,7 +164,8 @@ class Ceph:
             if os.path.ismount(path):
                 call(["umount", "-l", path], check=False)
         # A client takes its leave of the metadata server: without one it would wait for it.
-        end(pid for file in self.folder.glob("client.*.asok") if running(pid := int(file.name.split(".")[1])))
+        clients = {int(file.name.split(".")[1]) for file in self.folder.glob("client.*.asok")}
+        end(clients & set(of_bed(self.folder.parent)))
         for kinds in (("mds",), ("osd",), ("mgr", "mon")):
             end(pid for kind in kinds for file in self.folder.glob(f"{kind}.*.pid") if (pid := pid_in(file)))
         for line in call(["losetup", "-n", "-O", "NAME,BACK-FILE"]).splitlines():

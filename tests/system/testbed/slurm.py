@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.system.testbed.processes import call, end, environment, pid_in, wait_until
+from tests.system.testbed.processes import BedError, call, end, environment, pid_in, wait_until
 
 _PORT = 17000
 
@@ -176,8 +176,10 @@ class Job:
 
     def poll(self) -> int | None:
         """Give its exit code, once it has ended; never 0 for one that was cancelled or lost."""
-        words = self.slurm.ask("scontrol", "show", "job", "-o", self.number).split()
-        told = dict(word.partition("=")[::2] for word in words)
+        said = self.slurm.ask("scontrol", "show", "job", "-o", self.number)
+        if "Invalid job id" in said:
+            raise BedError(f"Slurm has forgotten job {self.number}")
+        told = dict(word.partition("=")[::2] for word in said.split())
         state = told.get("JobState", "PENDING")
         if state in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING"):
             return None
