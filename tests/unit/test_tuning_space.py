@@ -7,6 +7,7 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import settings_of
+from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 from stripewise.tuning.space import bind_space, check_space, default_stacks
 
@@ -289,3 +290,16 @@ def test_an_override_may_write_the_default_as_a_size() -> None:
     )
     space = bind_space(experiment, Workload(operation="write"), None).space
     assert list(space["cephfs_stripe_unit"].values) == [1 << 20, 4 << 20]
+
+
+def test_one_parameter_whose_values_the_first_run_tells_is_enough() -> None:
+    others = {p.name: {"exclude": True} for p in load_stack("romio").parameters if p.name != "cb_nodes"}
+    chosen = experiment(stacks=["romio"], parameters=others)
+    check_space(chosen, Workload(operation="write", collective=True), "romio", None)
+
+
+def test_a_rule_that_the_program_breaks_today_is_none_for_it() -> None:
+    today = experiment(stacks=["romio"], parameters={"romio_no_indep_rw": {"default": True}})
+    workload = Workload(operation="write", nodes=2, processes_per_node=4, collective=True)
+    check_space(today, workload, "romio", None)
+    assert bind_space(today, workload, "romio").space.default["romio_no_indep_rw"] is True

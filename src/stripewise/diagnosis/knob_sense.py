@@ -15,6 +15,7 @@ from stripewise.spec.parameter import Apply, Kind, Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Stack, load_stack, stack_names
+from stripewise.spec.vocabulary import words_of
 
 
 @cache
@@ -26,8 +27,8 @@ def known_stacks() -> tuple[Stack, ...]:
 def meaningless(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
     """Say why a setting cannot act on this program here; empty if it can."""
     if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
-        words = [spell(value) for value in parameter.values]
-        if knob.value not in words and len(words) > 1:
+        words = words_of(parameter)
+        if words is not None and knob.value not in words:
             return f"'{knob.value}' is none of {', '.join(words)}: the library passes over it without a word"
     elif _number(knob.value) is None and "$" not in knob.value:
         return f"'{knob.value}' is no number: the library passes over it without a word"

@@ -6,11 +6,25 @@ import difflib
 from functools import cache
 
 from stripewise.errors import UserError
-from stripewise.spec.parameter import Apply, Kind
+from stripewise.spec.parameter import Apply, Kind, Parameter
 from stripewise.spec.plan import Plan, Setting, spell
 from stripewise.spec.stack import load_stack, stack_names
 
 _CLOSE = 0.85
+
+
+_SWITCHES = (("false", "true", "no", "yes"), ("disable", "enable", "automatic"))
+
+
+def words_of(parameter: Parameter) -> tuple[str, ...] | None:
+    """Give the words that a parameter's key understands; None where it takes numbers, or they are not known."""
+    if parameter.kind not in (Kind.CATEGORICAL, Kind.BOOLEAN):
+        return None
+    words = tuple(spell(value) for value in parameter.values)
+    if len(words) > 1:
+        return words
+    # One value alone is what is searched, not all that the library knows: its others are the user's to name.
+    return next((switch for switch in _SWITCHES if words[0] in switch), None)
 
 
 @cache
@@ -20,10 +34,7 @@ def _known() -> dict[tuple[Apply, str], tuple[str, ...] | None]:
     for name in stack_names():
         stack = load_stack(name)
         for parameter in stack.parameters:
-            # One value alone is what is searched, not all that the library knows: its others are the user's to name.
-            words = parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN) and len(parameter.values) > 1
-            values = tuple(spell(value) for value in parameter.values) if words else None
-            known[parameter.apply, parameter.setting] = values
+            known[parameter.apply, parameter.setting] = words_of(parameter)
         known |= {(derived.apply, derived.name): None for derived in stack.derived}
     return known
 

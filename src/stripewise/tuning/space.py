@@ -145,9 +145,9 @@ def check_space(
             constraint(dict.fromkeys(known))
     _check_stacks(stacks, known)
     space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
-    if left_out and space.cardinality == 1:
-        raise _nothing_left(left_out, lost, bool(experiment.stacks))
     if workload.processes or len(fixed) == len(parameters):
+        if left_out and space.cardinality == 1 and not later:
+            raise _nothing_left(left_out, lost, bool(experiment.stacks))
         _check_choice(space)
 
 
@@ -192,9 +192,12 @@ def _bound(
     # A parameter left out acts at its default, and conditions on it see just that.
     words |= {p.name: p.bind(words).default for stack in stacks for p in stack.parameters if p.name in left_out}
     known = kept | words.keys()
+    today = words | {parameter.name: parameter.bind(words).default for parameter in parameters}
+    # A rule of a stack that the program breaks today, as its user says, is none for it.
+    rules = [c for stack in stacks for c in stack.constraints if c.names <= known and c(today)]
     return Space.bind(
         parameters,
-        [c for stack in stacks for c in stack.constraints if c.names <= known] + list(constraints),
+        [*rules, *constraints],
         [d for stack in stacks for d in stack.derived if d.value.names <= known and d.value.names & kept],
         words,
         [k for stack in stacks for k in stack.knowledge if k.condition.names <= known],
