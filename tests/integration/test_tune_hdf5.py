@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -151,8 +152,8 @@ def test_settings_are_searched_proven_and_applied(
     stripewise("export", identifier, "--to", "plan", "-o", plan)
     stripewise("export", identifier, "--to", "shell", "-o", lines)
     library = json.loads(stripewise("native", "build", "--mpicc", mpi.mpicc, "--json").stdout)["library"]
-    launch = f'{" ".join(mpi.mpiexec(2))} env LD_PRELOAD="$STRIPEWISE_LIBRARY" {" ".join(words)}'
-    script = f"export STRIPEWISE_LIBRARY={library}; . {lines}; {launch}"
+    launch = f'{shlex.join(mpi.mpiexec(2))} env LD_PRELOAD="$STRIPEWISE_LIBRARY" {shlex.join(words)}'
+    script = f"export STRIPEWISE_LIBRARY={shlex.quote(library)}; . {shlex.quote(str(lines))}; {launch}"
     for way in (identifier, plan, script):
         file.unlink()
         if way is script:

@@ -8,6 +8,7 @@ from stripewise.search.resampling import ResamplingOptions
 from stripewise.server.pages.forms import flat, inputs, nested
 from stripewise.server.pages.knowledge import fields
 from stripewise.server.pages.new import definition_of, samplers, values_of
+from stripewise.server.pages.view import _indented
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.workload import Workload
 from tests.unit.test_prescribe import trained
@@ -84,3 +85,7 @@ def test_a_models_form_tells_sizes_as_people_write_them():
     model, _ = trained()
     told = {one["label"]: one["known"] for one in fields(model)}
     assert told["transfer size"] == "1 MiB to 256 MiB" and told["nodes"] == "2 to 8" and told["operation"] == ""
+
+
+def test_a_report_with_a_name_that_is_no_text_can_be_shown():
+    assert _indented({"path": "/scratch/a\udc80"}).encode("utf-8") == b'{\n  "path": "/scratch/a\\udc80"\n}'

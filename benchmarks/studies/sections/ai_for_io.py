@@ -36,12 +36,18 @@ def section(steps: Steps) -> str:
                 all(tree[k]["mae"] / mean <= PUBLISHED[k][0] / BASELINE for k in both),
             ),
             ("the tree's class error is at most the published one", all(_right_class(tree, k) for k in both)),
-            ("the class error of `auto` is", all(_right_class(found.get("auto", tree), k) for k in both)),
         )
+        if "auto" in found:
+            page.aims(
+                (
+                    "the class error of `auto` is at most what is published of the tree",
+                    all(_right_class(found["auto"], k) for k in both),
+                )
+            )
         page.say(
             "The simulated system is faster and has larger holes in the landscape (mean "
             f"{baseline['mean']:.0f} MiB/s against 54.7), so errors in MiB/s do not compare; ratios do. "
-            "Classes grow with the largest performance, so that a wider landscape has more of them between two wrong answers; what the study's mean costs in classes is not printed."
+            "Class errors do not compare either: classes are shares of the largest performance, and how far the others are spread below it differs; what the mean costs the study in classes is not printed."
         )
     curve = result(steps, "learning curve")
     if curve:

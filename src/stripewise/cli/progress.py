@@ -36,7 +36,9 @@ def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, 
     """Say the most that an experiment can cost, as far as that is known."""
     cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
     if seconds is not None:
-        cost.append(f"{duration(seconds)}, {number(node_hours, 'node-hours', 3)}")
+        cost.append(duration(seconds))
+    if node_hours is not None:
+        cost.append(number(node_hours, "node-hours", 3))
     if bytes:
         cost.append(f"{format_size(bytes)} of I/O")
     return f"worst case: {', '.join(cost)}"

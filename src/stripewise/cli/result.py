@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,14 @@ def _switched_off(off: dict[str, Any]) -> str:
     """How the reference ran, in words that can be copied."""
     how = [f"{key}={value}" for key, value in off.get("env", {}).items()]
     how += [f"without {name} in the environment" for name in off.get("unset", [])]
-    # A command may stand on several lines of its stack file: pasted into a shell, each would be one by itself.
-    how += [f"run {' '.join(line.strip() for line in off['command'].splitlines())}"] if off.get("command") else []
+    how += [f"run {_one_line(off['command'])}"] if off.get("command") else []
     return f": {', '.join(how)}" if how else ""
+
+
+def _one_line(command: str) -> str:
+    """A command that stands on several lines of its stack file: pasted so, each would be a command by itself."""
+    joined = " ".join(line.strip() for line in command.splitlines())
+    return joined if shlex.split(joined) == shlex.split(command) else command
 
 
 def _carried_by_plan(result: dict[str, Any]) -> bool:

@@ -73,7 +73,8 @@ def dearer(space: Space, history: History, chosen: Trial) -> Trial | None:
     best = min(candidates, key=lambda trial: belief[trial.number][0])
     ahead = belief[chosen.number][0] - belief[best.number][0]
     saved = price(space, best.configuration) - price(space, chosen.configuration)
-    return best if 0 < ahead <= -np.log(1 - NEAR) and saved > 0 else None
+    near = _probably_near(belief[chosen.number], belief[best.number])
+    return best if ahead > 0 and near and saved > 0 else None
 
 
 def _beliefs(history: History) -> dict[int, tuple[float, float]]:

@@ -67,7 +67,7 @@ def _environment() -> Environment:
         "count": markup.count,
         "sentence": markup.capitalised,
         "plain": _plain,
-        "indented": functools.partial(json.dumps, indent=2, sort_keys=True, ensure_ascii=False),
+        "indented": _indented,
         "phase": _phase,
         "defaults_of": _defaults,
     }
@@ -79,6 +79,12 @@ def _minute(epoch: float | None) -> str:
     """A moment without its seconds, for columns."""
     text = markup.moment(epoch)
     return f"{text[:16]} UTC" if text else ""
+
+
+def _indented(value: Any) -> str:
+    # File names need not be UTF-8; what is none of it stands in them as lone surrogates, which no page can hold.
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _phase(phase: str) -> str:
