@@ -3,6 +3,7 @@
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.report.markup import measured_text
 from stripewise.search.registry import sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
 from stripewise.server.pages.forms import flat, inputs, nested
@@ -89,3 +90,11 @@ def test_a_models_form_tells_sizes_as_people_write_them():
 
 def test_a_report_with_a_name_that_is_no_text_can_be_shown():
     assert _indented({"path": "/scratch/a\udc80"}).encode("utf-8") == b'{\n  "path": "/scratch/a\\udc80"\n}'
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(268435456, "B", "256 MiB"), (1048576.0, "B", "1 MiB"), (4, "count", "4"), (2.5, "s", "2.5 s")],
+)
+def test_values_are_told_with_their_unit(value, unit, text):
+    assert measured_text(value, unit) == text

@@ -142,9 +142,15 @@ def value_text(value: Any, unit: str = "") -> str:
     """Write a parameter's value: bytes as sizes, booleans as true and false."""
     if isinstance(value, bool):
         return str(value).lower()
-    if unit == "B" and isinstance(value, int):
+    if unit == "B" and isinstance(value, int | float):
         return format_size(value)
     return str(value)
+
+
+def measured_text(value: Any, unit: str) -> str:
+    """Write a parameter's value with its unit; a count is told by the parameter's name."""
+    text = value_text(value, unit)
+    return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
 
 
 def changes(configuration: Mapping[str, Any], default: Mapping[str, Any], units: Mapping[str, str]) -> list[str]:

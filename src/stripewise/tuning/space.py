@@ -302,9 +302,12 @@ def _only_live(bound: BoundSpace) -> BoundSpace:
 def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
     """Why parameters mean nothing in any configuration: one value, another interface, or the rest of the workload."""
     why = dict.fromkeys(dead, "means nothing for this workload")
-    for api in _INTERFACES:
-        for name in replace(space, context={**space.context, "api": api}).live & why.keys():
-            why[name] = f"acts on files used through {api}, the program's are used through {space.context['api']}"
+    api = space.context.get("api", "unknown")
+    worlds = {other: replace(space, context={**space.context, "api": other}).live for other in _INTERFACES}
+    for name in dead if api != "unknown" else ():
+        others = " or ".join(other for other, live in worlds.items() if name in live)
+        if others:
+            why[name] = f"acts on files used through {others}, the program's are used through {api}"
     return why | {name: "has only one value" for name in dead if len(space[name].values) == 1}
 
 

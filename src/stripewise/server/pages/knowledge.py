@@ -13,7 +13,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model, model_names
 from stripewise.model.table import Column
-from stripewise.report.markup import value_text
+from stripewise.report.markup import measured_text
 from stripewise.server import models, prescribing
 from stripewise.server.pages.drawings import as_json
 from stripewise.server.pages.jobs_of import standing
@@ -199,18 +199,13 @@ def fields(model: PerformanceModel) -> list[dict[str, Any]]:
                 "choices": [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
                 if column.kind != "ordinal" or len(values) <= 1
                 else [],
-                "known": f"{_measured(values[0], column.unit)} to {_measured(values[-1], column.unit)}"
+                "known": f"{measured_text(values[0], column.unit)} to {measured_text(values[-1], column.unit)}"
                 if column.kind == "ordinal" and len(values) > 1
                 else "",
                 "default": "" if column.default is None else str(column.default),
             }
         )
     return found
-
-
-def _measured(value: Any, unit: str) -> str:
-    text = value_text(value, unit)
-    return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
 
 
 def _group(column: Column, context: bool) -> str:

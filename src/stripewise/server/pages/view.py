@@ -67,6 +67,7 @@ def _environment() -> Environment:
         "count": markup.count,
         "sentence": markup.capitalised,
         "plain": _plain,
+        "measured": markup.measured_text,
         "indented": _indented,
         "phase": _phase,
         "defaults_of": _defaults,
