@@ -1,8 +1,10 @@
 """Two real MPI libraries, and the native programs built with each."""
 
+import atexit
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,12 @@ for _name, _value in {
     "OMPI_MCA_btl": "^ofi",
 }.items():
     os.environ.setdefault(_name, _value)
+
+# Launchers of Open MPI 4 share one folder a user and host. The last to end removes it, and one that begins in that
+# moment fails. Here several workers launch at once, so each has a folder of its own (short: sockets are made in it).
+_SESSIONS = tempfile.mkdtemp(prefix="ompi-")
+atexit.register(shutil.rmtree, _SESSIONS, ignore_errors=True)
+os.environ.update({"OMPI_MCA_orte_tmpdir_base": _SESSIONS})
 
 
 @dataclass(frozen=True)
