@@ -16,7 +16,7 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from tests.system.pages_browser import Watched, log_in, opened
-from tests.system.pages_service import HOSTILE, serving
+from tests.system.pages_service import HOSTILE, put, serving
 from tests.unit.reports import recorded
 
 # The machine may be busy with other work.
@@ -162,6 +162,27 @@ def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Delete").click()
     expect(page).to_have_url(re.compile(r"^http://[^/]+/$"))
+
+
+def test_a_page_that_is_left_fetches_nothing_more(site, page):
+    store, held = site[1].state.service.store, {}
+    original = store.record(site[2]["finished"])
+    identifier = put(store, original.experiment, original.facts, store.trials(site[2]["finished"]), "stopped")
+
+    # Neither is answered for now: what is fetched is to end with the pressing of the button, not with the next page.
+    def hold(route):
+        held[route.request.url.rpartition("/")[2].partition("?")[0]] = route
+
+    page.route(re.compile(r"/(figures\.json|delete)"), hold)
+    page.goto(f"/experiments/{identifier}")
+    expect(page.locator(".plot.loading").first).to_be_attached()
+    page.once("dialog", lambda dialog: dialog.accept())
+    with page.expect_event("requestfailed", lambda request: "figures.json" in request.url):
+        page.get_by_role("button", name="Delete").click(no_wait_after=True)
+    page.wait_for_timeout(100)
+    held["delete"].continue_()
+    expect(page).to_have_url(re.compile(r"^http://[^/]+/$"))
+    assert set(held) == {"figures.json", "delete"}
 
 
 def test_wrong_definitions_are_refused_with_what_to_do(site, page):

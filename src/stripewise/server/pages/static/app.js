@@ -16,7 +16,10 @@
     }, 5000);
   }
 
-  Object.assign(window.stripewise, { csrf: csrf, say: say });
+  // A page that is being left asks for nothing more: what it shows may be what is being deleted.
+  var leaving = new AbortController();
+
+  Object.assign(window.stripewise, { csrf: csrf, say: say, leaving: leaving.signal });
 
   // -- questions ---------------------------------------------------------------------------------------------
 
@@ -24,6 +27,15 @@
     var question = event.target.dataset.confirm;
     if (question && !window.confirm(question)) {
       event.preventDefault();
+    }
+    if (!event.defaultPrevented) {
+      leaving.abort();
+    }
+  });
+  window.addEventListener("pageshow", function (event) {
+    if (event.persisted) {
+      // Gone back to: nothing here is live any more.
+      window.location.reload();
     }
   });
 
@@ -128,7 +140,7 @@
       return;
     }
     busy = true;
-    fetch(window.location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" })
+    fetch(window.location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", signal: leaving.signal })
       .then(function (answer) {
         if (answer.redirected && new URL(answer.url).pathname === "/login") {
           window.location.reload();
@@ -142,7 +154,9 @@
         }
       })
       .catch(function () {
-        mark(false);
+        if (!leaving.signal.aborted) {
+          mark(false);
+        }
       })
       .finally(function () {
         busy = false;

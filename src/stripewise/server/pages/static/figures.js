@@ -67,7 +67,7 @@
       .split(" ");
     var left = sources.length;
     sources.forEach(function (address) {
-      fetch(address, { credentials: "same-origin" })
+      fetch(address, { credentials: "same-origin", signal: window.stripewise.leaving })
         .then(function (answer) {
           if (!answer.ok) {
             throw new Error(String(answer.status));
@@ -82,6 +82,9 @@
         })
         .catch(function () {
           left -= 1;
+          if (window.stripewise.leaving.aborted) {
+            return;
+          }
           document.querySelectorAll("[data-figure].loading").forEach(function (place) {
             told(place, "The figure could not be loaded. Reload the page to try again.");
           });
