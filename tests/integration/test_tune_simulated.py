@@ -57,10 +57,15 @@ def test_the_same_seed_has_the_same_history_and_another_has_another(
     assert other["default"] != first["default"]
 
 
-def test_a_dry_run_tells_that_a_budget_is_too_small_for_a_proof(capsys: pytest.CaptureFixture[str]) -> None:
-    for budget, small in (("16", True), ("17", False)):
-        assert main(["tune", str(EXAMPLE), "--dry-run", "--budget", budget]) == 0
-        assert ("note: 16 launches can prove no gain" in capsys.readouterr().out) is small
+@pytest.mark.parametrize(("budget", "small"), [("16", True), ("17", False)])
+def test_a_budget_too_small_for_a_proof_is_told_before_it_is_spent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, small: bool
+) -> None:
+    told = "note: 16 launches can prove no gain, so all are searched; 17 are the fewest that can"
+    assert main(["tune", str(EXAMPLE), "--dry-run", "--budget", budget]) == 0
+    assert (told in " ".join(capsys.readouterr().out.split())) is small
+    assert main(["tune", str(EXAMPLE), "--budget", budget, "--store", str(tmp_path / "store.db")]) == 0
+    assert (told in " ".join(capsys.readouterr().err.split())) is small
 
 
 def test_an_experiment_with_a_command_is_simulated_from_its_workload(

@@ -58,6 +58,7 @@ class Progress:
         self._objective = Objective("", "maximize", "")
         self._rows: deque[tuple[str, ...]] = deque(maxlen=_ROWS)
         self._defaults: Configuration | None = None
+        self._announced = ""
         self._default: float | None = None
         self._best: float | None = None
         self._best_text = ""
@@ -108,7 +109,11 @@ class Progress:
             self._say(line)
 
     def _on_worst_case(self, runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> None:
-        self._say(worst_case_line(runs, seconds, node_hours, bytes))
+        line = worst_case_line(runs, seconds, node_hours, bytes)
+        # Told again after the first run, which shows how long runs take; of a simulated one nothing new.
+        if line != self._announced:
+            self._say(line)
+        self._announced = line
 
     def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
         self._budget, self._runs = budget.runs, spent.runs

@@ -58,6 +58,14 @@ def fewest_launches(experiment: Experiment) -> int:
     return experiment.warmup + 2 + 2 * provable_pairs(experiment.confirmation) + _FEWEST_SEARCHED
 
 
+def too_small(experiment: Experiment) -> str:
+    """Say that the budget can prove no gain; empty where it can, or where the number of pairs was asked for."""
+    if experiment.confirmation.pairs is not None or most_pairs(experiment) > 0:
+        return ""
+    fewest = fewest_launches(experiment)
+    return f"{experiment.budget.runs} launches can prove no gain, so all are searched; {fewest} are the fewest that can"
+
+
 def provable_pairs(rule: Confirmation) -> int:
     """Fewest pairs that can prove a gain at all: as many as make winning every one of them unlikely enough."""
     return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
