@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from stripewise.search.gp import Data, Hyperprior, Likelihood, Process, fit
-from stripewise.search.kernel import Geometry, decay, with_inactive
+from stripewise.search.averaged import Averaged
+from stripewise.search.gp import Data, Hyperprior, Likelihood, Process, fit, most_probable
+from stripewise.search.kernel import DECAYS, Decay, Geometry, with_inactive
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
@@ -39,10 +40,11 @@ def data(n, seed=0, noise=0.1, runs=1):
     return levels, truth, Data(GEOMETRY.knots(levels), cost - cost.mean(), np.full(n, 1 / runs), np.zeros(n))
 
 
-def test_gradient_is_that_of_the_value():
+@pytest.mark.parametrize("decay", DECAYS)
+def test_gradient_is_that_of_the_value(decay: Decay):
     _, _, known = data(20)
     known = Data(known.knots, known.cost, known.variance, known.cost * 0.3, squares=0.2, freedom=7)
-    likelihood = Likelihood(GEOMETRY, known, Hyperprior(), 0.5)
+    likelihood = Likelihood(GEOMETRY, known, Hyperprior(), 0.5, decay)
     rng = np.random.default_rng(1)
     for _ in range(3):
         theta = likelihood.mean + 0.5 * rng.standard_normal(len(likelihood.mean))
@@ -50,7 +52,8 @@ def test_gradient_is_that_of_the_value():
         np.testing.assert_allclose(likelihood(theta)[1], numeric, rtol=1e-3, atol=1e-3)
 
 
-def test_correlations_stay_positive_definite_with_inactive_parameters():
+@pytest.mark.parametrize("decay", DECAYS)
+def test_correlations_stay_positive_definite_with_inactive_parameters(decay: Decay):
     for axis in GEOMETRY.axes:
         table = with_inactive(decay(axis.distance, 0.7)[0])
         assert np.linalg.eigvalsh(table).min() > -1e-9
@@ -132,6 +135,45 @@ def test_wrong_prior_is_recovered_from():
     process = fit(GEOMETRY, wrong)
     mean, _ = process.predict(GEOMETRY.knots(levels), wrong.prior)
     assert np.corrcoef(mean, truth)[0, 1] > 0.9
+
+
+def smooth_and_stepped():
+    """Costs along the integers: one that rises evenly, and one whose steps follow no slope."""
+    numbers = np.arange(0, 1000, 40)
+    levels = np.zeros((len(numbers), 5), dtype=np.int64)
+    levels[:, 2] = numbers
+    even = 2e-3 * numbers
+    stepped = np.random.default_rng(5).normal(0, 0.7, len(numbers)).cumsum() / 2
+    nothing = np.zeros(len(numbers))
+    return [Data(GEOMETRY.knots(levels), cost - cost.mean(), nothing + 1, nothing) for cost in (even, stepped)]
+
+
+def test_the_decay_that_explains_the_data_counts_more():
+    for known, likely in zip(smooth_and_stepped(), reversed(DECAYS), strict=True):
+        found = {decay: most_probable(GEOMETRY, known, decay=decay) for decay in DECAYS}
+        assert max(found, key=lambda decay: found[decay][1]) is likely
+
+
+def test_processes_are_averaged_with_their_doubt():
+    _, _, known = data(30)
+    one, other = (
+        Process(GEOMETRY, known, most_probable(GEOMETRY, known, decay=decay)[0], 0.5, decay) for decay in DECAYS
+    )
+    both = Averaged.of([one, other], [np.log(0.6) - 40, np.log(0.2) - 40])
+    np.testing.assert_allclose(both.weights, [0.75, 0.25])
+    knots, prior = GEOMETRY.knots(data(40, seed=3)[0]), np.zeros(40)
+    (m, s), (n, t), (mean, sd) = (process.predict(knots, prior) for process in (one, other, both))
+    np.testing.assert_allclose(mean, 0.75 * m + 0.25 * n)
+    np.testing.assert_allclose(mean, both.mean(knots, prior))
+    np.testing.assert_allclose(sd**2, 0.75 * s**2 + 0.25 * t**2 + 0.75 * 0.25 * (m - n) ** 2)
+    np.testing.assert_allclose(both.seen(), 0.75 * one.seen() + 0.25 * other.seen())
+    more = Data(knots[:5], np.zeros(5), np.ones(5), np.zeros(5))
+    np.testing.assert_allclose(
+        both.conditioned(more).mean(knots, prior),
+        0.75 * one.conditioned(more).mean(knots, prior) + 0.25 * other.conditioned(more).mean(knots, prior),
+    )
+    # What is hardly probable is not worth the time.
+    assert Averaged.of([one, other], [0.0, -5.0]).processes == (one,)
 
 
 def test_one_observation_is_enough():

@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 
+from stripewise.search.averaged import Averaged
 from stripewise.search.base import PriorMean
 from stripewise.search.costs import Costs, CostScale, Floats
 from stripewise.search.gp import Data, Hyperprior, Process, fit, most_probable
-from stripewise.search.kernel import Geometry
+from stripewise.search.kernel import DECAYS, Geometry
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
 
 _MOST_FITTED = 120
-_OPTIMISM = 0.5
+_DOUBT = 0.1
+"""Variance of a label: small, because costs that fall towards a failing region must not draw the search into it."""
 _OUTLYING = 4.0
 _ROUNDS = 2
 _INFORMED = Hyperprior(amplitude=(float(np.log(0.3)), 0.5))
@@ -38,8 +40,8 @@ class Belief:
         Configurations with a value.
     centre, offset : float
         Subtracted from costs and from the prior inside the process.
-    process : Process
-        Of the cost.
+    process : Averaged
+        Of the cost, over both ways in which correlation may fall along an axis.
     feasibility : Process or None
         Of a label, 1 where a configuration worked and -1 where it failed; None while nothing has failed.
     best : float
@@ -51,7 +53,7 @@ class Belief:
     run: Levels
     centre: float
     offset: float
-    process: Process
+    process: Averaged
     feasibility: Process | None
     best: float
     evidence: float = 0.0
@@ -85,8 +87,7 @@ class Belief:
             return np.ones(len(levels))
         knots = self.geometry.knots(levels) if knots is None else knots
         mean, sd = self.feasibility.predict(knots, np.zeros(len(levels)))
-        # Half a label of optimism: one failure rules out its surroundings, not the space.
-        return np.asarray(ndtr((mean + _OPTIMISM) / np.sqrt(0.25 + sd**2)), dtype=np.float64)
+        return np.asarray(ndtr(mean / np.sqrt(_DOUBT + sd**2)), dtype=np.float64)
 
     def leaders(self, count: int) -> Levels:
         """The configurations that were run and are believed best, shape ``(m, d)``."""
@@ -150,13 +151,18 @@ def believe(
     if prior is not None and judged:
         # Under the same assumptions with and without, so that a prior which expects no differences gains nothing.
         bare = replace(data, prior=np.zeros(len(kept)))
-        theta, density = _fitted(geometry, data, trust, _INFORMED)
-        evidence = density - _fitted(geometry, bare, trust, _INFORMED)[1]
+        fits = _fitted(geometry, data, trust, _INFORMED)
+        evidence = _evidence(fits) - _evidence(_fitted(geometry, bare, trust, _INFORMED))
         if evidence < 0:
             prior, offset, data = None, 0.0, bare
     if prior is None or not judged:
-        theta, _ = _fitted(geometry, data, trust, Hyperprior())
-    process = _corrected(geometry, data, theta, np.isnan(costs.cost[kept]), trust)
+        fits = _fitted(geometry, data, trust, Hyperprior())
+    censored = np.isnan(costs.cost[kept])
+    processes = [
+        _corrected(Process(geometry, data, theta, trust, decay), censored)
+        for (theta, _), decay in zip(fits, DECAYS, strict=True)
+    ]
+    process = Averaged.of(processes, [density for _, density in fits])
     mean = process.seen()
     ended = ~np.isnan(costs.cost[kept])
     best = float(np.min(mean[ended] if ended.any() else mean)) + centre
@@ -179,16 +185,21 @@ def thin(cost: Floats, most: int) -> NDArray[np.int64]:
     return np.sort(np.concatenate([ranked[:half], ranked[spread]]))
 
 
-def _fitted(geometry: Geometry, data: Data, trust: float, hyper: Hyperprior) -> tuple[Floats, float]:
-    """Most probable hyperparameters, and how probable, by a part of many data."""
+def _fitted(geometry: Geometry, data: Data, trust: float, hyper: Hyperprior) -> list[tuple[Floats, float]]:
+    """Most probable hyperparameters for each of :data:`DECAYS`, and how probable, by a part of many data."""
     few = thin(data.cost, _MOST_FITTED)
     part = replace(data, knots=data.knots[few], cost=data.cost[few], variance=data.variance[few], prior=data.prior[few])
-    return most_probable(geometry, part, trust=trust, hyper=hyper)
+    return [most_probable(geometry, part, trust=trust, hyper=hyper, decay=decay) for decay in DECAYS]
 
 
-def _corrected(geometry: Geometry, data: Data, theta: Floats, censored: NDArray[np.bool_], trust: float) -> Process:
+def _evidence(fits: list[tuple[Floats, float]]) -> float:
+    """How probable the data are whichever decay holds, as a logarithm up to a constant."""
+    return float(logsumexp([density for _, density in fits]))
+
+
+def _corrected(process: Process, censored: NDArray[np.bool_]) -> Process:
     """Correct what a normal error cannot express: values known only to lie above a bound, and stragglers."""
-    process = Process(geometry, data, theta, trust)
+    data = process.data
     for _ in range(_ROUNDS):
         mean, sd = process.left_out()
         cost, variance = data.cost.copy(), data.variance.copy()
@@ -197,7 +208,8 @@ def _corrected(geometry: Geometry, data: Data, theta: Floats, censored: NDArray[
         # As under a t distribution: a run far slower than its neighbours say counts less, the more so the farther.
         surprise = np.where(censored, 0.0, np.maximum(0.0, (data.cost - mean) / sd))
         variance *= np.maximum(1.0, (_OUTLYING + surprise**2) / (_OUTLYING + 1))
-        process = Process(geometry, replace(data, cost=cost, variance=variance), theta, trust)
+        corrected = replace(data, cost=cost, variance=variance)
+        process = Process(process.geometry, corrected, process.theta, process.trust, process.decay)
     return process
 
 

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import expit
 
 from stripewise.search.costs import Floats
-from stripewise.search.kernel import Geometry, decay, with_inactive
+from stripewise.search.kernel import Decay, Geometry, exponential, with_inactive
 
 _JITTER = 1e-8
 _BOX = 4.0
@@ -70,8 +70,10 @@ class Likelihood:
     length. With small relevances and a large amplitude the product of axes comes close to a sum of main effects.
     """
 
-    def __init__(self, geometry: Geometry, data: Data, hyper: Hyperprior, trust: float) -> None:
-        self.geometry, self.data = geometry, data
+    def __init__(
+        self, geometry: Geometry, data: Data, hyper: Hyperprior, trust: float, decay: Decay = exponential
+    ) -> None:
+        self.geometry, self.data, self._decay = geometry, data, decay
         a, o = len(geometry.axes), len(geometry.ordered)
         parts = [[hyper.amplitude], [hyper.noise], [hyper.residue], [hyper.relevance] * a, [hyper.length] * o]
         flat = np.array([pair for part in parts for pair in part])
@@ -93,7 +95,7 @@ class Likelihood:
         signal = np.full((n, n), amplitude)
         by_rho, by_length = [], {}
         for i, axis in enumerate(self.geometry.axes):
-            value, slope = decay(axis.distance, lengths[i] if axis.ordered else 1.0)
+            value, slope = self._decay(axis.distance, lengths[i] if axis.ordered else 1.0)
             like = with_inactive(value)
             table = np.maximum(1 - rho[i] + rho[i] * like, 1e-12)
             signal *= table.ravel()[self.pairs[i]]
@@ -141,10 +143,12 @@ class Process:
         Hyperparameters, as :class:`Likelihood` orders them.
     trust : float
         Standard deviation of the weight of the prior, whose mean is 1.
+    decay : Decay
+        How correlation falls along an axis.
     """
 
-    def __init__(self, geometry: Geometry, data: Data, theta: Floats, trust: float) -> None:
-        self.geometry, self.data, self.theta, self.trust = geometry, data, theta, trust
+    def __init__(self, geometry: Geometry, data: Data, theta: Floats, trust: float, decay: Decay = exponential) -> None:
+        self.geometry, self.data, self.theta, self.trust, self.decay = geometry, data, theta, trust, decay
         axes = len(geometry.axes)
         relevance = expit(theta[3 : 3 + axes])
         lengths = np.ones(axes)
@@ -218,7 +222,7 @@ class Process:
             np.concatenate([old.variance, more.variance]),
             np.concatenate([old.prior, more.prior]),
         )
-        return Process(self.geometry, both, self.theta, self.trust)
+        return Process(self.geometry, both, self.theta, self.trust, self.decay)
 
 
 def _merge(rows: list[Floats]) -> list[tuple[list[int], NDArray[np.int64], Floats]]:
@@ -243,7 +247,12 @@ def fit(geometry: Geometry, data: Data, *, trust: float = 0.5, hyper: Hyperprior
 
 
 def most_probable(
-    geometry: Geometry, data: Data, *, trust: float = 0.5, hyper: Hyperprior | None = None
+    geometry: Geometry,
+    data: Data,
+    *,
+    trust: float = 0.5,
+    hyper: Hyperprior | None = None,
+    decay: Decay = exponential,
 ) -> tuple[Floats, float]:
     """Find the most probable hyperparameters (MAP), searched in units of their priors' deviations.
 
@@ -255,7 +264,7 @@ def most_probable(
     """
     from scipy.optimize import minimize  # noqa: PLC0415  slow import, and most commands fit nothing
 
-    likelihood = Likelihood(geometry, data, hyper or Hyperprior(), trust)
+    likelihood = Likelihood(geometry, data, hyper or Hyperprior(), trust, decay)
 
     def objective(z: Floats) -> tuple[float, Floats]:
         value, gradient = likelihood(likelihood.mean + likelihood.sd * z)

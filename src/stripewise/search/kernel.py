@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from stripewise.spec.parameter import Parameter
 from stripewise.spec.space import Levels, Space
 
 _MOST_KNOTS = 256
+_REACH = 0.7 * np.sqrt(5)  # of the same length as the exponential's it is then about as wide
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,30 @@ class Geometry:
         return result
 
 
-def decay(distance: Floats, length: float) -> tuple[Floats, Floats]:
-    """Correlation that falls exponentially, and its derivative by the logarithm of the length.
+Decay = Callable[[Floats, float], tuple[Floats, Floats]]
+"""Gives the correlation at a distance, for a length, and its derivative by the logarithm of the length."""
 
-    Rougher than what is usual for Gaussian processes: settings act in steps (a buffer fits or does not), and what is
-    known of one value says little of the slope. Multiplied over axes it is the kernel of random partitions, which trees
-    draw from.
+
+def exponential(distance: Floats, length: float) -> tuple[Floats, Floats]:
+    """Correlation of settings that act in steps (a buffer fits or does not); a :data:`Decay`.
+
+    What is known of one value says little of the slope. Multiplied over axes it is the kernel of random partitions,
+    which trees draw from.
     """
     ratio = distance / length
     value = np.exp(-ratio)
     return value, np.where(np.isfinite(ratio), ratio, 0.0) * value
+
+
+def matern(distance: Floats, length: float) -> tuple[Floats, Floats]:
+    """Correlation of settings that act evenly (more targets, more bandwidth): Matern's with 5/2; a :data:`Decay`."""
+    apart = np.isinf(distance)
+    reach = _REACH * np.where(apart, 0.0, distance) / length
+    value = np.where(apart, 0.0, np.exp(-reach))
+    return (1 + reach + reach**2 / 3) * value, (reach**2 + reach**3) / 3 * value
+
+
+DECAYS: tuple[Decay, ...] = (exponential, matern)
 
 
 def with_inactive(table: Floats) -> Floats:
