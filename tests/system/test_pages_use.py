@@ -164,25 +164,36 @@ def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted
     expect(page).to_have_url(re.compile(r"^http://[^/]+/$"))
 
 
-def test_a_page_that_is_left_fetches_nothing_more(site, page):
-    store, held = site[1].state.service.store, {}
+def test_a_page_whose_form_was_sent_fetches_nothing_more(site, page):
+    store, held, asked = site[1].state.service.store, [], []
     original = store.record(site[2]["finished"])
     identifier = put(store, original.experiment, original.facts, store.trials(site[2]["finished"]), "stopped")
 
-    # Neither is answered for now: what is fetched is to end with the pressing of the button, not with the next page.
     def hold(route):
-        held[route.request.url.rpartition("/")[2].partition("?")[0]] = route
+        held.append(route)
 
+    # Neither is answered for now: what is fetched is to end with the pressing of the button, not with the next page.
     page.route(re.compile(r"/(figures\.json|delete)"), hold)
     page.goto(f"/experiments/{identifier}")
     expect(page.locator(".plot.loading").first).to_be_attached()
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.get_by_role("button", name="Delete").click()
+    page.on("request", lambda request: asked.append(request.url))
     page.once("dialog", lambda dialog: dialog.accept())
     with page.expect_event("requestfailed", lambda request: "figures.json" in request.url):
         page.get_by_role("button", name="Delete").click(no_wait_after=True)
-    page.wait_for_timeout(100)
-    held["delete"].continue_()
+    page.wait_for_timeout(300)
+    assert [one.rpartition("/")[2] for one in asked] == ["delete"]
+    held[-1].continue_()
     expect(page).to_have_url(re.compile(r"^http://[^/]+/$"))
-    assert set(held) == {"figures.json", "delete"}
+
+
+def test_a_question_that_leads_nowhere_leaves_the_page_alive(site, page):
+    page.goto("/models/site")
+    page.get_by_role("button", name="Prescribe").click()
+    page.wait_for_url(re.compile("#answer"))
+    page.get_by_role("button", name="Prescribe").click()
+    assert page.evaluate("window.stripewise.leaving().aborted") is False
 
 
 def test_wrong_definitions_are_refused_with_what_to_do(site, page):

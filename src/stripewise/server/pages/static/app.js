@@ -19,7 +19,11 @@
   // A page that is being left asks for nothing more: what it shows may be what is being deleted.
   var leaving = new AbortController();
 
-  Object.assign(window.stripewise, { csrf: csrf, say: say, leaving: leaving.signal });
+  function signal() {
+    return leaving.signal;
+  }
+
+  Object.assign(window.stripewise, { csrf: csrf, say: say, leaving: signal });
 
   // -- questions ---------------------------------------------------------------------------------------------
 
@@ -28,12 +32,17 @@
     if (question && !window.confirm(question)) {
       event.preventDefault();
     }
-    if (!event.defaultPrevented) {
+    // A form that only asks may lead to a place of this very page.
+    if (!event.defaultPrevented && event.target.method === "post") {
       leaving.abort();
+      window.setTimeout(function () {
+        // Still here: the answer never came, or was stopped.
+        leaving = new AbortController();
+      }, 10000);
     }
   });
   window.addEventListener("pageshow", function (event) {
-    if (event.persisted) {
+    if (event.persisted && (leaving.signal.aborted || document.querySelector("[data-live], [data-poll]"))) {
       // Gone back to: nothing here is live any more.
       window.location.reload();
     }
@@ -140,7 +149,7 @@
       return;
     }
     busy = true;
-    fetch(window.location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", signal: leaving.signal })
+    fetch(window.location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", signal: signal() })
       .then(function (answer) {
         if (answer.redirected && new URL(answer.url).pathname === "/login") {
           window.location.reload();
@@ -154,7 +163,7 @@
         }
       })
       .catch(function () {
-        if (!leaving.signal.aborted) {
+        if (!signal().aborted) {
           mark(false);
         }
       })

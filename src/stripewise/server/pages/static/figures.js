@@ -67,7 +67,7 @@
       .split(" ");
     var left = sources.length;
     sources.forEach(function (address) {
-      fetch(address, { credentials: "same-origin", signal: window.stripewise.leaving })
+      fetch(address, { credentials: "same-origin", signal: window.stripewise.leaving() })
         .then(function (answer) {
           if (!answer.ok) {
             throw new Error(String(answer.status));
@@ -82,7 +82,7 @@
         })
         .catch(function () {
           left -= 1;
-          if (window.stripewise.leaving.aborted) {
+          if (window.stripewise.leaving().aborted) {
             return;
           }
           document.querySelectorAll("[data-figure].loading").forEach(function (place) {
