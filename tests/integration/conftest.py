@@ -26,10 +26,11 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 # Launchers of Open MPI 4 share one folder a user and host. The last to end removes it, and one that begins in that
-# moment fails. Here several workers launch at once, so each has a folder of its own (short: sockets are made in it).
+# moment fails. Here several workers launch at once, so each has a folder of its own (short: sockets are made in it),
+# not the one that it inherits from the process which started it.
 _SESSIONS = tempfile.mkdtemp(prefix="ompi-")
 atexit.register(shutil.rmtree, _SESSIONS, ignore_errors=True)
-os.environ.update({"OMPI_MCA_orte_tmpdir_base": _SESSIONS})
+os.environ.update(OMPI_MCA_orte_tmpdir_base=_SESSIONS)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The Gaussian process: gradient, positive definiteness, learned noise and relevance."""
+"""The Gaussian processes: gradient, positive definiteness, learned noise and relevance, averaging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flagship sampler: a Gaussian process that starts from what is known and asks where most is to be gained."""
+"""The flagship sampler: Gaussian processes that start from what is known and ask where most is to be gained."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AutoOptions(SamplerOptions):
 
 
 class AutoSampler(Sampler):
-    """Gaussian process over the whole history, with learned noise, a prior mean and expected improvement.
+    """Gaussian processes over the whole history, with learned noise, a prior mean and expected improvement.
 
     Choices by measurement are explained in ``docs/explanation/search.md``.
     """

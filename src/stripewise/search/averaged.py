@@ -50,12 +50,9 @@ class Averaged:
         """Give mean and standard deviation of the true cost, as :meth:`Process.predict`; they include the doubt."""
         if len(self.processes) == 1:
             return self.processes[0].predict(knots, prior)
-        mean, square = np.zeros(len(knots)), np.zeros(len(knots))
-        for weight, process in zip(self.weights, self.processes, strict=True):
-            one, sd = process.predict(knots, prior)
-            mean += weight * one
-            square += weight * (one**2 + sd**2)
-        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+        found = [process.predict(knots, prior) for process in self.processes]
+        mean = self._weighed([one for one, _ in found])
+        return mean, np.sqrt(self._weighed([sd**2 + (one - mean) ** 2 for one, sd in found]))
 
     def mean(self, knots: NDArray[np.int64], prior: Floats) -> Floats:
         """Give the mean alone, as :meth:`Process.mean`."""

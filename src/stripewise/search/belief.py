@@ -157,12 +157,10 @@ def believe(
             prior, offset, data = None, 0.0, bare
     if prior is None or not judged:
         fits = _fitted(geometry, data, trust, Hyperprior())
+    processes = [Process(geometry, data, theta, trust, decay) for (theta, _), decay in zip(fits, DECAYS, strict=True)]
+    weighed = Averaged.of(processes, [density for _, density in fits])
     censored = np.isnan(costs.cost[kept])
-    processes = [
-        _corrected(Process(geometry, data, theta, trust, decay), censored)
-        for (theta, _), decay in zip(fits, DECAYS, strict=True)
-    ]
-    process = Averaged.of(processes, [density for _, density in fits])
+    process = replace(weighed, processes=tuple(_corrected(one, censored) for one in weighed.processes))
     mean = process.seen()
     ended = ~np.isnan(costs.cost[kept])
     best = float(np.min(mean[ended] if ended.any() else mean)) + centre

@@ -99,7 +99,7 @@ def _nearest(parameter: Parameter, value: Value) -> Value | None:
 class EarlierPrior:
     """The prior mean of earlier experiments, each weighed by how like its workload is to today's.
 
-    Each experiment has a process of its own, which says nothing where it has not been. What the weights leave open up
+    Each experiment has a belief of its own, which says nothing where it has not been. What the weights leave open up
     to one goes to the base: a single experiment with a distant workload moves it only a little. (Weighted ensembles of
     processes: Wistuba, Schilling, Schmidt-Thieme, Machine Learning 107, 2018.)
 

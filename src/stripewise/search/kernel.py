@@ -15,7 +15,9 @@ from stripewise.spec.parameter import Parameter
 from stripewise.spec.space import Levels, Space
 
 _MOST_KNOTS = 256
-_REACH = 0.7 * np.sqrt(5)  # of the same length as the exponential's it is then about as wide
+# Of the same length it reaches 1.7 times as far as the exponential: an even rise is told by its ends. Better by
+# measurement than Matern's own root of 5 (docs/benchmarks/search-notes.md).
+_REACH = 0.7 * np.sqrt(5)
 
 
 @dataclass(frozen=True)

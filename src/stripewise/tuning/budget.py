@@ -58,8 +58,8 @@ def fewest_launches(experiment: Experiment) -> int:
     return experiment.warmup + 2 + 2 * provable_pairs(experiment.confirmation) + _FEWEST_SEARCHED
 
 
-def too_small(experiment: Experiment) -> str:
-    """Say that the budget can prove no gain; empty where it can, or where the number of pairs was asked for."""
+def shortfall(experiment: Experiment) -> str:
+    """Say what the budget lacks for a proof; empty where it lacks nothing, or the number of pairs was asked for."""
     if experiment.confirmation.pairs is not None or most_pairs(experiment) > 0:
         return ""
     fewest = fewest_launches(experiment)

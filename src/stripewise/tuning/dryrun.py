@@ -10,7 +10,7 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import History, Role, Trial
-from stripewise.tuning.budget import most_pairs, too_small, worst_case
+from stripewise.tuning.budget import most_pairs, shortfall, worst_case
 from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 
@@ -44,7 +44,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         notes.append(
             "the warm-up run will show what the program does, and parameters that cannot act are left out then"
         )
-    if short := too_small(experiment):
+    if short := shortfall(experiment):
         notes.append(short)
     return {
         "experiment": experiment.name,

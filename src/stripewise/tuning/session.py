@@ -21,7 +21,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
-from stripewise.tuning.budget import too_small, worst_case
+from stripewise.tuning.budget import shortfall, worst_case
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.from_model import start_from_model
@@ -102,7 +102,7 @@ class Session:
         )
         try:
             self._preflight = self._runner.prepare()
-            if not self._ledger.trials and (short := too_small(self._ledger.experiment)):
+            if not self._ledger.trials and (short := shortfall(self._ledger.experiment)):
                 self._preflight = replace(self._preflight, warnings=(*self._preflight.warnings, short))
             self._objective = self._preflight.objective or self._ledger.experiment.objective.build()
             self._tell(
