@@ -90,6 +90,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="write the figures there (- for standard output)")
     arguments = parser.parse_args()
+    for library in filter(None, (arguments.library, arguments.libdarshan)):
+        # The loader goes on without a library that it cannot find, and nothing would be measured.
+        if not Path(library).is_file():
+            parser.error(f"there is no library {library}")
     shuffle = random.Random(arguments.seed)
     results = []
     with tempfile.TemporaryDirectory() as build, tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
