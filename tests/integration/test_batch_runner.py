@@ -93,14 +93,19 @@ def until(runner: BatchRunner, condition: Any, seconds: float = 15.0) -> None:
         assert runner.poll(0.1) == []
 
 
+def nothing_ends(runner: BatchRunner, seconds: float) -> None:
+    """Poll for so long, in which no run may end."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert runner.poll(0.2) == []
+
+
 def test_queue_time_is_apart_from_run_time_and_no_limit_counts_it(slurm: Slurm, tmp_path: Path) -> None:
     slurm.fault("hold")
     with runner_of(slurm, tmp_path, ["sh", "-c", "sleep 0.3; echo done"]) as runner:
         runner.start(launch(timeout=4.0, bound=3.0))
         until(runner, lambda: slurm.count == 1)
-        held = time.monotonic() + 5
-        while time.monotonic() < held:
-            assert runner.poll(0.2) == []
+        nothing_ends(runner, 5)
         slurm.mend("hold")
         outcome = wait(runner)
         assert outcome.state is State.FINISHED, outcome.reason
@@ -328,9 +333,7 @@ def test_a_job_that_is_through_is_not_taken_for_the_next_one(slurm: Slurm, tmp_p
         until(runner, (tmp_path / "ran").exists)
         slurm.fault("down")
         slurm.fault("stale")
-        away = time.monotonic() + 6
-        while time.monotonic() < away:
-            assert runner.poll(0.2) == []
+        nothing_ends(runner, 6)
         slurm.mend("down")
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason
