@@ -36,8 +36,9 @@
     if (!event.defaultPrevented && event.target.method === "post") {
       leaving.abort();
       window.setTimeout(function () {
-        // Still here: the answer never came, or was stopped.
+        // Still here: the answer never came, or was stopped. What was let go is fetched after all.
         leaving = new AbortController();
+        document.dispatchEvent(new CustomEvent("stripewise-fresh"));
       }, 10000);
     }
   });
