@@ -155,7 +155,7 @@ def _accuracy(document: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def model_page(service: Service, name: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """Collect what the page of one model shows, and its prescription if a workload was given."""
+    """Collect what the page of one model shows, and its prescription if one was asked for."""
     item = models.shown(service.items.get("model", name))
     loaded = load_model(models.model_path(service, name))
     explained = loaded.explain()
@@ -165,7 +165,7 @@ def model_page(service: Service, name: str, given: Mapping[str, str]) -> dict[st
         if one.document.get("table") == item["table"] and one.document.get("model") == item["kind"]
     ]
     answer, error = None, None
-    if any(key.split(".")[0] in ("workload", "context", "current") and value for key, value in given.items()):
+    if any(key.split(".")[0] in ("workload", "context", "current") for key in given):
         try:
             answer = prescribing.prescribe(service, asked_of(service, name, item, given))
         except StripewiseError as found:
