@@ -54,7 +54,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "initial": 4,
             "candidates": 64,
             "copies": 4,
-            "regressor": "sklearn.tree.DecisionTreeRegressor",
+            "regressor": "decision_tree",
             "acquisition": "lcb",
         },
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -293,6 +294,28 @@ def test_paths_outside_the_services_folders_are_refused(served: Running, change:
     for folder in ("/etc", "/", "relative", "/proc/self/root/etc", str(served.folder / "data" / ".." / "..")):
         answer = served.operator.post("/api/experiments", json={"definition": SIMULATED, "folder": folder})
         assert answer.status_code in (403, 422), folder
+
+
+@pytest.mark.parametrize(
+    ("sampler", "option", "arguments"),
+    [
+        ("surrogate", "regressor", "regressor_options"),
+        ("optuna:tpe", "sampler", "arguments"),
+        ("optuna:subprocess.Popen", "sampler", "arguments"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/experiments/dry-run", "/api/experiments"])
+def test_options_start_no_program(
+    served: Running, tmp_path: Path, path: str, sampler: str, option: str, arguments: str
+) -> None:
+    pytest.importorskip("optuna")
+    mark = tmp_path / "started"
+    options = {option: "subprocess.Popen", arguments: {"args": ["touch", str(mark)]}}
+    definition = {**SIMULATED, "sampler": sampler, "sampler_options": options}
+    answer = served.operator.post(path, json={"definition": definition, "start": False})
+    assert answer.status_code == 422, answer.text
+    time.sleep(0.2)
+    assert not mark.exists()
 
 
 def test_a_link_does_not_lead_out(served: Running) -> None:

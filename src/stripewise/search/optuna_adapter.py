@@ -64,7 +64,8 @@ class OptunaOptions(SamplerOptions):
         """
         import optuna  # noqa: PLC0415  optional
 
-        found = getattr(optuna.samplers, self.cls, None)
+        # Only what Optuna publishes: the name may come from a request.
+        found = getattr(optuna.samplers, self.cls) if self.cls in optuna.samplers.__all__ else None
         if not (isinstance(found, type) and issubclass(found, optuna.samplers.BaseSampler)):
             raise UserError(
                 f"Optuna has no sampler '{self.sampler}'",
@@ -76,7 +77,7 @@ class OptunaOptions(SamplerOptions):
         try:
             return found(**{"seed": seed, **preset, **self.arguments})
         except (TypeError, ValueError) as error:
-            raise UserError(f"Optuna's {self.cls}: {error}", "mend the option 'arguments'") from error
+            raise UserError(f"Optuna's {self.cls}: {error}", "correct the option 'arguments'") from error
 
 
 class OptunaSampler(Sampler):

@@ -5,18 +5,36 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 
 from stripewise.errors import UserError
 from stripewise.search.costs import Floats
+from stripewise.spec.plugins import Plugins
 
-_SHORT = {
-    "gaussian_process": "sklearn.gaussian_process.GaussianProcessRegressor",
-    "random_forest": "sklearn.ensemble.RandomForestRegressor",
+ENTRY_POINTS = "stripewise.regressors"
+
+_BUILT_IN = {
+    "gaussian_process": "sklearn.gaussian_process:GaussianProcessRegressor",
+    "random_forest": "sklearn.ensemble:RandomForestRegressor",
+    "extra_trees": "sklearn.ensemble:ExtraTreesRegressor",
+    "gradient_boosting": "sklearn.ensemble:GradientBoostingRegressor",
+    "decision_tree": "sklearn.tree:DecisionTreeRegressor",
+    "bayesian_ridge": "sklearn.linear_model:BayesianRidge",
+    "support_vector": "sklearn.svm:SVR",
 }
+
+
+def _regressors() -> Plugins:
+    from sklearn.base import RegressorMixin  # noqa: PLC0415  slow import
+
+    return Plugins("regressor", ENTRY_POINTS, RegressorMixin, _BUILT_IN)
+
+
+def regressor_names() -> list[str]:
+    """List all names that :func:`make_regressor` knows."""
+    return _regressors().names()
 
 
 class Belief(Protocol):
@@ -32,7 +50,7 @@ def make_regressor(name: str, options: Mapping[str, Any], columns: int, rng: np.
     Parameters
     ----------
     name : str
-        ``gaussian_process``, ``random_forest``, or the dotted name of a class.
+        One of :func:`regressor_names`. It comes from experiment files and requests, so it never names a module.
     options : mapping
         Arguments of the class.
     columns : int
@@ -43,29 +61,16 @@ def make_regressor(name: str, options: Mapping[str, Any], columns: int, rng: np.
     Raises
     ------
     UserError
-        Unknown class or argument, or no regressor.
+        Unknown name or argument.
     """
-    from sklearn.base import is_regressor  # noqa: PLC0415  slow import
-
-    module, _, attribute = _SHORT.get(name, name).rpartition(".")
-    try:
-        cls = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(
-            f"regressor '{name}' cannot be found: {error}",
-            f"choose from {', '.join(_SHORT)}, or give a dotted name such as sklearn.ensemble.ExtraTreesRegressor",
-        ) from error
-    if not inspect.isclass(cls):
-        raise UserError(f"'{name}' is no class", "name a regressor of scikit-learn")
+    cls = _regressors().load(name)
     arguments: dict[str, Any] = dict(options)
     if name == "gaussian_process" and "kernel" not in arguments:
         arguments = {"kernel": _kernel(columns), "normalize_y": True, **arguments}
     try:
         regressor: Any = cls(**arguments)
     except (TypeError, ValueError) as error:
-        raise UserError(f"regressor '{name}': {error}", "mend regressor_options") from error
-    if not is_regressor(regressor):
-        raise UserError(f"'{name}' is no regressor", "name one such as sklearn.ensemble.ExtraTreesRegressor")
+        raise UserError(f"regressor '{name}': {error}", "correct regressor_options") from error
     if "random_state" in regressor.get_params() and "random_state" not in arguments:
         regressor.set_params(random_state=int(rng.integers(2**31)))
     return regressor

@@ -26,7 +26,8 @@ class SurrogateOptions(SamplerOptions):
 
     regressor: str = Field(
         default="gaussian_process",
-        description="gaussian_process, random_forest, or the dotted name of a scikit-learn regressor",
+        description="gaussian_process, random_forest, extra_trees, gradient_boosting, decision_tree, bayesian_ridge, "
+        "support_vector, or one that a plug-in registers",
     )
     regressor_options: Keywords = Field(default_factory=dict, description="arguments of the regressor")
     acquisition: Acquisition = Field(
