@@ -13,6 +13,7 @@ import pytest
 from stripewise.errors import UserError
 from stripewise.profiling.array import Array, find_limits
 from stripewise.runner import job_record
+from stripewise.runner.allow_list import check_application
 from stripewise.runner.job_script import Work, job_script
 from stripewise.runner.psij_executor import with_directives
 from stripewise.runner.scheduled import Phase, Request, Standing
@@ -167,19 +168,20 @@ def test_stripes_and_pools_beyond_the_sites_are_not_searched(monkeypatch: pytest
     assert load_policy().allowed_values("pool", ["", "disk", "flash"]) == ("", "disk")
 
 
-def test_applications_that_are_not_allowed_are_refused() -> None:
-    Policy().check_application(["any"], Path("/any"))
-    policy = Policy(applications=["mpiexec -n * /opt/* ...", "./solver"])
-    # The program by its path, whatever the command calls it; the launcher as it is called.
-    policy.check_application(["mpiexec", "-n", "4", "./b", "x"], Path("/opt/a/b"))
-    policy.check_application(["./solver"], Path("/home/x/solver"))
+def test_applications_that_are_not_allowed_are_refused(tmp_path: Path) -> None:
+    tmp_path = tmp_path.resolve()
+    check_application(None, ["any"], Path("/any"), tmp_path, {})
+    patterns = [f"mpiexec -n * {tmp_path}/opt/*/b ...", "./solver"]
+    # The program by where it lies, whatever the command calls it; the launcher as PATH finds it.
+    check_application(patterns, ["mpiexec", "-n", "4", "./b", "x"], Path("b"), tmp_path / "opt" / "a", {})
+    check_application(patterns, ["./solver"], Path("solver"), tmp_path / "elsewhere", {})
     for command, program in (
         (["mpiexec", "-n", "4", "./app"], "/home/x/app"),
         (["/tmp/mpiexec", "-n", "4", "./b"], "/opt/a/b"),
         (["./b"], "/opt/a/b"),
     ):
         with pytest.raises(UserError, match=rf"does not allow {program} to be tuned so; allowed: mpiexec"):
-            policy.check_application(command, Path(program))
+            check_application(patterns, command, Path(program), tmp_path / "opt" / "a", {})
 
 
 def test_costs_above_the_limits_need_consent_once() -> None:

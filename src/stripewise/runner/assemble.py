@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stripewise.errors import UserError
 from stripewise.runner.command import CommandLine, substitute
 from stripewise.runner.inject import Guidance, Injection, Program, inject
 from stripewise.runner.scratch import Scratch
@@ -94,12 +95,22 @@ def words_of(
         See :func:`defaults_of`.
     place : Scratch or None
         The run's folder.
+
+    Raises
+    ------
+    UserError
+        If a value would divide the command.
     """
     own = experiment.command
     if launch is not None and launch.command:
         own = shlex.split(substitute(launch.command, {"command": shlex.join(own)}))
     known = values_of(launch, values, place)
-    return [substitute(word, known) for word in own]
+    words = [substitute(word, known) for word in own]
+    for word, written in zip(words, own, strict=True):
+        # To a launcher a colon is where the next program begins.
+        if word == ":" != written:
+            raise UserError(f"'{written}' in the command becomes a colon", "give the parameter another value")
+    return words
 
 
 def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch | None) -> dict[str, str]:

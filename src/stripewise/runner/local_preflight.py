@@ -11,6 +11,7 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.runner import environment as surroundings
 from stripewise.runner import hooks
+from stripewise.runner.allow_list import check_application
 from stripewise.runner.assemble import arguments_of, defaults_of, values_of, words_of
 from stripewise.runner.base import Preflight
 from stripewise.runner.inject import Carried, inject
@@ -90,7 +91,8 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     warnings = check_placeholders(experiment.command, arguments_of(experiment), values_of(None, defaults, None))
     words = words_of(experiment, None, defaults)
     target = look(words, after, cwd)
-    load_policy(environment).check_application(words, target.script or target.binary.path)
+    started = target.script or target.binary.path
+    check_application(load_policy(environment).applications, experiment.command, started, cwd, after)
     hooks.check_deletions(limits.delete, cwd)
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)

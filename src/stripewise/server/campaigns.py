@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from stripewise.errors import UserError
 from stripewise.profiling.book import collect
 from stripewise.server.models import shown
-from stripewise.server.places import folder_of
-from stripewise.server.policy import check_campaign, confined
+from stripewise.server.places import campaign_in, folder_of
+from stripewise.server.policy import check_campaign, confined, files_of
 from stripewise.server.problems import Refused
 from stripewise.server.service import Service
 from stripewise.server.uploads import new_identifier
@@ -125,6 +125,8 @@ def start(service: Service, identifier: str, user: Token) -> dict[str, Any]:
     job = service.jobs.of(item.id)
     if job is not None and job.state in ("running", "done"):
         raise Refused(409, f"campaign {item.id} is {job.state}", "there is nothing to start")
+    # The rules may have become stricter since it was sent.
+    check_campaign(campaign_in(folder_of(service.settings.data, "campaign", item.id)), service.settings)
     service.jobs.submit("campaign", item.id, user.name)
     return show(service, item.id)
 
@@ -144,6 +146,5 @@ def _check_stacks(service: Service, text: str) -> None:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UserError(f"the campaign is no TOML: {error}", "mend the line it names") from error
     stacks = document.get("stacks", [])
-    for stack in stacks if isinstance(stacks, list) else [stacks]:
-        if "/" in str(stack) or str(stack).endswith(".toml"):
-            confined(Path(str(stack)), service.settings, "stack")
+    for stack in files_of([str(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]):
+        confined(Path(stack), service.settings, "stack")

@@ -54,7 +54,7 @@ def serve(
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="Start only commands like this one, as in 'mpiexec -n * ./app ...'; repeatable. "
+            help="Start only commands like this one, as in 'mpiexec -n * /opt/app ...'; repeatable. "
             "By default the site file's applications."
         ),
     ] = None,
@@ -67,6 +67,7 @@ def serve(
 
     Programs run as the user who starts this.
     """
+    from stripewise.runner.allow_list import AllowList  # noqa: PLC0415
     from stripewise.server.serving import serve as listen  # noqa: PLC0415
     from stripewise.server.serving import tcp_socket, unix_socket  # noqa: PLC0415
     from stripewise.server.settings import Settings  # noqa: PLC0415
@@ -74,11 +75,14 @@ def serve(
     if host is not None and socket is not None:
         raise UserError("both --socket and --host are given", "leave one of them out")
     _log()
+    patterns = tuple(allow) if allow else load_policy().applications
+    # A pattern that is wrong is told now, not with the first request.
+    AllowList(patterns or ())
     settings = Settings(
         store=store,
         data=_data_folder(data),
         roots=tuple(folder.absolute() for folder in (root or [Path.cwd()])),
-        allow=tuple(allow) if allow else load_policy().applications,
+        allow=patterns,
         hosts=tuple(name or ()) + ((host,) if host else ()),
         secure_cookies=tls,
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
+from stripewise.runner.allow_list import AllowList
 from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.policy import allowed
+from stripewise.spec.site import site_names
+from stripewise.spec.stack import stack_names
 
 
 def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -> None:
@@ -31,20 +34,17 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
         If a path is not absolute.
     """
     confined(folder, settings, "folder")
-    for stack in experiment.stacks:
-        if stack.endswith(".toml") or "/" in stack:
-            confined(Path(stack), settings, "stack")
+    for stack in files_of(experiment.stacks):
+        confined(Path(stack), settings, "stack")
     if experiment.model is not None:
         confined(Path(experiment.model), settings, "model")
     if experiment.scratch is not None:
         confined(Path(experiment.scratch), settings, "scratch")
-    kind, _, rest = experiment.runner.partition(":")
-    if kind == "replay" or (kind == "sim" and (rest.partition("@")[0].endswith(".toml") or "/" in rest)):
-        confined(Path(rest.partition("@")[0]), settings, "runner")
+    _check_runner(experiment.runner, settings)
     for pattern in experiment.hooks.delete:
         confined(folder / pattern, settings, "hooks.delete")
     if settings.allow is not None:
-        _check_allowed(experiment, settings.allow)
+        _check_allowed(experiment, folder, settings.allow)
 
 
 def check_campaign(campaign: Campaign, settings: Settings) -> None:
@@ -57,9 +57,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
         )
     if campaign.executable:
         confined(Path(campaign.executable), settings, "executable")
-    kind, _, rest = campaign.runner.partition(":")
-    if kind == "replay" or (kind == "sim" and (rest.partition("@")[0].endswith(".toml") or "/" in rest)):
-        confined(Path(rest.partition("@")[0]), settings, "runner")
+    _check_runner(campaign.runner, settings)
     if settings.allow is not None and campaign.launches:
         ways = {
             "command": campaign.command,
@@ -67,6 +65,8 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
             "executable": campaign.executable,
             "setup": campaign.setup,
             "env": campaign.env,
+            "batch.directives": campaign.batch.directives,
+            "stack files": files_of(campaign.stacks),
             "tunables of one's own": [one.name for one in campaign.tunable if "apply" in one.model_fields_set],
         }
         for name, given in ways.items():
@@ -99,14 +99,28 @@ def confined(path: Path, settings: Settings, what: str) -> Path:
     return real
 
 
-def _check_allowed(experiment: Experiment, patterns: Sequence[str]) -> None:
-    if experiment.command and not allowed(experiment.command, patterns):
+def files_of(stacks: Sequence[str]) -> list[str]:
+    """Give those stacks that are files: all but those that come with Stripewise."""
+    known = stack_names()
+    return [stack for stack in stacks if stack not in known]
+
+
+def _check_runner(runner: str, settings: Settings) -> None:
+    """Confine the table or the site's file that a runner reads."""
+    kind, _, rest = runner.partition(":")
+    name = rest.partition("@")[0]
+    if kind == "replay" or (kind == "sim" and name and name not in site_names()):
+        confined(Path(name), settings, "runner")
+
+
+def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]) -> None:
+    if experiment.command and not AllowList(patterns).allows(experiment.command, folder, os.environ):
         name = _shown(PurePath(experiment.command[0]).name)
         raise Refused(403, f"the command '{name} ...' is not on this service's allow-list", "see serve --allow")
     own = [name for name, entry in experiment.parameters.items() if entry.model_extra]
     ways = {
         "parameters of one's own": own,
-        "stack files": [stack for stack in experiment.stacks if stack.endswith(".toml")],
+        "stack files": files_of(experiment.stacks),
         "batch.directives": experiment.batch.directives,
         "setup": experiment.setup,
         "hooks.before": experiment.hooks.before,

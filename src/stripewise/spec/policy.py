@@ -6,9 +6,7 @@ the variable ``STRIPEWISE_SITE`` names. See ``docs/reference/sites.md``.
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import shlex
 import stat
 import string
 import tomllib
@@ -26,8 +24,6 @@ from stripewise.spec.workload import Size
 PATH = Path("/etc/stripewise/site.toml")
 VARIABLE = "STRIPEWISE_SITE"
 _MAX_BYTES = 1 << 20
-_REST = "..."
-"""Ends a pattern of commands: any further words."""
 
 
 class PolicyLimits(BaseModel):
@@ -71,29 +67,8 @@ class Policy(BaseModel):
     striping: PolicyStriping = PolicyStriping()
     folders: PolicyFolders = PolicyFolders()
     applications: list[str] | None = Field(
-        default=None, description="patterns of commands that may be launched, see allowed; all where left out"
+        default=None, description="patterns of commands that may be launched; all where left out"
     )
-
-    def check_application(self, command: Sequence[str], program: Path) -> None:
-        """Refuse a command that the site does not allow.
-
-        Parameters
-        ----------
-        command : sequence of str
-        program : Path
-            The file that it starts, which patterns may name in place of what the command calls it.
-
-        Raises
-        ------
-        UserError
-            With what is allowed.
-        """
-        patterns = self.applications
-        resolved = [str(program) if Path(word).name == program.name else word for word in command]
-        if patterns is None or allowed(command, patterns) or allowed(resolved, patterns):
-            return
-        shown = ", ".join(patterns) or "none"
-        raise UserError(f"the site does not allow {program} to be tuned so", f"allowed: {shown}; ask your site's staff")
 
     def allowed_values(self, name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Give those values of a layout's setting that the site allows; of other settings all of them.
@@ -128,22 +103,6 @@ class Policy(BaseModel):
         except (KeyError, ValueError) as error:
             raise UserError(f"site file: folders.{name} = '{text}' names {error}, which is not set") from error
         return Path(whole).expanduser()
-
-
-def allowed(command: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Say whether a command matches one of the patterns.
-
-    A pattern is split into words as a shell does. Each word stands for one word of the command, with ``*`` and ``?`` as
-    in file names; a last word ``...`` stands for any further words.
-    """
-    for pattern in patterns:
-        words = shlex.split(pattern)
-        rest = bool(words) and words[-1] == _REST
-        words = words[:-1] if rest else words
-        long_enough = len(command) >= len(words) if rest else len(command) == len(words)
-        if long_enough and all(fnmatch.fnmatchcase(given, word) for given, word in zip(command, words, strict=False)):
-            return True
-    return False
 
 
 def load_policy(environment: Mapping[str, str] = os.environ, path: Path = PATH) -> Policy:

@@ -1,0 +1,328 @@
+"""Lists of allowed commands under attack: a service starts only what a pattern names, however a command is written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.allow_list import AllowList
+from stripewise.runner.assemble import words_of
+from stripewise.server.policy import check_campaign, check_experiment
+from stripewise.server.problems import Refused
+from stripewise.server.settings import Settings
+from stripewise.spec.campaign import parse_campaign
+from stripewise.spec.experiment import Experiment
+
+DOCS = Path(__file__).parents[2] / "docs"
+SHELL = "/bin/sh"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine in small: launchers and tools on PATH, codes of the site, a user's folder with programs and links."""
+    root = tmp_path.resolve()
+    for name in ("mpiexec", "srun", "env", "time", "numactl", "timeout", "solver", "sh", "python3"):
+        _program(root / "bin" / name)
+    for name in ("a/app", "b/app", "a/deep/evil", "run.py", "run.sh"):
+        _program(root / "opt" / name)
+    for name in ("app", "evil", "run.sh"):
+        _program(root / "work" / name)
+    (root / "work" / "linked").symlink_to(SHELL)
+    (root / "opt" / "a" / "linked").symlink_to(SHELL)
+    (root / "opt" / "current").symlink_to(root / "opt" / "a")
+    monkeypatch.setenv("PATH", str(root / "bin"))
+    return root
+
+
+def _program(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+
+
+def accepted(site: Path, pattern: str, command: str | list[str]) -> bool:
+    """Say whether a service with one pattern takes an experiment with the command."""
+    words = shlex.split(command.replace("SITE", str(site))) if isinstance(command, str) else command
+    settings = Settings(data=site / "work", allow=(pattern.replace("SITE", str(site)),))
+    try:
+        check_experiment(Experiment(command=words), site / "work", settings)
+    except Refused as refused:
+        assert refused.status == 403 and "allow-list" in str(refused)
+        return False
+    return True
+
+
+LAUNCH = "mpiexec -n * ./app ..."
+SRUN = "srun -n * SITE/opt/*/app ..."
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        (LAUNCH, "mpiexec -n 4 ./app"),
+        (LAUNCH, "mpiexec -n 4 ./app input -v {run}"),
+        (LAUNCH, "SITE/bin/mpiexec -n 4 ./sub/../app"),
+        (LAUNCH, "mpiexec -n 4 SITE/work/app"),
+        (LAUNCH, "mpiexec -n 4 ./app x : -n 1 ./app y"),
+        (SRUN, "srun -n 4 SITE/opt/a/app"),
+        (SRUN, "srun -n4 SITE/opt/b/app x"),
+        (SRUN, "srun -n 4 SITE/opt/current/app"),
+        ("SITE/opt/current/app", "SITE/opt/a/app"),
+        ("srun --ntasks=* -N * ./app", "srun -N 2 --ntasks=4 ./app"),
+        ("srun --ntasks * ./app", "srun --ntasks=4 ./app"),
+        ("mpiexec -n * ./app : -n 1 SITE/opt/b/app", "mpiexec -n 4 ./app : -n 1 SITE/opt/b/app"),
+        ("env OMP_NUM_THREADS=* ./app", "env OMP_NUM_THREADS=4 ./app"),
+        ("mpiexec -n * -genv OMP_NUM_THREADS * ./app", "mpiexec -genv OMP_NUM_THREADS 2 -n 4 ./app"),
+        ("mpiexec -n * numactl -m * ./app", "mpiexec -n 2 numactl -m 0 ./app"),
+        ("timeout * solver", "timeout 10 solver"),
+        ("python3 SITE/opt/run.py ...", "python3 SITE/opt/a/../run.py --size 4"),
+        ("python3 -u SITE/opt/run.py ...", "python3 -u SITE/opt/run.py x"),
+        ("sh -c 'exec solver'", ["sh", "-c", "exec solver"]),
+        ("./app -s *", "./app -s 4M"),
+    ],
+)
+def test_what_a_pattern_names_is_allowed(site: Path, pattern: str, command: str | list[str]) -> None:
+    assert accepted(site, pattern, command)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        # Another program of the same launch.
+        (LAUNCH, "mpiexec -n 4 ./app : -n 1 sh -c id"),
+        (LAUNCH, "mpiexec -n 4 ./app x : ./evil"),
+        (LAUNCH, "mpiexec -n 4 ./app : -n 1 ./app : -n 1 ./evil"),
+        (LAUNCH, "mpiexec -n 4 ./app : -n 1 -env LD_PRELOAD ./evil.so ./app"),
+        ("srun -n * ./app ...", "srun -n 1 ./app : -n 1 ./evil"),
+        # A wildcard across folders, folders above, links.
+        (SRUN, "srun -n 4 SITE/opt/a/deep/evil/../../app/../../../work/evil"),
+        ("SITE/opt/*", "SITE/opt/a/deep/evil"),
+        ("SITE/opt/*", "SITE/opt/../work/evil"),
+        ("SITE/opt/*/*", "SITE/opt/a/../../work/evil"),
+        ("SITE/opt/*/*", "SITE/opt/a/linked"),
+        ("./*", "./linked"),
+        ("./*", "./../bin/sh"),
+        # A value of the launcher's options that is another option, or more than one word's worth.
+        ("mpiexec -n * ./app", "mpiexec -n -configfile ./app"),
+        ("mpiexec -n * ./*", "mpiexec -n : ./app"),
+        ("srun --export=OMP_NUM_THREADS=* ./app", "srun --export=OMP_NUM_THREADS=1,LD_PRELOAD=evil.so ./app"),
+        # Placeholders that become something else when the program starts.
+        ("./*", "./{romio_cb_write}"),
+        ("mpiexec -n * ./app", "mpiexec -n {run} ./app"),
+        ("./app -s *", "./app -s {run}"),
+        # Programs that start others.
+        ("SITE/bin/* ...", "SITE/bin/sh -c id"),
+        ("SITE/bin/* ...", "SITE/bin/env ./evil"),
+        ("SITE/bin/* ...", "SITE/bin/mpiexec -n 1 ./evil"),
+        ("SITE/bin/* ...", "SITE/bin/python3 -c 1"),
+    ],
+)
+def test_no_program_is_smuggled_in(site: Path, pattern: str, command: str) -> None:
+    assert not accepted(site, pattern, command)
+
+
+def test_a_file_of_the_folder_does_not_stand_in_for_a_program_on_path(site: Path) -> None:
+    """srun looks into the folder first, so that a bare name may mean a file there."""
+    assert accepted(site, "srun -n * solver", "srun -n 1 solver")
+    _program(site / "work" / "solver")
+    assert not accepted(site, "srun -n * solver", "srun -n 1 solver")
+
+
+@pytest.mark.parametrize("way", ["options", "wrappers", "assignments", "shells"])
+@pytest.mark.parametrize("pattern", [LAUNCH, "srun -n * ./app ...", "./app ..."])
+def test_options_and_wrappers_that_a_pattern_does_not_name_are_refused(site: Path, pattern: str, way: str) -> None:
+    line = pattern.removesuffix(" ...").replace("*", "4")
+    launcher, rest = line.partition(" ")[::2] if " " in line else ("", line)
+    ways = {
+        "options": [
+            f"{launcher} {option} {rest}"
+            for option in (
+                *(
+                    "-configfile x",
+                    "--app x",
+                    "--app=x",
+                    "-env LD_PRELOAD x.so",
+                    "-genv LD_PRELOAD x.so",
+                    "-x LD_PRELOAD",
+                ),
+                *(
+                    "-launcher-exec ./evil",
+                    "-bootstrap-exec ./evil",
+                    "--mca plm_rsh_agent ./evil",
+                    "-wdir /tmp",
+                    "-path .",
+                ),
+                *(
+                    "--tune x",
+                    "--am x",
+                    "--prefix /tmp",
+                    "--xterm 1",
+                    "--multi-prog",
+                    "--prolog=./evil",
+                    "--prolog ./evil",
+                ),
+                *("--task-prolog ./evil", "--task-epilog=./evil", "--epilog=./evil", "--export=ALL,LD_PRELOAD=x.so"),
+                *("-D /tmp", "--chdir=/tmp", "--bcast=x", "-n 1", "--", "-", "--unknown ./evil", "-l ./evil"),
+            )
+            if launcher
+        ],
+        "wrappers": [
+            f"{wrapper} {line}"
+            for wrapper in ("env", "time", "numactl -m 0", "timeout 9", "env -i", "env -S x", "nice", "sudo", "setsid")
+        ],
+        "assignments": [f"env LD_PRELOAD=./evil.so {line}", line.replace("./app", "env LD_PRELOAD=./evil.so ./app")],
+        "shells": [
+            *("sh -c id", f"sh -c '{line}'", f"'{line} x'", f"{line.replace('./app', 'sh')} -c id", f"'{line}; id'"),
+            *(line.replace("./app", word) for word in ("'./app;id'", "'./app|sh'", "'$(id)'", "'`id`'", "'./app\nid'")),
+            *(
+                line.replace("./app", word)
+                for word in ("./evil", "./app/../evil", "../work/evil", SHELL, "''", "./linked")
+            ),
+        ],
+    }
+    for command in ways[way]:
+        assert not accepted(site, pattern, command), command
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "",
+            "...",
+            "*",
+            "* ...",
+            "mpiexec -n *",
+            "mpiexec -n * ...",
+            "mpiexec -n * * ...",
+            "mpiexec * ./app",
+            "./app 'x",
+        ),
+        *("sh ...", "sh -c ...", "sh -c *", "python3 * ...", "python3 -u ...", "perl -e *", "make ...", "xargs ..."),
+        *("env *=* ./app", "mpiexec -env * * ./app", "mpiexec -x * ./app", "srun --export=* ./app"),
+        *("mpiexec --mca * * ./app", "mpiexec -configfile * ./app", "mpiexec --app=* ./app", "srun --prolog=* ./app"),
+        *(
+            "mpiexec -wdir * /opt/app",
+            "mpiexec -wdir /opt ./app",
+            "srun --multi-prog /opt/*",
+            "srun --*=4 ./app",
+            "solver : ...",
+        ),
+    ],
+)
+def test_a_pattern_that_allows_any_program_is_an_error(pattern: str) -> None:
+    with pytest.raises(UserError, match="pattern of commands"):
+        AllowList([pattern])
+
+
+def test_a_value_does_not_divide_the_command() -> None:
+    """With a colon as its value, the words after a placeholder would be another program."""
+    experiment = Experiment(command=["mpiexec", "-n", "4", "./app", "{x}", "-n", "1", "sh"])
+    assert words_of(experiment, None, {"x": "a"})[4] == "a"
+    with pytest.raises(UserError, match="becomes a colon"):
+        words_of(experiment, None, {"x": ":"})
+
+
+# -- other ways to name what is started ----------------------------------------------------------------------------
+
+STACK = """
+name = "own"
+[[parameter]]
+name = "x"
+kind = "categorical"
+values = ["a", "/evil.so"]
+apply = "env"
+key = "LD_PRELOAD"
+"""
+
+
+@pytest.mark.parametrize("name", ["own.toml", "own", "own.txt"])
+def test_a_stack_file_is_refused_whatever_its_name(site: Path, name: str) -> None:
+    (site / "work" / name).write_text(STACK)
+    settings = Settings(data=site / "work", allow=("./app",))
+    with pytest.raises(Refused, match="'stack files' is not allowed"):
+        check_experiment(Experiment(command=["./app"], stacks=[str(site / "work" / name)]), site / "work", settings)
+
+
+def test_a_file_beside_the_service_is_confined_though_its_name_has_no_slash(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site / "own").write_text(STACK)
+    monkeypatch.chdir(site)
+    settings = Settings(data=site / "work")
+    for changes in ({"stacks": ["own"]}, {"runner": "sim:own"}):
+        with pytest.raises(StripewiseError, match=r"absolute path|outside"):
+            check_experiment(Experiment.model_validate({"command": ["./app"], **changes}), site / "work", settings)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'setup = ["id"]',
+        'launcher = "sh -c id"',
+        'program = "command"\ncommand = "sh"',
+        'env = {LD_PRELOAD = "/evil.so"}',
+        'stacks = ["SITE/work/own"]',
+        '[batch]\ndirectives = ["--export=ALL,LD_PRELOAD=/evil.so"]',
+    ],
+)
+def test_a_campaign_names_nothing_that_starts_programs(site: Path, given: str) -> None:
+    (site / "work" / "own").write_text(STACK)
+    given = given.replace("SITE", str(site))
+    text = f'name = "c"\n{given}\n[files]\nfolder = "{site}/work"\n[[tunable]]\nname = "x"\nvalues = ["a"]\n'
+    settings = Settings(data=site / "work", allow=("./app",))
+    with pytest.raises(Refused, match="allow-list"):
+        check_campaign(parse_campaign(text, "c"), settings)
+
+
+# -- the examples of the guides ------------------------------------------------------------------------------------
+
+
+def examples() -> list[str]:
+    """Every pattern that the documentation shows."""
+    guide = (DOCS / "how-to" / "run-the-service.md").read_text()
+    sites = (DOCS / "reference" / "sites.md").read_text()
+    found = re.findall(r"--allow '([^']+)'", guide + (DOCS / "reference" / "commands.md").read_text())
+    found += re.findall(r"--allow \"([^\"]+)\"", guide)
+    for block in re.findall(r"```toml\n(.*?)```", sites, re.DOTALL):
+        found += tomllib.loads(block).get("applications", [])
+    return sorted(set(found))
+
+
+ATTACKS: dict[str, Callable[[list[str], int], list[str]]] = {
+    "another program": lambda words, at: [*words[:at], SHELL, *words[at + 1 :]],
+    "a shell": lambda words, at: [*words[:at], "sh", "-c", "id"],
+    "a second program": lambda words, at: [*words, ":", "-n", "1", SHELL, "-c", "id"],
+    "folders above": lambda words, at: [*words[:at], f"{words[at]}/../../../../../../../../../../../../bin/sh"],
+    "a folder below": lambda words, at: [*words[:at], f"{words[at]}/x/y/sh"],
+    "a wrapper": lambda words, at: [*words[:at], "env", "LD_PRELOAD=/evil.so", *words[at:]],
+    "a wrapper before": lambda words, at: ["env", "LD_PRELOAD=/evil.so", *words],
+    "a preloaded library": lambda words, at: [words[0], "-genv", "LD_PRELOAD", "/evil.so", *words[1:]],
+    "a file of commands": lambda words, at: [words[0], "-configfile", "/evil", *words[1:]],
+    "a prolog": lambda words, at: [words[0], "--task-prolog=/evil", *words[1:]],
+    "a file of programs": lambda words, at: [words[0], "--multi-prog", *words[1:]],
+    "another launcher": lambda words, at: ["/tmp/" + words[0], *words[1:]],
+    "the launcher's options": lambda words, at: ["-x" if word == "4" else word for word in words],
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("pattern", examples())
+def test_the_guides_own_examples_stand(site: Path, pattern: str, attack: Callable[..., Any]) -> None:
+    words = [word.replace("*", "4") for word in shlex.split(pattern) if word != "..."]
+    at = next(at for at, word in enumerate(words) if "/" in word)
+    assert accepted(site, pattern, words)
+    assert not accepted(site, pattern, attack(words, at))
+
+
+def test_the_guides_show_patterns() -> None:
+    assert len(examples()) >= 3
