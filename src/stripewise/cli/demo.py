@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from stripewise.errors import UserError
+from stripewise.interpreter import python
 
 BUDGET = 40
 SECONDS = 140
@@ -38,7 +39,7 @@ def demo(
 ) -> None:
     """Tune the bundled benchmark on this machine in under three minutes, and leave demo-report.html."""
     begin = time.monotonic()
-    stripewise = [sys.executable, "-m", "stripewise"]
+    stripewise = python("-m", "stripewise")
     built = subprocess.run([*stripewise, "native", "build", "--json"], stdout=subprocess.PIPE, check=False)
     if built.returncode:
         raise typer.Exit(built.returncode)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from stripewise.cli.campaign_cost import ask
 from stripewise.cli.output import console, notes, print_json
 from stripewise.errors import UserError
+from stripewise.interpreter import python
 from stripewise.profiling.array import Array, find_limits, submit
 from stripewise.profiling.checks import Cost
 from stripewise.runner.slurm import SlurmScheduler
@@ -68,7 +69,7 @@ def submit_array(
     array = Array(
         name=campaign.name,
         command=(
-            *(sys.executable, "-m", "stripewise", "profile", *words),
+            *python("-m", "stripewise", "profile", *words),
             *("--journal", str(where.absolute()), "--out", str(out.absolute())),
         ),
         shards=number,

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from stripewise.errors import RunFailed
+from stripewise.interpreter import python
 
 _SECONDS = 120
 _MIB = 2**20
@@ -60,7 +61,7 @@ def log_bandwidth(log: Path) -> float:
     RunFailed
         If it cannot be read, is incomplete, or holds no I/O.
     """
-    command = [sys.executable, "-m", "stripewise.measure._darshan_child", os.fspath(log)]
+    command = python("-m", "stripewise.measure._darshan_child", os.fspath(log))
     try:
         child = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:

@@ -23,6 +23,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import python
 from stripewise.measure.activity import Activity
 
 _SECONDS_A_LOG = 60
@@ -174,7 +175,7 @@ class _Reader:
         if self._child is not None and self._child.poll() is None:
             return self._child
         self._end()
-        command = [sys.executable, "-m", "stripewise.measure._darshan_reader"]
+        command = python("-m", "stripewise.measure._darshan_reader")
         try:
             self._child = subprocess.Popen(
                 command,

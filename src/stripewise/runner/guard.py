@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 import threading
 
+from stripewise.interpreter import python
 from stripewise.runner import processes
 
 
@@ -29,7 +29,7 @@ class Guard:
             if self._process is None:
                 with contextlib.suppress(OSError):
                     self._process = subprocess.Popen(
-                        [sys.executable, "-I", "-S", processes.__file__],
+                        python(processes.__file__, alone=True),
                         stdin=subprocess.PIPE,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,

@@ -7,12 +7,12 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from stripewise.interpreter import python
 from stripewise.runner.binary import Binary, Kind
 from stripewise.runner.elf import contains
 from stripewise.runner.launchers import SHELLS
@@ -33,6 +33,14 @@ version, subversion = ctypes.c_int(), ctypes.c_int()
 library.MPI_Get_version(ctypes.byref(version), ctypes.byref(subversion))
 print(f"{version.value}.{subversion.value}")
 print(text.value.decode("utf-8", "replace"))
+"""
+# The program's own Python may be too old for -P: the working folder is taken off the path before anything is imported.
+_MPI4PY = """
+import sys
+sys.path[:] = filter(None, sys.path)
+from importlib.util import find_spec
+found = find_spec("mpi4py.MPI")
+print(found.origin if found else "")
 """
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
 _FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
@@ -107,7 +115,7 @@ def describe(
 
 @functools.lru_cache(maxsize=32)
 def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str]:
-    answer = _answer([sys.executable, "-I", "-S", "-c", _PROBE, str(path)], dict(environment))
+    answer = _answer(python("-c", _PROBE, str(path), alone=True), dict(environment))
     lines = answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else []
     return (lines[0], _short(lines[1:])) if len(lines) >= 2 else ("", "")
 
@@ -200,9 +208,8 @@ def find_mpi(
     return None, missing
 
 
-def _of_mpi4py(python: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
-    code = "import importlib.util as u; s = u.find_spec('mpi4py.MPI'); print(s.origin if s else '')"
-    answer = _answer([python, "-c", code], environment, cwd)
+def _of_mpi4py(name: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
+    answer = _answer([name, "-c", _MPI4PY], environment, cwd)
     module = answer.stdout.strip() if answer is not None else ""
     return find_library(Path(module), is_mpi_library, environment)[0] if module else None
 

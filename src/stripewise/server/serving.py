@@ -10,7 +10,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from stripewise.errors import UserError
+from stripewise.interpreter import python
 from stripewise.server.settings import Settings
 
 _LONGEST_SOCKET = 107
@@ -117,7 +117,7 @@ class Workers:
     def __init__(self, count: int, store: str | None, data: Path) -> None:
         self._count = count
         self._environment = {**os.environ, **({"STRIPEWISE_STORE": store} if store else {})}
-        self._command = [sys.executable, "-m", "stripewise", "worker", "--until-closed", "--data", str(data)]
+        self._command = python("-m", "stripewise", "worker", "--until-closed", "--data", str(data))
         self._ending = threading.Event()
         self._threads = [threading.Thread(target=self._keep, daemon=True) for _ in range(count)]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 from stripewise.errors import StoreError
+from stripewise.interpreter import python
 from stripewise.spec.experiment import Experiment
 from stripewise.store.base import Store
 from stripewise.testing.store_cases import LONG, refused, result_of, run_of, same, trial_of
@@ -133,7 +133,7 @@ class DurableStoreContract(StoreContract):
     @contextlib.contextmanager
     def writer(self, identifier: str, runs: int) -> Iterator[subprocess.Popen[str]]:
         """Start a process that writes to the experiment."""
-        command = [sys.executable, "-m", "stripewise.testing.writer", self.address, identifier, str(runs), "2000"]
+        command = python("-m", "stripewise.testing.writer", self.address, identifier, str(runs), "2000")
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             yield process
