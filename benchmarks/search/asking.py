@@ -18,9 +18,9 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
+from stripewise.search.acquisition import Pool, score, screen  # noqa: E402
 from stripewise.search.auto import AutoOptions, AutoSampler  # noqa: E402
 from stripewise.search.belief import believe  # noqa: E402
-from stripewise.search.candidates import Pool, score, screen  # noqa: E402
 from stripewise.search.registry import sampler_rng  # noqa: E402
 from stripewise.search.unseen import Seen  # noqa: E402
 from stripewise.spec.objective import Objective  # noqa: E402

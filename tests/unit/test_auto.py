@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stripewise.search.acquisition import Pool, score, screen
 from stripewise.search.auto import AutoSampler
-from stripewise.search.belief import believe, thin
-from stripewise.search.candidates import Pool, score, screen
+from stripewise.search.belief import believe, subsample
 from stripewise.search.registry import make_sampler, sampler_rng
 from stripewise.search.unseen import Seen
 from stripewise.spec.expression import Expression
@@ -111,7 +111,7 @@ def test_failing_region_is_left_alone():
         trust=0.5,
         most=100,
     )
-    good, bad = belief.works(np.array([[2, 3, 4], [9, 3, 4]]))
+    good, bad = belief.probability_of_success(np.array([[2, 3, 4], [9, 3, 4]]))
     assert good > 0.6
     assert bad < 0.5
 
@@ -163,13 +163,13 @@ def test_prior_saves_the_plan_only_while_the_runs_bear_it_out():
             (suggestion,) = sampler.ask(GRID, History(ELAPSED, tuple(trials)), sampler_rng(0, number), 1)
             row = GRID.levels([suggestion.configuration])[0]
             trials.append(trial(GRID, number, row, float(np.exp(cost(row)))))
-        believed = believe(GRID, History(ELAPSED, tuple(trials[:2])), prior, trust=0.5, most=100, judged=True)
+        believed = believe(GRID, History(ELAPSED, tuple(trials[:2])), prior, trust=0.5, most=100, test_prior=True)
         assert believed is not None
         return suggestion.tag, believed.prior is not None
 
     assert third(right) == ("gain", True)
     assert third(lambda space, levels: -right(space, levels)) == ("plan", False)
-    # Of a prior that tells no configurations apart nothing can be borne out.
+    # The data cannot confirm a prior that expects the same of all configurations.
     assert third(lambda space, levels: np.zeros(len(levels)))[0] == "plan"
 
 
@@ -225,15 +225,15 @@ def test_axes_that_mean_nothing_are_not_listed():
     np.testing.assert_array_equal(np.sort(Pool(space).levels[:, 0]), np.arange(20))
 
 
-def test_thinning_keeps_the_best_and_the_breadth():
+def test_subsampling_keeps_the_best_and_the_breadth():
     cost = np.random.default_rng(0).permutation(1000).astype(float)
     cost[::10] = np.nan
-    kept = thin(cost, 100)
+    kept = subsample(cost, 100)
     assert len(kept) == len(set(kept)) == 100
     best = np.argsort(cost)[:50]
     assert set(best) <= set(kept)
     assert cost[kept].max() == np.nanmax(cost)
-    np.testing.assert_array_equal(thin(cost, 5000), np.flatnonzero(~np.isnan(cost)))
+    np.testing.assert_array_equal(subsample(cost, 5000), np.flatnonzero(~np.isnan(cost)))
 
 
 @pytest.mark.parametrize("search_rule", ["auto", "exhaustive", "screened"])

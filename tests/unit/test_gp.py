@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from stripewise.search.averaged import Averaged
-from stripewise.search.gp import Data, Hyperprior, Likelihood, Process, fit, most_probable
+from stripewise.search.gp import GaussianProcess, ModelAverage, Observations
+from stripewise.search.gp_fit import Hyperprior, NegativeLogPosterior, fit, most_probable
 from stripewise.search.kernel import DECAYS, Decay, Geometry, with_inactive
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, Scale
@@ -37,19 +37,19 @@ def data(n, seed=0, noise=0.1, runs=1):
     levels = SPACE.sample(rng, n)
     truth = 0.7 * (levels[:, 0] == 1) + 0.05 * levels[:, 1]
     cost = truth + noise / np.sqrt(runs) * rng.standard_normal(n)
-    return levels, truth, Data(GEOMETRY.knots(levels), cost - cost.mean(), np.full(n, 1 / runs), np.zeros(n))
+    return levels, truth, Observations(GEOMETRY.knots(levels), cost - cost.mean(), np.full(n, 1 / runs), np.zeros(n))
 
 
 @pytest.mark.parametrize("decay", DECAYS)
 def test_gradient_is_that_of_the_value(decay: Decay):
     _, _, known = data(20)
-    known = Data(known.knots, known.cost, known.variance, known.cost * 0.3, squares=0.2, freedom=7)
-    likelihood = Likelihood(GEOMETRY, known, Hyperprior(), 0.5, decay)
+    known = Observations(known.knots, known.cost, known.variance, known.cost * 0.3, squares=0.2, freedom=7)
+    posterior = NegativeLogPosterior(GEOMETRY, known, Hyperprior(), 0.5, decay)
     rng = np.random.default_rng(1)
     for _ in range(3):
-        theta = likelihood.mean + 0.5 * rng.standard_normal(len(likelihood.mean))
-        numeric = approx_fprime(theta, lambda t: likelihood(t)[0], 1e-6)
-        np.testing.assert_allclose(likelihood(theta)[1], numeric, rtol=1e-3, atol=1e-3)
+        vector = posterior.mean + 0.5 * rng.standard_normal(len(posterior.mean))
+        numeric = approx_fprime(vector, lambda t: posterior(t)[0], 1e-6)
+        np.testing.assert_allclose(posterior(vector)[1], numeric, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("decay", DECAYS)
@@ -85,8 +85,8 @@ def test_predicts_what_it_has_not_seen():
 
 def test_noise_is_learned_from_repeats():
     _, _, known = data(30, noise=0.02)
-    loud = Data(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.3**2, freedom=40)
-    quiet = Data(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.01**2, freedom=40)
+    loud = Observations(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.3**2, freedom=40)
+    quiet = Observations(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.01**2, freedom=40)
     assert fit(GEOMETRY, loud).noise == pytest.approx(0.3, rel=0.3)
     assert fit(GEOMETRY, quiet).noise == pytest.approx(0.01, rel=0.5)
 
@@ -96,10 +96,12 @@ def test_prediction_matches_the_textbook():
     process = fit(GEOMETRY, known)
     more = GEOMETRY.knots(data(5, seed=4)[0])
     both = np.concatenate([known.knots, more])
-    silent = Data(both, np.zeros(20), np.zeros(20), np.zeros(20))
+    silent = Observations(both, np.zeros(20), np.zeros(20), np.zeros(20))
     # The prior covariance of all points, from a process that knows only that its amplitude and level are the same.
-    whole = Process(GEOMETRY, silent, process.theta, 0.0)._cross(both, np.zeros(20)) + float(np.var(known.cost))
-    own = process._residue
+    whole = GaussianProcess(GEOMETRY, silent, process.hyperparameters, 0.0)._cov_f_y(both, np.zeros(20)) + float(
+        np.var(known.cost)
+    )
+    own = process.hyperparameters.residue_variance
     k = whole[:15, :15] + np.diag(own + process.noise**2 * known.variance)
     c, o = whole[15:, :15], np.diag(whole)[15:] + own
     mean, sd = process.predict(more, np.zeros(5))
@@ -110,19 +112,19 @@ def test_prediction_matches_the_textbook():
 def test_residue_is_kept_and_noise_is_not():
     _, _, known = data(15)
     process = fit(GEOMETRY, known)
-    assert np.std(process.seen()) < np.std(known.cost)
+    assert np.std(process.fitted()) < np.std(known.cost)
     # Repeats that agree leave nothing to noise: then what was seen is the truth, however odd.
-    exact = Data(known.knots, known.cost, known.variance, known.prior, squares=0.0, freedom=50)
-    np.testing.assert_allclose(fit(GEOMETRY, exact).seen(), known.cost, atol=0.02)
+    exact = Observations(known.knots, known.cost, known.variance, known.prior, squares=0.0, freedom=50)
+    np.testing.assert_allclose(fit(GEOMETRY, exact).fitted(), known.cost, atol=0.02)
 
 
 def test_left_out_prediction_is_that_without_the_observation():
     _, _, known = data(12)
     process = fit(GEOMETRY, known)
-    mean, sd = process.left_out()
+    mean, sd = process.leave_one_out()
     rest = np.arange(12) != 5
-    part = Data(known.knots[rest], known.cost[rest], known.variance[rest], known.prior[rest])
-    without = Process(GEOMETRY, part, process.theta, process.trust)
+    part = Observations(known.knots[rest], known.cost[rest], known.variance[rest], known.prior[rest])
+    without = GaussianProcess(GEOMETRY, part, process.hyperparameters, process.trust)
     without._spread = process._spread
     expected, deviation = without.predict(known.knots[[5]], known.prior[[5]])
     assert mean[5] == pytest.approx(expected[0], abs=0.02)
@@ -131,7 +133,7 @@ def test_left_out_prediction_is_that_without_the_observation():
 
 def test_wrong_prior_is_recovered_from():
     levels, truth, known = data(60, noise=0.02)
-    wrong = Data(known.knots, known.cost, known.variance, -3 * (truth - truth.mean()))
+    wrong = Observations(known.knots, known.cost, known.variance, -3 * (truth - truth.mean()))
     process = fit(GEOMETRY, wrong)
     mean, _ = process.predict(GEOMETRY.knots(levels), wrong.prior)
     assert np.corrcoef(mean, truth)[0, 1] > 0.9
@@ -145,7 +147,7 @@ def smooth_and_stepped():
     even = 2e-3 * numbers
     stepped = np.random.default_rng(5).normal(0, 0.7, len(numbers)).cumsum() / 2
     nothing = np.zeros(len(numbers))
-    return [Data(GEOMETRY.knots(levels), cost - cost.mean(), nothing + 1, nothing) for cost in (even, stepped)]
+    return [Observations(GEOMETRY.knots(levels), cost - cost.mean(), nothing + 1, nothing) for cost in (even, stepped)]
 
 
 def test_the_decay_that_explains_the_data_counts_more():
@@ -154,26 +156,26 @@ def test_the_decay_that_explains_the_data_counts_more():
         assert max(found, key=lambda decay: found[decay][1]) is likely
 
 
-def test_processes_are_averaged_with_their_doubt():
+def test_the_average_includes_the_variance_between_processes():
     _, _, known = data(30)
     one, other = (
-        Process(GEOMETRY, known, most_probable(GEOMETRY, known, decay=decay)[0], 0.5, decay) for decay in DECAYS
+        GaussianProcess(GEOMETRY, known, most_probable(GEOMETRY, known, decay=decay)[0], 0.5, decay) for decay in DECAYS
     )
-    both = Averaged.of([one, other], [np.log(0.6) - 40, np.log(0.2) - 40])
+    both = ModelAverage.of([one, other], [np.log(0.6) - 40, np.log(0.2) - 40])
     np.testing.assert_allclose(both.weights, [0.75, 0.25])
     knots, prior = GEOMETRY.knots(data(40, seed=3)[0]), np.zeros(40)
     (m, s), (n, t), (mean, sd) = (process.predict(knots, prior) for process in (one, other, both))
     np.testing.assert_allclose(mean, 0.75 * m + 0.25 * n)
     np.testing.assert_allclose(mean, both.mean(knots, prior))
     np.testing.assert_allclose(sd**2, 0.75 * s**2 + 0.25 * t**2 + 0.75 * 0.25 * (m - n) ** 2)
-    np.testing.assert_allclose(both.seen(), 0.75 * one.seen() + 0.25 * other.seen())
-    more = Data(knots[:5], np.zeros(5), np.ones(5), np.zeros(5))
+    np.testing.assert_allclose(both.fitted(), 0.75 * one.fitted() + 0.25 * other.fitted())
+    more = Observations(knots[:5], np.zeros(5), np.ones(5), np.zeros(5))
     np.testing.assert_allclose(
         both.conditioned(more).mean(knots, prior),
         0.75 * one.conditioned(more).mean(knots, prior) + 0.25 * other.conditioned(more).mean(knots, prior),
     )
     # What is hardly probable is not worth the time.
-    assert Averaged.of([one, other], [0.0, -5.0]).processes == (one,)
+    assert ModelAverage.of([one, other], [0.0, -5.0]).processes == (one,)
 
 
 def test_one_observation_is_enough():

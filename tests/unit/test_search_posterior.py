@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stripewise.search.costs import Costs, CostScale
-from stripewise.search.knowledge import knowledge_prior
 from stripewise.search.posterior import TYPICAL_NOISE, Posterior, learned_noise, rank
+from stripewise.search.priors import knowledge_prior
 from stripewise.spec.expression import Expression
 from stripewise.spec.space import Knowledge, Space
 from stripewise.spec.trial import History, Phase

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.search.exhaustive import shuffled
-from stripewise.search.neighbours import neighbours
+from stripewise.search.axes import neighbours
+from stripewise.search.nonadaptive import shuffled
 from stripewise.search.unseen import Seen
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter

@@ -10,7 +10,7 @@ import pytest
 from stripewise.errors import UserError
 from stripewise.runner.function import FunctionRunner
 from stripewise.search.auto import AutoSampler
-from stripewise.search.earlier import Earlier, EarlierPrior, similarity, translate
+from stripewise.search.priors import Earlier, EarlierPrior, similarity, translate
 from stripewise.search.registry import sampler_rng
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Budget, Confirmation, Experiment

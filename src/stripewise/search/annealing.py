@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from stripewise.search.axes import neighbours
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.costs import Costs
 from stripewise.search.initial import Plan, complete
-from stripewise.search.neighbours import neighbours
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
@@ -86,10 +86,16 @@ class _Walk:
 
 
 class AnnealingSampler(Sampler):
-    """Walks from neighbour to neighbour.
+    """Walks from neighbour to neighbour (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983).
 
-    A tag holds a trial's step, its temperature and the random number by which a worse result is accepted or not, so
-    that the walk can be followed again from any history. Runners side by side try different neighbours of one place.
+    1. Try the points of an initial plan, and start at the best.
+    2. Try a random neighbour (:func:`stripewise.search.axes.neighbours`).
+    3. Move there if its cost is lower, or else with probability ``exp(-difference / temperature)`` (Metropolis et al.,
+       J. Chem. Phys. 21, 1953).
+    4. Lower the temperature, or start again with the first one if the rule of restarts says so, and go on with step 2.
+
+    A tag holds a trial's step, its temperature and the random number that decides on a worse result, so that the walk
+    can be replayed from any history. Simultaneous runs try different neighbours of one place.
     """
 
     name: ClassVar[str] = "annealing"
@@ -116,7 +122,7 @@ class AnnealingSampler(Sampler):
         return suggestions
 
     def _follow(self, space: Space, history: History) -> _Walk:
-        """Repeat the walk: every decision is fixed by the tags and the costs."""
+        """Replay the walk: tags and costs fix every decision."""
         walk = _Walk()
         levels = space.levels([trial.configuration for trial in history.trials])
         for trial, row, cost in zip(history.trials, levels, Costs.of(history).known, strict=True):

@@ -1,4 +1,4 @@
-"""The flagship sampler: Gaussian processes that start from what is known and ask where most is to be gained."""
+"""The default sampler: Bayesian optimisation that starts from prior knowledge."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from stripewise.search.acquisition import Pool, Search, expected_improvement, maximise
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.belief import Belief, believe, expected
-from stripewise.search.candidates import Pool, Search, maximise
 from stripewise.search.costs import Floats
-from stripewise.search.improvement import expected_improvement
 from stripewise.search.initial import complete
-from stripewise.search.knowledge import knowledge_prior
 from stripewise.search.posterior import rank
+from stripewise.search.priors import knowledge_prior
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial
 
 _SAMPLE = 2_000
 _CONVINCING = 0.25
+"""Logarithm of the Bayes factor from which a prior takes the place of the plan."""
 
 
 class AutoOptions(SamplerOptions):
@@ -31,7 +31,7 @@ class AutoOptions(SamplerOptions):
         ge=1,
         le=10_000,
         description="points tried before the process is asked: the default, what the stack's knowledge likes best, "
-        "a Latin hypercube; a model's prior makes them needless as long as the runs bear it out",
+        "a Latin hypercube; skipped while the measurements agree with a model's prior",
     )
     knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
     trust: float = Field(
@@ -49,9 +49,27 @@ class AutoOptions(SamplerOptions):
 
 
 class AutoSampler(Sampler):
-    """Gaussian processes over the whole history, with learned noise, a prior mean and expected improvement.
+    """Bayesian optimisation with Gaussian processes, a prior mean, learned noise and expected improvement.
 
-    Choices by measurement are explained in ``docs/explanation/search.md``.
+    Each suggestion is made in these steps:
+
+    1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
+       the stack files) expects most of.
+    2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point of a Latin hypercube
+       (:func:`stripewise.search.initial.latin_hypercube`). The plan is skipped while the measurements agree with the
+       prior of a model, by their Bayes factor.
+    3. From then on, Gaussian processes are fitted to the costs of the whole history
+       (:func:`stripewise.search.belief.believe`): one with an exponential and one with a Matern kernel, averaged by
+       their posterior densities (Hoeting et al., Stat. Sci. 14, 1999). The prior is their mean, with a weight that is
+       learned.
+    4. The acquisition function is the expected improvement (Jones, Schonlau, Welch, J. Global Optim. 13, 1998) over
+       the least posterior mean, times the probability that the configuration works (Gelbart, Snoek, Adams, UAI 2014).
+    5. It is evaluated for every new configuration where that takes less than about a second, and otherwise climbed from
+       a random sample and the neighbours of the best (:func:`stripewise.search.acquisition.maximise`).
+    6. For further suggestions at the same time, the chosen configuration counts as if it had its expected cost
+       (Ginsbourger, Le Riche, Carraro, 2010), and steps 4 and 5 are repeated.
+
+    ``docs/explanation/search.md`` explains the choices and the measurements behind them.
     """
 
     name: ClassVar[str] = "auto"
@@ -72,7 +90,7 @@ class AutoSampler(Sampler):
             if len(point) == 0:
                 break
             seen.add(point)
-            belief = belief and belief.imagine(point)
+            belief = belief and belief.fantasize(point)
             suggestions += suggest(space, point, tag)
         return suggestions
 
@@ -80,17 +98,17 @@ class AutoSampler(Sampler):
         if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
             return default, "default"
         prior = self.expectation(space)
-        # Knowledge speaks of few parameters: its favourite is worth a run, but no reason to leave the rest unexplored.
+        # Knowledge concerns few parameters: its favourite is worth a run, but does not replace exploring the others.
         if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
-            return self._liked(space, seen, prior, rng), "prior"
-        # A model's prior saves the plan for as long as what was measured bears it out.
-        if belief is not None and (belief.evidence > _CONVINCING or len(seen) >= self.options.initial):
+            return self._favourite(space, seen, prior, rng), "prior"
+        # A model's prior replaces the plan while the measurements agree with it.
+        if belief is not None and (belief.log_bayes_factor > _CONVINCING or len(seen) >= self.options.initial):
             return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
-        # Nothing has worked yet, or it is early: a plan, which goes on as long as everything fails.
+        # Nothing has worked yet, or the search has just begun: a plan, which continues while everything fails.
         size = max(self.options.initial, len(seen) + 1)
         return complete("latin_hypercube", space, seen, rng, size=size, n=1), "plan"
 
-    def _liked(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
+    def _favourite(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
         """The configuration that the prior expects most of."""
         pool = self._listed(space)
         if self.options.search == "screened" or pool.levels is None:
@@ -102,12 +120,12 @@ class AutoSampler(Sampler):
         return rows[[int(np.argmin(cost))]] if len(rows) else rows
 
     def recommend(self, space: Space, history: History) -> list[Trial]:
-        """See :meth:`stripewise.search.base.Sampler.recommend`; by posterior mean, which pools what neighbours say."""
+        """See :meth:`stripewise.search.base.Sampler.recommend`; by posterior mean, which pools neighbours."""
         belief = self._believe(space, history)
         trials = [trial for trial in history.trials if trial.values]
         if belief is None or not trials:
             return rank(history)
-        mean = belief.seen(space.levels([trial.configuration for trial in trials]))
+        mean = belief.known_mean(space.levels([trial.configuration for trial in trials]))
         return [trials[int(index)] for index in np.argsort(mean, kind="stable")]
 
     def expected_improvement(self, space: Space, history: History) -> float | None:
@@ -120,7 +138,7 @@ class AutoSampler(Sampler):
         point = maximise(self._listed(space), seen, belief, rng, self.options.search)
         if len(point) == 0:
             return 0.0
-        gain: Floats = expected_improvement(*belief.predict(point), belief.best) * belief.works(point)
+        gain: Floats = expected_improvement(*belief.predict(point), belief.best) * belief.probability_of_success(point)
         return float(gain[0])
 
     def expectation(self, space: Space) -> PriorMean | None:
@@ -144,7 +162,7 @@ class AutoSampler(Sampler):
                 self.expectation(space),
                 trust=options.trust,
                 most=options.observations,
-                judged=self.prior is not None,
+                test_prior=self.prior is not None,
             )
             self._believed = held = (space, history, belief)
         return held[2]

@@ -9,9 +9,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.search.options import Options
 from stripewise.search.posterior import rank
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.options import Options
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial
 
@@ -38,7 +38,7 @@ def suggest(space: Space, levels: Levels, tag: str = "") -> list[Suggestion]:
 
 
 class SamplerOptions(Options):
-    """Options of a sampler; see :class:`stripewise.search.options.Options`."""
+    """Options of a sampler; see :class:`stripewise.spec.options.Options`."""
 
 
 class PriorMean(Protocol):
@@ -99,7 +99,7 @@ class Sampler(ABC):
     def expectation(self, space: Space) -> PriorMean | None:
         """Give the prior, or what the method expects in its place (expert knowledge, say); None for neither.
 
-        Called before the search, by what is put on top of it (:class:`stripewise.search.earlier.EarlierPrior`).
+        Called before the search, by what is put on top of it (:class:`stripewise.search.priors.EarlierPrior`).
         """
         return self.prior
 

@@ -1,4 +1,8 @@
-"""Among configurations nearly as good as the best, the cheapest: fewer stripes, fewer aggregators, less memory."""
+"""Among configurations nearly as good as the best, the cheapest: fewer stripes, fewer aggregators, less memory.
+
+Compare the one-standard-error rule (Breiman et al., Classification and Regression Trees, 1984), which prefers the
+simplest model among those as good as the best.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from stripewise.spec.trial import History, Role, Trial
 NEAR = 0.05
 """How much worse than the best a cheaper configuration may be."""
 LIKELY = 0.6
-"""How probable that must be: what is uncertain is no reason to give up the best, however cheap."""
+"""How probable that must be for the cheaper one to be preferred."""
 
 
 def price(space: Space, configuration: Mapping[str, Value]) -> float:
@@ -34,10 +38,10 @@ def departures(space: Space, configuration: Mapping[str, Value]) -> int:
 def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[Trial]:
     """Put the cheapest trial that is probably within 5% of the best in front.
 
-    Of several as cheap, the one that changes least of the default: settings that do nothing are not kept for nothing.
-
-    A single lucky run does not bring a trial near the best: values count as far as they were repeated
-    (:class:`stripewise.search.posterior.Posterior`). Trials ranked behind the default are left where they are.
+    1. Take the trials ranked before the default; if there are none, keep the order.
+    2. Keep those that are within :data:`NEAR` of the first with a probability of at least :data:`LIKELY`, by the
+       posterior of their costs (:class:`stripewise.search.posterior.Posterior`). So one lucky run is not enough.
+    3. Choose the one with the lowest price; of several, the one that changes the fewest parameters.
 
     Parameters
     ----------
@@ -57,10 +61,10 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
     best = contenders[0]
     near = [best, *(t for t in contenders[1:] if _probably_near(belief[t.number], belief[best.number]))]
 
-    def burden(trial: Trial) -> tuple[float, int]:
+    def price_then_changes(trial: Trial) -> tuple[float, int]:
         return price(space, trial.configuration), departures(space, trial.configuration)
 
-    chosen = min(near, key=burden)
+    chosen = min(near, key=price_then_changes)
     return [chosen, *(trial for trial in ranked if trial is not chosen)]
 
 

@@ -44,10 +44,16 @@ class GeneticOptions(SamplerOptions):
 
 
 class GeneticSampler(Sampler):
-    """Breeds generations; their number is the tag, so that nothing else has to be kept.
+    """Breeds generations, after Holland, Adaptation in Natural and Artificial Systems, 1975.
 
-    Trials of others (the default, an earlier experiment) count as part of the first population. A generation starts as
-    soon as the one before is asked for, even if some of that is still running: runners never wait.
+    1. The first population is a plan. Trials of other origin (the default, an earlier experiment) count as part of it.
+    2. Parents are the trials of the generation before, and the elite of all earlier ones (or all trials).
+    3. Each child has two parents, chosen by tournament or in proportion to performance. Their values are crossed at one
+       or two points, and each value is redrawn with the probability of a mutation.
+    4. Of several such children the first that is new is tried; if all are known, a random configuration.
+
+    The tag of a trial is its generation. A generation starts as soon as all of the one before has been asked for, even
+    while some of that is still running: runners never wait.
     """
 
     name: ClassVar[str] = "genetic"

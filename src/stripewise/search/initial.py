@@ -1,4 +1,4 @@
-"""Initial plans: where to look before anything is known.
+"""Initial plans: which configurations to try before anything is known.
 
 A plan is never stored. :func:`complete` fills up whatever the history already holds, so that a sampler which asks for
 one point at a time, after failures or from several runners, still ends with one even plan.
@@ -64,10 +64,11 @@ def complete(plan: Plan, space: Space, seen: Seen, rng: np.random.Generator, *, 
 def latin_hypercube(space: Space, seen: Seen, rows: int, rng: np.random.Generator) -> Levels:
     """Spread new points evenly over every axis and far from one another.
 
-    On each axis the values (or, if there are more values than points, equal ranges of them) are used as evenly as
-    possible, counting what was seen. Among such designs those with the most usable rows and the largest distances
-    are kept: the best of several random ones is improved by exchanging values of one axis between rows (after Morris
-    and Mitchell, J. Stat. Plan. Inference 43, 1995).
+    1. Divide the values of each axis into equal ranges, one for each point, and draw several designs that use the
+       ranges as evenly as possible, counting what was seen (McKay, Beckman, Conover, Technometrics 21, 1979).
+    2. Take the design with the most usable rows and the largest distances between points, and improve it by exchanging
+       values of one axis between two rows (Morris and Mitchell, J. Stat. Plan. Inference 43, 1995).
+    3. Replace rows that constraints or folding took away by distant random points.
 
     Returns
     -------

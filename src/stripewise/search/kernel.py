@@ -1,4 +1,4 @@
-"""How alike two configurations are: one correlation an axis, multiplied; inactive parameters contribute nothing."""
+"""The kernel over configurations: one correlation for each axis, multiplied, and its hyperparameters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from stripewise.search.axes import positions
 from stripewise.search.costs import Floats
@@ -21,7 +22,7 @@ _REACH = 0.7 * np.sqrt(5)
 
 
 @dataclass(frozen=True)
-class Axis:
+class KernelAxis:
     """One parameter as the kernel sees it.
 
     Attributes
@@ -29,7 +30,7 @@ class Axis:
     distance : ndarray, shape (k, k)
         Between its knots; for categories 0 or infinity.
     knot : ndarray of int, shape (levels,)
-        The knot of each level (axes with very many values are rounded to a few hundred knots).
+        The knot of each level. An axis with very many values is rounded to a few hundred knots.
     ordered : bool
         Whether a length scale can be learned.
     """
@@ -39,7 +40,7 @@ class Axis:
     ordered: bool
 
     @classmethod
-    def of(cls, parameter: Parameter) -> Axis:
+    def of(cls, parameter: Parameter) -> KernelAxis:
         """Place the values; on an ordered axis half by scale and half by rank."""
         count = len(parameter.values)
         if not parameter.ordered or count <= 2:
@@ -64,7 +65,7 @@ class Geometry:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.moving = np.flatnonzero(np.asarray(space.shape) > 1)
-        self.axes = [Axis.of(space.parameters[int(index)]) for index in self.moving]
+        self.axes = [KernelAxis.of(space.parameters[int(index)]) for index in self.moving]
 
     @cached_property
     def ordered(self) -> NDArray[np.int64]:
@@ -86,14 +87,14 @@ class Geometry:
 
 
 Decay = Callable[[Floats, float], tuple[Floats, Floats]]
-"""Gives the correlation at a distance, for a length, and its derivative by the logarithm of the length."""
+"""Maps distances and a length scale to correlations and their derivatives by the logarithm of the length scale."""
 
 
 def exponential(distance: Floats, length: float) -> tuple[Floats, Floats]:
     """Correlation of settings that act in steps (a buffer fits or does not); a :data:`Decay`.
 
-    What is known of one value says little of the slope. Multiplied over axes it is the kernel of random partitions,
-    which trees draw from.
+    Knowing one value says little about the slope. The product over axes is the kernel of random partitions, from which
+    trees draw.
     """
     ratio = distance / length
     value = np.exp(-ratio)
@@ -101,7 +102,10 @@ def exponential(distance: Floats, length: float) -> tuple[Floats, Floats]:
 
 
 def matern(distance: Floats, length: float) -> tuple[Floats, Floats]:
-    """Correlation of settings that act evenly (more targets, more bandwidth): Matern's with 5/2; a :data:`Decay`."""
+    """Matern correlation with smoothness 5/2, for settings that act evenly (more targets, more bandwidth).
+
+    A :data:`Decay`; Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equation 4.17.
+    """
     apart = np.isinf(distance)
     reach = _REACH * np.where(apart, 0.0, distance) / length
     value = np.where(apart, 0.0, np.exp(-reach))
@@ -114,10 +118,73 @@ DECAYS: tuple[Decay, ...] = (exponential, matern)
 def with_inactive(table: Floats) -> Floats:
     """Add the knot of an inactive parameter to a table of correlations, ``(k, k)`` to ``(k + 1, k + 1)``.
 
-    Inactive is as like every value as the values are on average alike to it, so that switching a parameter off moves a
-    configuration by what its switch says and no more. As a kernel: the feature of an inactive parameter is the mean of
-    those of its values, so the result stays positive definite.
+    An inactive parameter is as similar to each value as the values are to that one on average. So switching a parameter
+    off moves a configuration by the effect of its switch alone. The feature vector of an inactive parameter is the mean
+    of those of its values, hence the result stays positive definite.
     """
     mean = np.mean(table, axis=1, keepdims=True)
     corner = np.ones((1, 1)) if table[0, 0] == 1.0 else np.zeros((1, 1))
     return np.block([[table, mean], [mean.T, corner]])
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Parameters of the kernel and of the noise, on the unbounded scale on which they are fitted.
+
+    Attributes
+    ----------
+    log_amplitude : float
+        Logarithm of the standard deviation of what configurations share with their neighbours.
+    log_noise : float
+        Logarithm of the standard deviation of one run.
+    log_residue : float
+        Logarithm of the standard deviation of a configuration's own part of its true cost, shared with no neighbour.
+    logit_relevance : ndarray, shape (a,)
+        Logit of the share of the variance that goes with each moving axis, 0 for a parameter without effect. With small
+        relevances and a large amplitude the product of the axes comes close to a sum of main effects.
+    log_length : ndarray, shape (o,)
+        Logarithm of the length scale of each ordered axis, in the order of :attr:`Geometry.ordered`.
+    """
+
+    log_amplitude: float
+    log_noise: float
+    log_residue: float
+    logit_relevance: Floats
+    log_length: Floats
+
+    @classmethod
+    def unpack(cls, vector: Floats, axes: int) -> Hyperparameters:
+        """Read a vector of shape ``(3 + a + o,)``, as :meth:`pack` makes it, for ``axes`` moving axes."""
+        amplitude, noise, residue = vector[:3]
+        return cls(amplitude, noise, residue, vector[3 : 3 + axes], vector[3 + axes :])
+
+    def pack(self) -> Floats:
+        """Give all values as one vector for an optimiser, shape ``(3 + a + o,)``."""
+        scales = (self.log_amplitude, self.log_noise, self.log_residue)
+        return np.concatenate([scales, self.logit_relevance, self.log_length])
+
+    @property
+    def amplitude_variance(self) -> float:
+        """Variance of the shared part of the cost."""
+        return float(np.exp(2 * self.log_amplitude))
+
+    @property
+    def residue_variance(self) -> float:
+        """Variance of a configuration's own part of its true cost."""
+        return float(np.exp(2 * self.log_residue))
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the cost of one run."""
+        return float(np.exp(self.log_noise))
+
+    @property
+    def relevance(self) -> Floats:
+        """Share of the variance of each moving axis, shape ``(a,)``."""
+        return np.asarray(expit(self.logit_relevance), dtype=np.float64)
+
+    def lengths(self, geometry: Geometry) -> Floats:
+        """Length scale of each moving axis, shape ``(a,)``; 1 where none is learned."""
+        lengths = np.ones(len(geometry.axes))
+        lengths[geometry.ordered] = np.exp(self.log_length)
+        return lengths

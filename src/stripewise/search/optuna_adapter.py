@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 from stripewise.errors import UserError
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.costs import Costs
-from stripewise.search.options import Keywords
 from stripewise.search.unseen import Seen
+from stripewise.spec.options import Keywords
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
 

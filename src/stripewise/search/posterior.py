@@ -1,4 +1,4 @@
-"""Who is best under noise: trial costs shrunk towards one another by how little each was measured."""
+"""Which trial is best under noise: costs shrunk towards one another, the more the less each was measured."""
 
 from __future__ import annotations
 
@@ -11,32 +11,48 @@ from stripewise.search.costs import Costs, CostScale, Floats
 from stripewise.spec.trial import History, Trial
 
 TYPICAL_NOISE = 0.10
-_PRIOR_FREEDOM = 1.0
+"""Standard deviation of the cost of one run that is assumed where no repeats say otherwise."""
 _LEAST_NOISE = 1e-3
 
 
-def pooled_repeats(history: History) -> tuple[float, int]:
-    """Pool the repeats of each trial: squared deviations of the costs from their means, and degrees of freedom."""
-    scale = CostScale.of(history)
-    squares, freedom = 0.0, 0
-    for trial in history.finished:
-        costs = scale(trial.values)
-        squares += float(np.var(costs)) * len(costs)
-        freedom += len(costs) - 1
-    return squares, freedom
+@dataclass(frozen=True)
+class RepeatNoise:
+    """The noise of single runs, pooled over the repeats of each trial.
+
+    Attributes
+    ----------
+    squares : float
+        Sum of squared deviations of the costs from the mean of their trial.
+    freedom : int
+        Degrees of freedom of that sum.
+    """
+
+    squares: float
+    freedom: int
+
+    @classmethod
+    def of(cls, history: History) -> RepeatNoise:
+        """Pool the repeats of a history."""
+        scale = CostScale.of(history)
+        costs = [scale(trial.values) for trial in history.finished]
+        return cls(sum(float(np.var(c)) * len(c) for c in costs), sum(len(c) - 1 for c in costs))
+
+    def deviation(self, prior_runs: float = 1.0) -> float:
+        """Standard deviation of the cost of one run.
+
+        :data:`TYPICAL_NOISE` counts as ``prior_runs`` degrees of freedom, so that one lucky pair does not look like the
+        absence of noise.
+        """
+        squares = self.squares + prior_runs * TYPICAL_NOISE**2
+        return float(np.sqrt(squares / (self.freedom + prior_runs)))
 
 
 def learned_noise(history: History) -> float:
-    """Standard deviation of the cost of one run, pooled over the repeats of each trial.
-
-    Without repeats it is :data:`TYPICAL_NOISE`, which weighs as much as one degree of freedom afterwards: a lucky pair
-    must not look like silence.
-    """
-    squares, freedom = pooled_repeats(history)
-    if freedom > 1 and squares == 0:
+    """Standard deviation of the cost of one run, as the search takes it; at least 0.1%."""
+    repeats = RepeatNoise.of(history)
+    if repeats.freedom > 1 and repeats.squares == 0:
         return _LEAST_NOISE  # what repeats to the last digit was computed, not measured
-    squares += _PRIOR_FREEDOM * TYPICAL_NOISE**2
-    return max(_LEAST_NOISE, float(np.sqrt(squares / (freedom + _PRIOR_FREEDOM))))
+    return max(_LEAST_NOISE, repeats.deviation())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pruning: when a run has taken so long that it cannot matter any more."""
+"""Pruning: when to stop a run that has already taken too long to be the best."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from stripewise.search.options import Options, parse_options
 from stripewise.search.posterior import rank
+from stripewise.spec.options import Options, parse_options
 from stripewise.spec.trial import History, Phase, State, Trial
 
 
@@ -33,7 +33,10 @@ class PruningOptions(Options):
 
 
 class Pruner(ABC):
-    """Sets the bound of a run before it starts."""
+    """Sets the time limit of a run before it starts.
+
+    A pruned run is censored: its cost is known only to exceed that of the time it had.
+    """
 
     def __init__(self, options: PruningOptions) -> None:
         self.options = options

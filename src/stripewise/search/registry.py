@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.search.base import PriorMean, Sampler
-from stripewise.search.options import parse_options
+from stripewise.spec.options import parse_options
 from stripewise.spec.plugins import Plugins, imported
 
 ENTRY_POINTS = "stripewise.samplers"
@@ -19,9 +19,9 @@ _SAMPLERS = Plugins(
     Sampler,
     {
         "auto": "stripewise.search.auto:AutoSampler",
-        "random": "stripewise.search.random_search:RandomSampler",
-        "latin_hypercube": "stripewise.search.latin_hypercube:LatinHypercubeSampler",
-        "exhaustive": "stripewise.search.exhaustive:ExhaustiveSampler",
+        "random": "stripewise.search.nonadaptive:RandomSampler",
+        "latin_hypercube": "stripewise.search.nonadaptive:LatinHypercubeSampler",
+        "exhaustive": "stripewise.search.nonadaptive:ExhaustiveSampler",
         "genetic": "stripewise.search.genetic:GeneticSampler",
         "annealing": "stripewise.search.annealing:AnnealingSampler",
         "surrogate": "stripewise.search.surrogate:SurrogateSampler",

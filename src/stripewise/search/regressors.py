@@ -1,4 +1,4 @@
-"""Regression models behind ``surrogate``, each made to say how sure it is."""
+"""Regressors of ``surrogate`` by name, each with the uncertainty of its predictions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def regressor_names() -> list[str]:
     return _regressors().names()
 
 
-class Belief(Protocol):
-    """A fitted model."""
+class Predictor(Protocol):
+    """A fitted regressor with its uncertainty."""
 
     def __call__(self, x: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the cost at points ``(n, f)``, each ``(n,)``."""
@@ -83,11 +83,11 @@ def _kernel(columns: int) -> Any:
     return ConstantKernel(1.0, (0.05, 20.0)) * shape + WhiteKernel(0.01, (1e-4, 1.0))
 
 
-def believe(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Generator) -> Belief:
-    """Fit a regressor and give its belief.
+def fit_predictor(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Generator) -> Predictor:
+    """Fit a regressor, and find how uncertain its predictions are.
 
-    One that predicts a standard deviation is taken at its word, a forest by the disagreement of its trees, and any
-    other by that of ``copies`` fits to bootstrap samples.
+    The standard deviation is the regressor's own if it predicts one, that over the trees of a forest, or else that over
+    ``copies`` fits to bootstrap samples.
 
     Raises
     ------
@@ -98,13 +98,13 @@ def believe(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Ge
 
     try:
         with threadpool_limits(1):  # matrices this small are slower on many threads
-            return _believe(regressor, x, y, copies, rng)
+            return _fit_predictor(regressor, x, y, copies, rng)
     except (ValueError, TypeError) as error:
         what = f"regressor {type(regressor).__name__} cannot learn: {error}"
         raise UserError(what, "use another regressor or other regressor_options") from error
 
 
-def _believe(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Generator) -> Belief:
+def _fit_predictor(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.random.Generator) -> Predictor:
     from sklearn.base import clone  # noqa: PLC0415  slow import
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor  # noqa: PLC0415
 

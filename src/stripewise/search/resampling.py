@@ -1,4 +1,4 @@
-"""Resampling: which trial to run once more, because one run on a busy machine proves little."""
+"""Resampling: which trial to run once more, because a single run on a busy machine is noisy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import Field
 from scipy.special import bdtr, ndtr, stdtrit
 
 from stripewise.search.costs import Costs, Floats
-from stripewise.search.options import Options, parse_options
 from stripewise.search.posterior import Posterior
+from stripewise.spec.options import Options, parse_options
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, State, Trial
 
@@ -122,9 +122,13 @@ class DynamicResampling(Resampler):
 class Racing(Resampler):
     """Repeats the trial whose next run is expected to improve the final choice most, if that is worth a run.
 
-    The belief is :class:`stripewise.search.posterior.Posterior`, with the noise learned from the repeats so far; the
-    gain of a run is its knowledge gradient (Frazier, Powell, Dayanik, SIAM J. Control Optim. 47, 2008). Only the
-    incumbent and those close to it by the noise can gain anything, less and less as they are repeated.
+    1. Stop if repeats already take their share of the runs.
+    2. Learn a normal posterior of each trial's cost, with the noise of the repeats so far
+       (:class:`stripewise.search.posterior.Posterior`).
+    3. Compute the knowledge gradient of each trial: by how much one more run is expected to lower the least posterior
+       mean (Frazier, Powell, Dayanik, SIAM J. Control Optim. 47, 2008). It is large for the incumbent and for trials
+       within the noise of it, and falls as they are repeated.
+    4. Repeat the trial with the largest, unless that is less than :attr:`ResamplingOptions.worth`.
     """
 
     def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:

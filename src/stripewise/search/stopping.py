@@ -1,4 +1,4 @@
-"""Stopping before the budget is spent: when more search no longer pays."""
+"""Stopping rules: when to end the search before the budget is spent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import Field
 from stripewise.search.axes import embed, squared_distances
 from stripewise.search.base import Sampler
 from stripewise.search.costs import Costs, Floats
-from stripewise.search.options import Options, parse_options
 from stripewise.search.posterior import Posterior
+from stripewise.spec.options import Options, parse_options
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History
 
 
-class Spent(Protocol):
+class Usage(Protocol):
     """What an experiment has used so far; limits on it are the budget's, kept by the tuning loop."""
 
     @property
@@ -73,7 +73,14 @@ class StoppingOptions(Options):
 
 
 class Stopping:
-    """The rules of an experiment.
+    """The stopping rules of an experiment.
+
+    The search ends when one of these holds:
+
+    1. *improvement*: the best (or mean, or median) cost of the last trials is hardly better than that before;
+    2. *movement*: hardly any of the last trials is far from all others of the window, so the search has converged;
+    3. *expected_gain*: the sampler's expected improvement, over all runs to come, is less than the cost of a run
+       (Nguyen et al., Regret for Expected Improvement over the Best-Observed Value and Stopping Condition, ACML 2017).
 
     Parameters
     ----------
@@ -86,7 +93,7 @@ class Stopping:
         self.options = options
         self.sampler = sampler
 
-    def reason(self, space: Space, history: History, spent: Spent) -> str | None:
+    def reason(self, space: Space, history: History, spent: Usage) -> str | None:
         """Say in one sentence why the search should stop, or None to go on. Called before each new trial."""
         rules = self.options
         return (
@@ -100,7 +107,7 @@ class Stopping:
         gain = None if self.sampler is None else self.sampler.expected_improvement(space, history)
         if gain is None or gain * rule.uses >= 1:
             return None
-        return f"another run is expected to gain {gain:.2%}, which {rule.uses:g} runs in production do not pay back"
+        return f"another run is expected to gain {gain:.2%}, which saves less than one run in {rule.uses:g} runs"
 
 
 def make_stopping(options: Mapping[str, Any] | None = None, sampler: Sampler | None = None) -> Stopping:

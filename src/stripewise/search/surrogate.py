@@ -8,15 +8,14 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from stripewise.search.axes import features
+from stripewise.search.acquisition import Acquisition, acquire, expected_improvement
+from stripewise.search.axes import features, neighbours
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.costs import Costs, Floats
-from stripewise.search.improvement import Acquisition, acquire, expected_improvement
 from stripewise.search.initial import Plan, complete
-from stripewise.search.neighbours import neighbours
-from stripewise.search.options import Keywords
-from stripewise.search.regressors import believe, make_regressor
+from stripewise.search.regressors import fit_predictor, make_regressor
 from stripewise.search.unseen import Seen
+from stripewise.spec.options import Keywords
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
 
@@ -49,10 +48,13 @@ class SurrogateOptions(SamplerOptions):
 
 
 class SurrogateSampler(Sampler):
-    """Learns with any regressor.
+    """Sequential model-based optimisation with a regressor (Hutter, Hoos, Leyton-Brown, LION 5, 2011).
 
-    A failed trial counts as the worst cost seen, a pruned one as its bound, and one still running as a middling cost,
-    so that runners side by side look at different places.
+    1. Try the points of an initial plan.
+    2. Fit the regressor to the costs. A failed trial counts as the worst cost seen, a pruned one as its bound, and one
+       still running as the median cost, so that simultaneous runs explore different places.
+    3. Score candidates (everything new, or a sample and the neighbours of the best) by the acquisition function, and
+       take the best; of equal ones, any.
     """
 
     name: ClassVar[str] = "surrogate"
@@ -103,8 +105,8 @@ class SurrogateSampler(Sampler):
         known = costs.known
         if np.all(np.isnan(known)):
             return Seen(space, levels), levels, np.empty(0)
-        worst, middling = np.nanmax(known), np.nanmedian(known)
-        return Seen(space, levels), levels, np.where(costs.failed, worst, np.where(costs.open, middling, known))
+        worst, median = np.nanmax(known), np.nanmedian(known)
+        return Seen(space, levels), levels, np.where(costs.failed, worst, np.where(costs.open, median, known))
 
     def _pick(self, space: Space, seen: Seen, levels: Levels, cost: Floats, rng: np.random.Generator) -> Levels:
         candidates = self._candidates(space, seen, levels, cost, rng)
@@ -127,10 +129,10 @@ class SurrogateSampler(Sampler):
         levels, cost = levels[kept], cost[kept]
         x = features(space, levels)
         regressor = make_regressor(self.options.regressor, self.options.regressor_options, x.shape[1], rng)
-        belief = believe(regressor, x, cost - self.expected_cost(space, levels), self.options.copies, rng)
+        predictor = fit_predictor(regressor, x, cost - self.expected_cost(space, levels), self.options.copies, rng)
 
         def predict(rows: Levels) -> tuple[Floats, Floats]:
-            mean, sd = belief(features(space, rows))
+            mean, sd = predictor(features(space, rows))
             return mean + self.expected_cost(space, rows), sd
 
         # The best by belief: a single lucky run would hide what can still be gained.

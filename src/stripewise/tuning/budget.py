@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from stripewise.measure.confirmation import pairs_needed
 from stripewise.measure.sequential import FIRST_LOOK
-from stripewise.search.posterior import TYPICAL_NOISE, pooled_repeats
+from stripewise.search.posterior import RepeatNoise
 from stripewise.spec.experiment import Confirmation, Experiment
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 
 MOST_PAIRS = 40
 _PRIOR_RUNS = 3
+"""Weight of the typical noise: more careful than the search, whose mistakes cost a run and not a proof."""
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
 
@@ -96,16 +97,8 @@ def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> in
         return None
     rule = experiment.confirmation
     gain = math.log(history.objective.speedup(trial.value, default.value)) - math.log(rule.minimum_effect)
-    return pairs_needed(gain, noise(history), 1 - (1 - rule.confidence) / rule.candidates)
-
-
-def noise(history: History) -> float:
-    """Standard deviation of the log of one run's value, pooled over repeated configurations.
-
-    A prior worth three observations of 10% keeps one lucky pair from looking like silence.
-    """
-    squares, freedom = pooled_repeats(history)
-    return math.sqrt((squares + _PRIOR_RUNS * TYPICAL_NOISE**2) / (freedom + _PRIOR_RUNS))
+    noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
+    return pairs_needed(gain, noise, 1 - (1 - rule.confidence) / rule.candidates)
 
 
 def worst_case(

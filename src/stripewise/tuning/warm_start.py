@@ -7,7 +7,7 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.search.base import PriorMean, Sampler
-from stripewise.search.earlier import Earlier, EarlierPrior, similarity
+from stripewise.search.priors import Earlier, EarlierPrior, similarity
 from stripewise.spec.objective import Objective
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History

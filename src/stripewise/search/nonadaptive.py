@@ -1,4 +1,4 @@
-"""Exhaustive search: every configuration once, in an order that is spread over the space from the start."""
+"""Samplers that learn nothing from values: random search, Latin hypercubes, and the whole grid."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.initial import complete
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History
@@ -18,6 +19,45 @@ _TAG = re.compile(r"place (\d+)")
 _BLOCK = 1024
 _LAYERS = 4
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class RandomSampler(Sampler):
+    """Draws unseen configurations at random."""
+
+    name: ClassVar[str] = "random"
+
+    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
+        """See :meth:`stripewise.search.base.Sampler.ask`."""
+        return suggest(space, Seen.of(space, history).draw(rng, n))
+
+
+class LatinHypercubeOptions(SamplerOptions):
+    """Options of ``latin_hypercube``."""
+
+    points: int = Field(
+        default=16, ge=1, le=10_000, description="points of a plan; when it is full, another one follows"
+    )
+
+
+class LatinHypercubeSampler(Sampler):
+    """Fills the space evenly, learning nothing from the values."""
+
+    name: ClassVar[str] = "latin_hypercube"
+    Options: ClassVar[type[SamplerOptions]] = LatinHypercubeOptions
+    options: LatinHypercubeOptions
+
+    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
+        """See :meth:`stripewise.search.base.Sampler.ask`."""
+        seen = Seen.of(space, history)
+        suggestions: list[Suggestion] = []
+        while len(suggestions) < n:
+            full = (len(seen) // self.options.points + 1) * self.options.points
+            points = complete("latin_hypercube", space, seen, rng, size=full, n=n - len(suggestions))
+            if len(points) == 0:
+                break
+            seen.add(points)
+            suggestions += suggest(space, points)
+        return suggestions
 
 
 class ExhaustiveOptions(SamplerOptions):

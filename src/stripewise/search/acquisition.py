@@ -1,4 +1,8 @@
-"""Where most is to be gained: the acquisition function over a whole space, or over what is worth a look."""
+"""Acquisition functions: what another run of a configuration promises, and where in a space it promises most.
+
+All of them give large numbers to promising configurations. Costs are logarithmic, so an expected improvement of 0.05
+means about 5% off the best.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,17 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
 
 from stripewise.model.landscape import TableSpace
 from stripewise.search.base import PriorMean
 from stripewise.search.belief import Belief, expected
 from stripewise.search.costs import Floats
-from stripewise.search.improvement import expected_improvement
 from stripewise.search.kernel import Geometry
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 
+Acquisition = Literal["ei", "pi", "lcb"]
 Search = Literal["auto", "exhaustive", "screened"]
 
 _MOST_LISTED = 1_500_000
@@ -26,6 +31,37 @@ _SAMPLE = 2_000
 _STARTS = 10
 _MOST_VALUES = 64
 _ROUNDS = 12
+
+
+def expected_improvement(mean: Floats, sd: Floats, best: float) -> Floats:
+    """Mean of ``max(0, best - cost)`` (Jones, Schonlau, Welch, J. Global Optim. 13, 1998), shape ``(n,)``."""
+    sd = np.maximum(sd, 1e-12)
+    z = (best - mean) / sd
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return np.asarray(sd * (z * ndtr(z) + density), dtype=np.float64)
+
+
+def acquire(rule: Acquisition, mean: Floats, sd: Floats, best: float, *, margin: float, width: float) -> Floats:
+    """Score configurations, larger is more promising.
+
+    Parameters
+    ----------
+    rule : {"ei", "pi", "lcb"}
+        Expected improvement, (the logarithm of the) probability of improvement, or lower confidence bound.
+    mean, sd : ndarray, shape (n,)
+        Of the cost.
+    best : float
+        Cost of the incumbent.
+    margin : float
+        ``ei``, ``pi``: improvements below it do not count.
+    width : float
+        ``lcb``: standard deviations below the mean.
+    """
+    if rule == "ei":
+        return expected_improvement(mean, sd, best - margin)
+    if rule == "pi":
+        return np.asarray(log_ndtr((best - margin - mean) / np.maximum(sd, 1e-12)), dtype=np.float64)
+    return width * sd - mean
 
 
 class Pool:
@@ -94,10 +130,11 @@ class Pool:
 
 
 def maximise(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator, search: Search) -> Levels:
-    """Find the new configuration whose next run promises most.
+    """Find the new configuration with the largest acquisition function (:func:`score`).
 
-    Everything is scored where that takes less than about a second (rows times squared observations below 10^9), or
-    where it is asked for.
+    1. If the space can be listed, and scoring all of it takes less than about a second (rows times squared observations
+       below 10^9) or ``search`` is "exhaustive": score everything, and take the best.
+    2. Otherwise: score a sample and climb (:func:`screen`).
 
     Returns
     -------
@@ -116,11 +153,14 @@ def score(belief: Belief, rows: Levels, knots: NDArray[np.int64] | None = None, 
     """Expected improvement of each configuration, times the probability that it works."""
     knots = belief.geometry.knots(rows) if knots is None else knots
     mean, sd = belief.predict(rows, knots, prior)
-    return expected_improvement(mean, sd, belief.best) * belief.works(rows, knots)
+    return expected_improvement(mean, sd, belief.best) * belief.probability_of_success(rows, knots)
 
 
 def screen(space: Space, seen: Seen, belief: Belief, rng: np.random.Generator) -> Levels:
-    """Score a sample and the surroundings of the best known, then climb from the most promising, axis by axis.
+    """Find a configuration with a large acquisition function in a space too large to be scored.
+
+    1. Score a random sample, and all configurations one step from the best known.
+    2. Score all configurations one step from the best of those, and repeat until none is better.
 
     Returns
     -------

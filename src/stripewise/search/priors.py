@@ -1,4 +1,4 @@
-"""What earlier experiments say about this one: their trials, for other workloads, as a prior mean."""
+"""Prior means: the expert knowledge of the stack files, and the trials of earlier experiments."""
 
 from __future__ import annotations
 
@@ -22,6 +22,27 @@ _DOUBLINGS = 4.0
 _UNKNOWN = 0.25
 _KINDS = ("operation", "layout", "collective", "file_per_process", "api", "driver", "file_system")
 _SIZES = ("nodes", "processes_per_node", "file_size", "transfer_size", "piece_size")
+
+
+def knowledge_prior(space: Space, levels: Levels) -> NDArray[np.float64]:
+    """Expected log-performance from :attr:`stripewise.spec.space.Space.knowledge`; a :class:`PriorMean`.
+
+    Parameters
+    ----------
+    space : Space
+    levels : ndarray, shape (n, d)
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Sum of the logarithms of the gains whose condition holds; 0 where nothing is known.
+    """
+    gain = np.zeros(len(levels))
+    columns = space.columns(space.fold(levels))
+    for piece in space.knowledge:
+        holds = np.broadcast_to(np.asarray(piece.condition(columns), dtype=bool), gain.shape)
+        gain += np.log(piece.gain) * holds
+    return gain
 
 
 @dataclass(frozen=True)
