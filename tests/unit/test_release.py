@@ -4,23 +4,77 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 import stripewise
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT, TOOLS = SETTINGS["project"], SETTINGS["tool"]
 SPACK = (ROOT / "packaging" / "spack" / "package.py").read_text("utf-8")
 
 
+def found(pattern: str, path: str) -> str:
+    match = re.search(pattern, (ROOT / path).read_text("utf-8"), re.MULTILINE)
+    assert match, f"{path} names no version"
+    return match[1]
+
+
 def test_the_version_is_the_same_everywhere() -> None:
-    cmake = re.search(r"project\(stripewise VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text("utf-8"))
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    assert cmake
-    assert cmake[1] == citation["version"] == PROJECT["version"] == stripewise.__version__
+    """``stripewise.__version__`` is the one place; packages and documents read it, and what must repeat it agrees."""
+    assert PROJECT["dynamic"] == ["version"]
+    assert TOOLS["setuptools"]["dynamic"] == {"version": {"attr": "stripewise.__version__"}}
+    repeated = {
+        "CMakeLists.txt": found(r"project\(stripewise VERSION ([\d.]+)", "CMakeLists.txt"),
+        "stripewise_format.h": found(r'#define SW_VERSION "([^"]+)"', "native/include/stripewise_format.h"),
+        "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"],
+        "docs/conf.py": runpy.run_path(str(ROOT / "docs" / "conf.py"))["release"],
+        "CHANGELOG.md": found(r"^## (\d[^ ]*)", "CHANGELOG.md"),
+    }
+    assert repeated == dict.fromkeys(repeated, stripewise.__version__)
+    # A release of Spack's recipe is one that the changelog has.
+    assert set(re.findall(r'version\("([\d.]+)"', SPACK)) <= set(
+        re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    )
+
+
+def test_ci_runs_every_python_that_the_package_names() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))["jobs"]
+    tried = jobs["python"]["strategy"]["matrix"]["python"]
+    named = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: Python :: 3\.", line)]
+    assert tried == named
+    assert PROJECT["requires-python"] == f">={tried[0]}"
+    steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
+    assert ".ci/run" in steps["everything"]
+    assert {"make demo", "make test"} <= set(steps["readme"])
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(jobs["python"]["strategy"]["matrix"]["target"]) <= targets
+
+
+def test_pre_commit_runs_tools_of_the_project() -> None:
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    assert repository["repo"] == "local"
+    names = {hook["id"] for hook in repository["hooks"]}
+    assert {"ruff", "ruff-format", "clang-format", "mypy"} <= names
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in repository["hooks"])
+    assert all(re.compile(hook["files"]) for hook in repository["hooks"])
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_forms_and_workflows_are_yaml(path: Path) -> None:
+    assert isinstance(yaml.safe_load(path.read_text("utf-8")), dict)
+
+
+def test_urls_of_the_package_are_documents_that_it_holds() -> None:
+    packed = (ROOT / "MANIFEST.in").read_text("utf-8")
+    for target in PROJECT["urls"].values():
+        assert (ROOT / target).is_file()
+        assert target in packed or f"graft {target.partition('/')[0]}" in packed
 
 
 def test_the_citation_names_who_the_project_names() -> None:
