@@ -9,7 +9,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 project = "Stripewise"
-release = version = re.findall(r'^__version__ = "(.+)"$', (HERE.parent / "src/stripewise/__init__.py").read_text(), re.M)[0]
+package = (HERE.parent / "src" / "stripewise" / "__init__.py").read_text("utf-8")
+release = version = re.findall(r'^__version__ = "(.+)"$', package, re.MULTILINE)[0]
 author = "The Stripewise developers"
 project_copyright = author
 extensions = ["myst_parser"]
