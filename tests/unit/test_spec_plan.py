@@ -13,9 +13,12 @@ from stripewise.spec.vocabulary import check_plan
 
 WORD = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
-PLAIN = st.sampled_from([apply for apply in Apply if apply is not Apply.STRIPING])
-SETTING = st.builds(Setting, PLAIN, WORD, TEXT) | st.builds(
-    Setting, st.just(Apply.STRIPING), WORD, TEXT, st.sampled_from(["lustre", "cephfs"])
+NAMED = [Apply.ENV, Apply.MCA]
+PLAIN = st.sampled_from([apply for apply in Apply if apply not in (Apply.STRIPING, *NAMED)])
+SETTING = (
+    st.builds(Setting, PLAIN, WORD, TEXT)
+    | st.builds(Setting, st.sampled_from(NAMED), st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), TEXT)
+    | st.builds(Setting, st.just(Apply.STRIPING), WORD, TEXT, st.sampled_from(["lustre", "cephfs"]))
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from subprocess import CompletedProcess
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.spec.batch import of_lines
+from stripewise.spec.shell import check_job_name, directive, directive_path, quote_all
 
 Call = Callable[[Sequence[str]], "CompletedProcess[str]"]
 """Runs one of Slurm's commands."""
@@ -89,26 +89,26 @@ class Array:
     def script(self) -> str:
         """Write the job script."""
         own = [
-            f"--job-name=stripewise-{self.name}",
+            f"--job-name=stripewise-{check_job_name(self.name)}",
             f"--nodes={self.nodes}",
             f"--ntasks-per-node={self.processes_per_node}",
             "--exclusive",
         ]
-        asked = of_lines([f"#SBATCH {option}" for option in self.directives], "slurm")
+        asked = of_lines([directive("#SBATCH", option) for option in self.directives], "slurm")
         if asked.nodes is not None and asked.nodes < self.nodes:
             raise UserError(
                 f"the campaign needs {self.nodes} nodes, and a directive asks for {asked.nodes}", "raise it"
             )
         last = [
             f"--array=1-{self.shards}%{min(self.at_once, self.shards)}",
-            f"--output={self.logs}/%a.out",
+            f"--output={directive_path(Path(str(self.logs).replace('%', '%%')) / '%a.out')}",
             "--export=ALL",
         ]
-        lines = [f"#SBATCH {option}" for option in (*own, *self.directives, *last)]
+        lines = [directive("#SBATCH", option) for option in (*own, *self.directives, *last)]
         return (
             "#!/bin/bash\n" + "\n".join(lines) + "\n"
             "# A shard that was interrupted goes on where it was: submit this again.\n"
-            f'exec {shlex.join(self.command)} --shard "$SLURM_ARRAY_TASK_ID/{self.shards}"\n'
+            f'exec {quote_all(self.command)} --shard "$SLURM_ARRAY_TASK_ID/{self.shards}"\n'
         )
 
 

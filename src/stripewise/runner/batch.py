@@ -15,7 +15,7 @@ from stripewise.runner import job_record
 from stripewise.runner.assemble import assemble, defaults_of, exports_of, values_of, words_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.batch_job import GRACE, BatchJob, Setting, finished_before, outcome_of
-from stripewise.runner.command import substitute
+from stripewise.runner.command import shell_line, substitute
 from stripewise.runner.inject import Injection
 from stripewise.runner.job_script import Work, job_script
 from stripewise.runner.local_preflight import Found, find
@@ -29,6 +29,7 @@ from stripewise.runner.slurm import SlurmScheduler
 from stripewise.spec.batch import MARKS, Directives, of_lines, read_directives
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.shell import job_name
 from stripewise.spec.workload import Workload
 
 _T = TypeVar("_T")
@@ -240,8 +241,8 @@ class BatchRunner(Runner):
             },
             unset=launch.unset,
             setup=tuple(self._experiment.setup),
-            before=tuple(substitute(line, values) for line in (*around.before, *launch.before)),
-            after=tuple(substitute(line, values) for line in (*launch.after, *around.after)),
+            before=tuple(shell_line(line, values) for line in (*around.before, *launch.before)),
+            after=tuple(shell_line(line, values) for line in (*launch.after, *around.after)),
             delete=tuple(str(self._cwd / substitute(pattern, values)) for pattern in around.delete),
             caches=around.drop_caches,
             known=tuple(self._files),
@@ -342,8 +343,8 @@ def _of_script(experiment: Experiment, cwd: Path) -> tuple[Experiment, Directive
 
 
 def _name(folder: Path, launch: Launch) -> str:
-    """Name a launch's job; schedulers allow no more than plain characters."""
-    return f"stripewise-{run_id(folder, launch)}".replace("/", "-")
+    """Name a launch's job."""
+    return job_name(f"stripewise-{run_id(folder, launch)}")
 
 
 def _recorded(folder: Path, launch: Launch) -> list[str]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from stripewise.errors import UserError
 from stripewise.runner.launchers import LAUNCHERS, WRAPPERS, Grammar
+from stripewise.spec.shell import is_plain
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -260,6 +262,23 @@ def _note(grammar: Grammar, name: str, values: list[str], found: _Found) -> None
 def substitute(text: str, values: Mapping[str, str]) -> str:
     """Replace ``{name}`` by its value; other braces, and the shell's ``${name}``, stay as they are."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
+
+
+def shell_line(line: str, values: Mapping[str, str]) -> str:
+    """Replace ``{name}`` in a line that a shell will read.
+
+    Raises
+    ------
+    UserError
+        If a value has characters that the shell would read: no quoting of ours fits whatever stands around it.
+    """
+    for name in placeholders([line]):
+        if not is_plain(values.get(name, "")):
+            raise UserError(
+                f"the hook '{line}' uses {{{name}}}, and its value {values[name]!r} has characters that a shell reads",
+                "take the value from a variable, as STRIPEWISE_RUN_FOLDER, or use plain values and folders",
+            )
+    return substitute(line, values)
 
 
 def placeholders(words: Sequence[str]) -> set[str]:

@@ -261,6 +261,8 @@ class _Foreign:
             key = _LUSTRE_AS_HINT[key]
         elif setting.apply is not Apply.HINT:
             return Carried(setting, "none", "only the runtime can apply it, and it cannot be preloaded here")
+        if self._program.cray and any(c in self._plan.files for c in ":,"):
+            return Carried(setting, "none", f"MPICH_MPIIO_HINTS cannot express the file pattern {self._plan.files}")
         if self._program.cray:
             return _expressed(setting, key, self._cray, "MPICH_MPIIO_HINTS", ":,")
         if self._program.io == "ompio":
@@ -300,8 +302,8 @@ class _Foreign:
 
 
 def _expressed(setting: Setting, key: str, into: dict[str, str], carrier: str, forbidden: str) -> Carried:
-    if any(c in setting.value for c in forbidden):
-        return Carried(setting, "none", f"{carrier} cannot express a value with any of {' '.join(forbidden)}")
+    if any(c in key + setting.value for c in forbidden):
+        return Carried(setting, "none", f"{carrier} cannot express a name or value with any of {' '.join(forbidden)}")
     into[key] = setting.value
     return Carried(setting, carrier, "it wins over the program's own hints")
 

@@ -9,12 +9,12 @@ given the run up, ends without having done anything.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.runner.setup import prologue
+from stripewise.spec.shell import assign_all, quote, quote_all, variable_name
 
 BEGAN = "began"
 ENDED = "ended"
@@ -36,8 +36,10 @@ __folder={folder}
 __now() {{ local t=${{EPOCHREALTIME:-}}; if [ -n "$t" ]; then printf %s "${{t/,/.}}"; else date +%s.%N; fi; }}
 __record() {{ cat > "$__folder/$1.part" && mv -f "$__folder/$1.part" "$__folder/$1"; }}
 __end() {{
+    local said=${{3:-}}
     printf '%s\\n' "job $__job" "cause $1" "code ${{2:-}}" "begin ${{__begin:-}}" "end ${{__end:-}}" \\
-        "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" "message ${{3:-}}" | __record {ended}
+        "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" \\
+        "message ${{said//$'\\n'/ }}" | __record {ended}
     exit 0
 }}
 __trim() {{
@@ -115,8 +117,8 @@ class Work:
 def job_script(work: Work) -> str:
     """Write the script of a run's job."""
     head = _HEAD.format(
-        cwd=shlex.quote(str(work.cwd)),
-        folder=shlex.quote(str(work.folder)),
+        cwd=quote(str(work.cwd)),
+        folder=quote(str(work.folder)),
         ended=ENDED,
         began=BEGAN,
         owner=OWNER,
@@ -137,9 +139,9 @@ def job_script(work: Work) -> str:
 
 
 def _setup(work: Work) -> list[str]:
-    unset = f"unset -v {' '.join(map(shlex.quote, work.unset))}\n" if work.unset else ""
+    unset = f"unset -v {' '.join(map(variable_name, work.unset))}\n" if work.unset else ""
     if not work.setup:
-        return [unset, *(f"export {name}={shlex.quote(value)}\n" for name, value in work.exports.items())]
+        return [unset, assign_all(work.exports)]
     # A line that fails leaves the shell: the trap tells which, for what it printed says so.
     return [
         "trap '__end setup $?' EXIT\n",
@@ -164,13 +166,13 @@ def _deletions(patterns: Sequence[str]) -> list[str]:
 def _globbed(pattern: str) -> str:
     """Quote a path so that only the signs of a pattern in its last part keep their meaning."""
     folder, slash, name = pattern.rpartition("/")
-    signs = "".join(c if c in "*?[]" else shlex.quote(c) for c in name)
-    return (shlex.quote(folder) if folder else "") + slash + signs
+    signs = "".join(c if c in "*?[]" else quote(c) for c in name)
+    return (quote(folder) if folder else "") + slash + signs
 
 
 def _hook(when: str, number: int, line: str) -> str:
-    name, shown = f"{when}.{number}", shlex.quote(f"the {when} hook '{line}' ended with exit code ")
-    call = f"__hook {name} {shlex.quote(line)}; __hooked=$?\n"
+    name, shown = f"{when}.{number}", quote(f"the {when} hook '{line}' ended with exit code ")
+    call = f"__hook {name} {quote(line)}; __hooked=$?\n"
     said = f'"{{}}$(tail -n 1 "$__folder/{name}.stderr" 2>/dev/null)"'
     message = f"{shown}$__hooked{said.format(': ')}"
     if when == "before":
@@ -187,13 +189,13 @@ def _caches(how: str, known: Sequence[Path]) -> str:
         return ""
     calls = " && ".join(
         f"{{ [ ! -f {quoted} ] || {{ sync {quoted} && dd if={quoted} iflag=nocache count=0 status=none; }}; }}"
-        for quoted in (shlex.quote(str(path)) for path in known)
+        for quoted in (quote(str(path)) for path in known)
     )
     return f"{alone}{calls} && __cache=advised\n"
 
 
 def _program(work: Work) -> str:
-    command = shlex.join(work.command)
+    command = quote_all(work.command)
     if work.seconds is not None:
         command = f"timeout --kill-after={_KILL_AFTER} {work.seconds:.3f} {command}"
     over = "bound" if work.bound else "timeout"

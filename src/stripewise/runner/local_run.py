@@ -13,7 +13,7 @@ from pathlib import Path
 from stripewise.errors import RunFailed, StripewiseError, UserError
 from stripewise.runner import hooks
 from stripewise.runner.assemble import Assembled, assemble, exports_of
-from stripewise.runner.command import substitute
+from stripewise.runner.command import shell_line, substitute
 from stripewise.runner.guard import Guard
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local_preflight import Found
@@ -210,7 +210,7 @@ class LocalRun:
 
     def _hook(self, when: str, number: int, line: str) -> None:
         name, limit = f"{when}.{number}", self._all.experiment.hooks.timeout
-        words = [shell(), "-c", substitute(line, self._values)]
+        words = [shell(), "-c", shell_line(line, self._values)]
         limits = Limits(timeout=limit, output=self._all.output_limit)
         ended = self._run(self._command(words, self._all.found.environment, limits, name), self._guarded)
         if ended.cause is Cause.TIMEOUT:

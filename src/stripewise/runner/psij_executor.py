@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from stripewise.runner.scheduled import Request
 from stripewise.spec.batch import MARKS, Batch
+from stripewise.spec.shell import directive
 
 Call = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 """Calls one of the scheduler's programs."""
@@ -59,13 +60,17 @@ def watchful(base: type[Any], batch: Batch, call: Call) -> type[Any]:
 
 def with_directives(script: str, kind: str, request: Request) -> str:
     """Put the user's directives into PSI/J's script, after its own: of two that contradict the later one holds."""
-    lines = script.splitlines()
+    lines = script.removesuffix("\n").split("\n")
     mark = MARKS[kind]
     if request.directives:
         lines = [line for line in lines if not _RESOURCES[kind].match(line)]
     if request.seconds is None:
         lines = [line for line in lines if not _TIME[kind].match(line)]
     last = max((at for at, line in enumerate(lines) if line.startswith(mark)), default=0)
-    added = [*_FIRST.get(kind, ()), *request.directives, *(f"{mark} {option}" for option in request.batch.directives)]
+    added = [
+        *_FIRST.get(kind, ()),
+        *request.directives,
+        *(directive(mark, option) for option in request.batch.directives),
+    ]
     added += [line.format(name=request.name) for line in _OURS.get(kind, ())]
     return "\n".join([*lines[: last + 1], *added, *lines[last + 1 :]]) + "\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.spec.batch import Batch
+from stripewise.spec.shell import check_job_name, directive_path
 
 
 class Phase(StrEnum):
@@ -65,6 +66,11 @@ class Request:
     seconds: float | None
     batch: Batch
     directives: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_job_name(self.name)
+        for path in (self.script, self.folder):
+            directive_path(path)
 
 
 @dataclass

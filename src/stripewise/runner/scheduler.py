@@ -19,6 +19,7 @@ from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.runner.psij_executor import watchful
 from stripewise.runner.scheduled import Phase, Request, Standing, Ticket
 from stripewise.spec.batch import Batch
+from stripewise.spec.shell import directive_path, job_identifier
 
 COMMAND_SECONDS = 60.0
 """A scheduler's command that takes longer has failed: its daemon may be restarting."""
@@ -116,6 +117,7 @@ class Scheduler:
         """Take up a job that an earlier process submitted."""
         import psij  # noqa: PLC0415
 
+        job_identifier(identifier)
         job = psij.Job()
         with contextlib.suppress(psij.SubmitException, psij.InvalidJobException):
             self._psij().attach(job, identifier)
@@ -180,6 +182,7 @@ class Scheduler:
     def _configuration(self) -> Any:
         from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutorConfig  # noqa: PLC0415
 
+        directive_path(self._folder)
         return BatchSchedulerExecutorConfig(
             work_directory=self._folder,
             queue_polling_interval=self.batch.poll,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.runner.output import last_line
+from stripewise.spec.shell import assign_all, quote, quote_all
 
 SCRIPT = "run.sh"
 _FAILED = "stripewise: setup line {number} ended with exit code "
@@ -44,18 +44,19 @@ def script(lines: Sequence[str], exports: Mapping[str, str], command: Sequence[s
     ready : int
         File descriptor on which one byte says that the setup lines are through.
     """
-    return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {shlex.join(command)}\n"
+    return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}\n"
 
 
 def prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:
     """Write the setup lines, each with a word on its failure, and the variables that win over what they set."""
+    # By eval a line that opens a quote or a here-document cannot take the lines after it.
     text = ""
     for number, line in enumerate(lines, start=1):
-        failed = shlex.quote(_FAILED.format(number=number))
-        text += f"{line}\n__stripewise=$?\n"
+        failed = quote(_FAILED.format(number=number))
+        text += f"eval {quote(line)}\n__stripewise=$?\n"
         text += f'if [ $__stripewise -ne 0 ]; then echo {failed}"$__stripewise" >&2; exit $__stripewise; fi\n'
     text += "unset __stripewise\n"
-    return text + "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items())
+    return text + assign_all(exports)
 
 
 def environment_after(
@@ -81,7 +82,7 @@ def environment_after(
             raise UserError(f"setup line {number} is not complete: {line}", "each line must be a whole shell command")
     with tempfile.TemporaryDirectory(prefix="stripewise-") as folder:
         kept = Path(folder) / "environment"
-        code = prologue(lines, exports) + f"exec env -0 > {shlex.quote(str(kept))}\n"
+        code = prologue(lines, exports) + f"exec env -0 > {quote(str(kept))}\n"
         try:
             done = subprocess.run(
                 [bash, "-c", code],

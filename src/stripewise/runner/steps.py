@@ -17,6 +17,7 @@ from stripewise.runner.scratch import Scratch, earlier, reap, run_id, write_atom
 from stripewise.runner.slurm import SlurmScheduler
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.shell import job_name
 from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 
@@ -251,7 +252,7 @@ class StepsRunner(LocalRunner):
 
 
 def _name(folder: Path, launch: Launch) -> str:
-    return f"stripewise-{run_id(folder, launch)}"
+    return job_name(f"stripewise-{run_id(folder, launch)}")
 
 
 def _read(path: Path) -> str:

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stripewise.spec.shell import DirectiveOption, ResourceName
+
 MARKS = {"slurm": "#SBATCH", "pbs": "#PBS", "pbs_classic": "#PBS", "lsf": "#BSUB", "flux": "#flux:"}
 """How a line of a job script begins that is meant for the scheduler."""
 
@@ -44,11 +46,11 @@ class Batch(BaseModel):
     walltime: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="seconds of a job; by default from the run's time limit and its hooks"
     )
-    queue: str | None = Field(default=None, description="partition or queue")
-    account: str | None = None
-    reservation: str | None = None
+    queue: ResourceName | None = Field(default=None, description="partition or queue")
+    account: ResourceName | None = None
+    reservation: ResourceName | None = None
     exclusive: bool = Field(default=True, description="no other job on the nodes")
-    directives: list[str] = Field(
+    directives: list[DirectiveOption] = Field(
         default_factory=list, description="further options of the scheduler, one a line, as `--constraint=haswell`"
     )
     retries: Annotated[int, Field(ge=0, le=10)] = Field(
@@ -90,7 +92,8 @@ def read_directives(text: str, scheduler: str) -> Directives:
     """
     mark = MARKS[scheduler]
     lines = []
-    for line in text.splitlines():
+    # Only a line feed parts lines, for bash and schedulers alike: str.splitlines knows ten more characters.
+    for line in text.split("\n"):
         bare = line.strip()
         if bare.startswith(mark):
             lines.append(bare)

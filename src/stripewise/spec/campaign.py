@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import Bundled, explain_validation, parse_document
 from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Operation, Tunable
+from stripewise.spec.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Size
 
@@ -94,8 +95,8 @@ class Campaign(BaseModel):
     warmup: Annotated[int, Field(ge=0, le=100)] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     timeout: Annotated[float, Field(gt=0)] = 3600.0
-    setup: list[str] = Field(default_factory=list)
-    env: dict[str, str] = Field(default_factory=dict)
+    setup: list[ShellLine] = Field(default_factory=list)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
     constraints: list[str] = Field(default_factory=list)
     design: DesignEntry = DesignEntry()
     files: FilesEntry = FilesEntry()

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import parse_document
 from stripewise.spec.objective import Objective
+from stripewise.spec.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 
@@ -59,8 +60,8 @@ class Hooks(BaseModel):
     """The ``[hooks]`` table: shell lines around each run, outside its time; ``STRIPEWISE_RUN`` holds its number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    before: list[str] = Field(default_factory=list)
-    after: list[str] = Field(default_factory=list)
+    before: list[ShellLine] = Field(default_factory=list)
+    after: list[ShellLine] = Field(default_factory=list)
     delete: list[str] = Field(
         default_factory=list, description="files that the program writes, removed before each run"
     )
@@ -98,8 +99,8 @@ class Experiment(BaseModel):
         description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
     )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    setup: list[str] = Field(default_factory=list)
-    env: dict[str, str] = Field(default_factory=dict)
+    setup: list[ShellLine] = Field(default_factory=list)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
     parameters: dict[str, ParameterOverride] = Field(default_factory=dict)
     constraints: list[str] = Field(default_factory=list)
     workload: Workload = Workload()

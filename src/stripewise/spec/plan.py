@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.parameter import Apply
+from stripewise.spec.shell import is_unicode, is_variable
 from stripewise.spec.space import Space
 
 HEADER = "stripewise-plan 1"
@@ -95,8 +96,8 @@ class Plan:
             If a key or value cannot be carried (too long, control characters).
         """
         for what, word in (("identifier", self.identifier), ("file pattern", self.files)):
-            if any(ord(c) < 32 or ord(c) == 127 for c in word):
-                raise UserError(f"plan: {what} {word[:40]!r} has control characters")
+            if not is_unicode(word) or any(ord(c) < 32 or ord(c) == 127 for c in word):
+                raise UserError(f"plan: {what} {word[:40]!r} has control characters or is not valid Unicode")
         lines = [HEADER]
         if self.identifier:
             lines.append(f"id {self.identifier}")
@@ -177,13 +178,24 @@ class Plan:
 
 def _check(setting: Setting, where: str) -> None:
     _check_words(setting.key, setting.value, where)
+    # A name that is none would be an option of env, which stands before the program.
+    if setting.apply in (Apply.ENV, Apply.MCA) and not is_variable(setting.key):
+        raise UserError(
+            f"{where}: {setting.key[:40]!r} is not the name of a variable", "use letters, digits and _ only"
+        )
 
 
 def _check_words(key: str, value: str, where: str) -> None:
     for what, text, limit in (("key", key, MAX_KEY), ("value", value, MAX_VALUE)):
-        if not text or len(text.encode()) > limit or any(ord(c) < 32 or ord(c) == 127 for c in text):
+        if (
+            not text
+            or not is_unicode(text)
+            or len(text.encode()) > limit
+            or any(ord(c) < 32 or ord(c) == 127 for c in text)
+        ):
             raise UserError(
-                f"{where}: {what} {text[:40]!r} is empty, longer than {limit} bytes or has control characters"
+                f"{where}: {what} {text[:40]!r} is empty, longer than {limit} bytes, not valid Unicode "
+                "or has control characters"
             )
     if any(c.isspace() for c in key):
         raise UserError(f"{where}: key {key[:40]!r} has white space")

@@ -53,10 +53,13 @@ def export(
     Raises
     ------
     UserError
-        If the target is unknown.
+        If the target is unknown, the plan cannot be written, or the program does not fit on one line.
     """
     if target not in _WRITERS:
         raise UserError(f"no export is called '{target}'", f"choose from {', '.join(TARGETS)}")
+    plan.text()  # refuses keys and values that no file or variable can carry
+    if not program.isprintable():
+        raise UserError(f"the program {program[:60]!r} does not fit on one line", "write it without control characters")
     request = Request(plan, library, directory or "DIRECTORY", program or "./my_app", dict(changed or {}))
     made = _WRITERS[target](request)
     if made.text:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 from stripewise.report.export.hints import hint_lines
 from stripewise.report.export.request import Request, arguments, no
 from stripewise.spec.parameter import Apply
+from stripewise.spec.shell import assign, is_variable
 
 
 def needs_runtime(request: Request) -> list[str]:
@@ -36,19 +35,20 @@ def environment(request: Request, *, mca: bool = True) -> tuple[list[str], list[
         if setting.apply is Apply.MCA and not mca:
             cannot.append(no(setting, "is a parameter of Open MPI"))
             continue
-        if not name.isidentifier():
+        if not is_variable(name):
             cannot.append(no(setting, "is no name that a shell can export"))
             continue
-        lines.append(f"export {name}={shlex.quote(setting.value)}")
+        lines.append(assign(name, setting.value))
         names.append(name)
-    good = [s for s in request.pnetcdf if ";" not in s.value]
-    cannot += [no(s, "has a ';', which separates PNETCDF_HINTS") for s in request.pnetcdf if ";" in s.value]
+    good = [s for s in request.pnetcdf if not any(c in s.key + s.value for c in ";=")]
+    cannot += [no(s, "has a ';' or '=', which separate PNETCDF_HINTS") for s in request.pnetcdf if s not in good]
     if good:
-        lines.append(f"export PNETCDF_HINTS={shlex.quote(';'.join(f'{s.key}={s.value}' for s in good))}")
+        lines.append(assign("PNETCDF_HINTS", ";".join(f"{s.key}={s.value}" for s in good)))
         names.append("PNETCDF_HINTS")
     return lines, [f"unset {' '.join(names)}"] if names else [], cannot
 
 
 def heredoc(path: str, content: str) -> list[str]:
     """Shell lines that write a file."""
-    return [f"cat > {path} <<'END_OF_SETTINGS'", *content.splitlines(), "END_OF_SETTINGS"]
+    # Only a line feed ends a here-document's line; every line of a plan or hints file has two words at least.
+    return [f"cat > {path} <<'END_OF_SETTINGS'", *content.removesuffix("\n").split("\n"), "END_OF_SETTINGS"]

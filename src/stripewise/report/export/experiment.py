@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from stripewise.report.export.request import Export, Request, text
 
 
@@ -15,7 +17,7 @@ def toml(request: Request) -> Export:
         if isinstance(value, bool):
             cannot.append(f"{name}={str(value).lower()}: a boolean parameter always has both values")
             continue
-        shown = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else repr(value)
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
         lines += [f"[parameters.{name}]", f"values = [{shown}]", ""]
     if lines:
         lines.insert(0, "# narrows the next experiment to these values and the defaults")

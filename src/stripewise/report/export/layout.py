@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 from stripewise.report.export.request import Export, Request, no, text
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Setting
+from stripewise.spec.shell import quote
 
 _STRIPE_STEP = 65536
 _LFS_OPTIONS = {"stripe_count": "-c", "overstripe_count": "-C", "stripe_size": "-S", "pool": "-p", "start_ost": "-i"}
@@ -16,7 +16,7 @@ _CEPH_KEYS = ("stripe_unit", "stripe_count", "object_size")
 
 def lfs(request: Request) -> Export:
     """Commands that give a directory a default layout for the files to be created in it."""
-    place = shlex.quote(request.directory) if request.directory != "DIRECTORY" else "DIRECTORY"
+    place = quote(_operand(request.directory)) if request.directory != "DIRECTORY" else "DIRECTORY"
     lines: list[str] = []
     undo: list[str] = []
     cannot = [no(s, "is no file layout") for s in request.plan.settings if s.apply is not Apply.STRIPING]
@@ -27,7 +27,7 @@ def lfs(request: Request) -> Export:
         if refused:
             cannot.append(no(setting, refused))
         elif setting.layer == "lustre":
-            options += [_LFS_OPTIONS[setting.key], shlex.quote(setting.value)]
+            options += [_LFS_OPTIONS[setting.key], quote(setting.value)]
         else:
             ceph[setting.key] = setting.value
     if options:
@@ -40,7 +40,7 @@ def lfs(request: Request) -> Export:
         words = " ".join(f"{key}={ceph[key]}" for key in _CEPH_KEYS if key in ceph)
         lines += [
             f"getfattr -n ceph.dir.layout {place}  # keep this; 'no such attribute' means the parent's layout",
-            f"setfattr -n ceph.dir.layout -v {shlex.quote(words)} {place}",
+            f"setfattr -n ceph.dir.layout -v {quote(words)} {place}",
         ]
         undo.append(f"setfattr -x ceph.dir.layout {place}  # back to the parent's; if it had its own, set that again")
     if lines:
@@ -53,6 +53,11 @@ def lfs(request: Request) -> Export:
         "what the program or ROMIO asks for at creation wins over the directory's layout; existing files keep theirs.",
         "stripewise-layout.sh",
     )
+
+
+def _operand(path: str) -> str:
+    """A path that no command takes for an option."""
+    return f"./{path}" if path.startswith("-") else path
 
 
 def _refused(setting: Setting, stripes: Mapping[str, str]) -> str:

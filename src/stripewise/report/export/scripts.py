@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from stripewise.report.export.environment import environment, heredoc, needs_runtime
 from stripewise.report.export.request import Export, Request, text
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan
+from stripewise.spec.shell import assign
 
 
 def plan_file(request: Request) -> Export:
@@ -60,7 +60,7 @@ def sbatch(request: Request) -> Export:
     base = shell(request)
     if not base.text:
         return Export("", "", base.cannot, "the job script stays as it is", "", "stripewise-job.sh")
-    lines = [line for line in base.text.splitlines() if not line.startswith("# mpiexec")]
+    lines = [line for line in base.text.removesuffix("\n").split("\n") if not line.startswith("# mpiexec")]
     prefix = f"{_preload()} " if needs_runtime(request) else ""
     lines += [
         "# --export=ALL keeps the variables above; --export=NAME=VALUE would drop the others and split at commas",
@@ -75,7 +75,7 @@ def sbatch(request: Request) -> Export:
 
 def _library(request: Request) -> str:
     if request.library:
-        return f"export STRIPEWISE_LIBRARY={shlex.quote(request.library)}"
+        return assign("STRIPEWISE_LIBRARY", request.library)
     ask = "set it to the library that stripewise native build names on the login node"
     return f': "${{STRIPEWISE_LIBRARY:?{ask}}}"'
 

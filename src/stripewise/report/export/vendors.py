@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-
 from stripewise.report.export.environment import environment, heredoc
 from stripewise.report.export.hints import as_hints, hint_lines
 from stripewise.report.export.request import Export, Request, no, scope, text
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan
+from stripewise.spec.shell import assign
 
 _OMPI_LUSTRE = {"stripe_count": "fs_lustre_stripe_width", "stripe_size": "fs_lustre_stripe_size"}
 _INTEL = {"cb_nodes": "I_MPI_FILESYSTEM_CB_NODES", "cb_config_list": "I_MPI_FILESYSTEM_CB_CONFIG_LIST"}
@@ -30,7 +29,7 @@ def cray(request: Request) -> Export:
         good = []
     if good:
         joined = ",".join(":".join([name, *good]) for name in _patterns(request.plan))
-        lines.append(f"export MPICH_MPIIO_HINTS={shlex.quote(joined)}")
+        lines.append(assign("MPICH_MPIIO_HINTS", joined))
         lines.append("export MPICH_MPIIO_HINTS_DISPLAY=1  # prints the hints in force at each open, as evidence")
         undo.append("unset MPICH_MPIIO_HINTS MPICH_MPIIO_HINTS_DISPLAY")
     cannot += [no(s, "needs the runtime: use the shell export") for s in request.plan.of(Apply.HDF5)]
@@ -66,7 +65,7 @@ def intel(request: Request) -> Export:
         lines.append("export I_MPI_FILESYSTEM_FORCE=lustre")
         names.append("I_MPI_FILESYSTEM_FORCE")
     for key, value in direct:
-        lines.append(f"export {_INTEL[key]}={shlex.quote(value)}")
+        lines.append(assign(_INTEL[key], value))
         names.append(_INTEL[key])
     if names:
         undo.append(f"unset {' '.join(names)}")
@@ -98,7 +97,7 @@ def openmpi(request: Request) -> Export:
             cannot.append(no(setting, "has no MCA parameter; use the lfs export"))
         else:
             parameters.append((name, setting.value))
-            lines.append(f"export OMPI_MCA_{name}={shlex.quote(setting.value)}")
+            lines.append(assign(f"OMPI_MCA_{name}", setting.value))
             undo.append(f"unset OMPI_MCA_{name}")
     cannot += [
         no(s, "is a hint for ROMIO, which OMPIO does not read; run with --mca io romio341 and use the hints export")
