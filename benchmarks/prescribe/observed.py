@@ -100,7 +100,7 @@ def main() -> None:
             )  # fmt: skip
             pattern = Pattern(options.site, workload, folder, options.seed + 1000 * (len(rows) + 1))
             report = folder / "report.json"
-            report.write_text(json.dumps(pattern.site.run(Plan()).report), "utf-8")
+            report.write_text(pattern.site.run(Plan()).report.model_dump_json(exclude_unset=True), "utf-8")
             seen = observe(report)
             asked = Request(Workload()).with_observed(
                 seen.workload, prescriber.model.domain, seen.processes, seen.layout, seen.hints

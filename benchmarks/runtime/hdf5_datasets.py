@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from overhead import median_interval
 
 from stripewise.measure.effects import verdicts
-from stripewise.measure.report import parse_report
 from stripewise.spec.plan import Plan
+from stripewise.spec.report import parse_report
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 

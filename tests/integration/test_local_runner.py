@@ -429,7 +429,7 @@ def carried(outcome: Outcome) -> dict[str, str]:
 
 def settings_of(outcome: Outcome) -> dict[str, Any]:
     assert outcome.report is not None
-    return {entry["key"]: entry for entry in outcome.report["files"][0]["settings"]}
+    return {entry.key: entry for entry in outcome.report.files[0].settings}
 
 
 def test_a_plan_reaches_an_unmodified_program(mpi: Mpi, strided: Callable[[Mpi], Path], bench: Bench) -> None:
@@ -445,13 +445,13 @@ def test_a_plan_reaches_an_unmodified_program(mpi: Mpi, strided: Callable[[Mpi],
     assert "the program" in preflight.fingerprint
     assert observed.state is State.FINISHED, observed.reason
     assert observed.report is not None
-    assert observed.report["runtime"]["mode"] == "observe"
-    assert observed.report["job"]["ranks"] == 3
+    assert observed.report.runtime.mode == "observe"
+    assert observed.report.job.ranks == 3
     assert applied.state is State.FINISHED, applied.reason
     assert applied.report is not None
-    assert applied.report["runtime"]["plan_id"] == "test.1"
-    assert applied.report["mpi"]["io"] == "romio"
-    assert settings_of(applied)["romio_cb_write"]["given"] == "enable"
+    assert applied.report.runtime.plan_id == "test.1"
+    assert applied.report.mpi.io == "romio"
+    assert settings_of(applied)["romio_cb_write"].given == "enable"
     assert carried(applied)["romio_cb_write"] == "runtime"
     assert applied.facts["nodes"] == 1
 
@@ -462,7 +462,7 @@ def test_the_plan_wins_over_mca_on_the_command_line(openmpi: Mpi, strided: Calla
         assert runner.prepare().io == "ompio"
         outcome = run(runner, launch(0, Setting(Apply.MCA, "io", "romio341")))
     assert outcome.report is not None
-    assert outcome.report["mpi"]["io"] == "romio"
+    assert outcome.report.mpi.io == "romio"
 
 
 def test_only_the_program_is_preloaded(mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench) -> None:
@@ -484,7 +484,7 @@ def test_the_runtime_reaches_through_a_script(mpich: Mpi, strided: Callable[[Mpi
             outcome = run(runner, launch(0, hint("romio_cb_write", "disable")))
         assert "named in job.sh" in str(preflight.facts["mpi"])
         assert outcome.state is State.FINISHED, outcome.reason
-        assert settings_of(outcome)["romio_cb_write"]["given"] == "disable"
+        assert settings_of(outcome)["romio_cb_write"].given == "disable"
 
 
 @pytest.mark.parametrize("how", ["setuid", "capabilities"])
@@ -607,7 +607,7 @@ def test_a_report_cut_off_is_told(mpich: Mpi, faults: Path, bench: Bench) -> Non
     script.write_text(f'{mpich.launcher[0]} -n 1 {faults} ok; truncate -s 40 "$STRIPEWISE_REPORT"\n')
     outcome = bench.run("bash", "cut.sh", objective="io_time")
     assert outcome.state is State.FAILED
-    assert "is no JSON" in outcome.reason
+    assert "is not JSON" in outcome.reason
 
 
 def test_a_launcher_of_another_mpi_is_refused(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stripewise.measure.report import parse_report
+from stripewise.spec.report import parse_report
 from tests.integration.hdf5_support import Hdf5Bench, contents, debian_mpi, differences
 from tests.integration.runtime_support import HEADER, Outcome
 

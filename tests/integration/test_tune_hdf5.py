@@ -18,7 +18,7 @@ from unittest import mock
 import pytest
 
 from stripewise.cli.main import main
-from stripewise.measure.report import parse_report
+from stripewise.spec.report import parse_report
 from tests.integration.building import cache_home, checked
 from tests.integration.conftest import Mpi
 from tests.integration.hdf5_support import debian_mpi, differences, hdf5_options

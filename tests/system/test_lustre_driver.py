@@ -14,11 +14,11 @@ import pytest
 from numpy import array
 
 from stripewise.measure.effects import verdicts
-from stripewise.measure.report import parse_report
 from stripewise.report.export import export
 from stripewise.simulate import romio as rules
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.report import parse_report
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from tests.conftest import require

@@ -3,8 +3,8 @@
 import pytest
 
 from stripewise.measure.effects import Effect, verdicts
-from stripewise.measure.report import parse_report
 from stripewise.spec.plan import Plan
+from stripewise.spec.report import parse_report
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from tests.unit.reports import changed, recorded, report

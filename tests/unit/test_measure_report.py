@@ -3,7 +3,8 @@
 import pytest
 
 from stripewise.errors import StripewiseError
-from stripewise.measure.report import observed_workload, parse_report
+from stripewise.measure.observed import observed_workload
+from stripewise.spec.report import parse_report
 from tests.unit.reports import changed, recorded, report
 
 
@@ -21,7 +22,7 @@ def test_additional_keys_are_tolerated():
 @pytest.mark.parametrize(
     ("path", "value", "named"),
     [
-        ("format", "something-else", "no report of the runtime"),
+        ("format", "something-else", "not a report of the runtime"),
         ("version", 2, "version 2"),
         ("job.ranks", 0, "job.ranks"),
         ("job.elapsed", float("nan"), "job.elapsed"),
@@ -40,7 +41,7 @@ def test_malformed_reports_name_the_place(path, value, named):
 
 @pytest.mark.parametrize("data", [{}, {"a": 1}, {"format": "stripewise-kernel"}, [1], None])
 def test_other_json_is_not_told_to_be_built_anew(data):
-    with pytest.raises(StripewiseError, match="JSON, but no report of the runtime") as caught:
+    with pytest.raises(StripewiseError, match="not a report of the runtime") as caught:
         parse_report(data)
     assert "STRIPEWISE_REPORT" in caught.value.mend and "build" not in caught.value.mend
 

@@ -130,7 +130,7 @@ def test_datasets_tell_what_a_program_of_hdf5_does(
 
 
 @pytest.mark.parametrize(
-    "content, message", [("{", "is no report"), ('{"format": "other"}', "no report of the runtime"), ("junk", "log")]
+    "content, message", [("{", "is not JSON"), ('{"format": "other"}', "not a report of the runtime"), ("junk", "log")]
 )
 def test_what_is_neither_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "thing"

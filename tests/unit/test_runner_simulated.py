@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.measure.effects import verdicts
-from stripewise.measure.report import observed_workload, parse_report
+from stripewise.measure.observed import observed_workload
 from stripewise.runner.registry import make_runner
 from stripewise.runner.simulated import SimulatedRunner
 from stripewise.runner.simulated_settings import open_site
@@ -118,7 +117,7 @@ def test_noise_is_that_of_the_site_and_belongs_to_the_run(site: str) -> None:
 
 def test_both_directions_are_timed_apart(site: str) -> None:
     outcome = run(runner(site, workload={"operation": "both"}))
-    report = parse_report(outcome.report or {})
+    report = outcome.report
     assert set(outcome.facts["phases"]) == {"write", "read"}
     assert report.totals.bytes_read == report.totals.bytes_written == 16 << 30
     assert outcome.metrics["write_bandwidth"] == pytest.approx(report.totals.write_bandwidth)
@@ -130,9 +129,9 @@ def test_both_directions_are_timed_apart(site: str) -> None:
 
 def test_the_report_describes_the_workload_that_ran(site: str) -> None:
     outcome = run(runner(site))
-    json.dumps(outcome.report, allow_nan=False)
-    report = parse_report(outcome.report or {})
-    assert (outcome.report or {})["simulated"] is True
+    outcome.report.as_json(files=20)
+    report = outcome.report
+    assert report.simulated is True
     assert "simulated" in report.mpi.library
     seen = observed_workload(report)
     assert (seen.nodes, seen.processes_per_node, seen.operation) == (4, 8, "write")
@@ -142,7 +141,7 @@ def test_the_report_describes_the_workload_that_ran(site: str) -> None:
 
 
 def test_a_file_each_is_a_file_each(site: str) -> None:
-    report = parse_report(run(runner(site, workload={"file_per_process": True, "file_size": "512 MiB"})).report or {})
+    report = run(runner(site, workload={"file_per_process": True, "file_size": "512 MiB"})).report
     assert observed_workload(report).file_per_process
     assert len(report.files) == 20
     assert report.totals.bytes_written == 16 << 30
@@ -169,7 +168,7 @@ def effects(site: str, *settings: Setting, workload: dict[str, Any] | None = Non
     )
     space = bind_space(experiment, simulated.workload, "romio").space
     made = Plan(settings, "x.1")
-    reports = [parse_report(run(simulated, with_plan=p).report or {}) for p in (made, DEFAULT)]
+    reports = [run(simulated, with_plan=p).report for p in (made, DEFAULT)]
     return {effect.name: effect.status for effect in verdicts(space, settings, reports[:1], reports[1:])}
 
 
@@ -198,7 +197,7 @@ def test_a_dead_knob_changes_no_time_at_all(site: str) -> None:
 def test_striping_of_another_file_system_is_not_applicable(site: str) -> None:
     made = Plan((Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),))
     outcome = run(runner(site), with_plan=made)
-    (setting,) = parse_report(outcome.report or {}).files[0].settings
+    (setting,) = outcome.report.files[0].settings
     assert setting.outcome == "not_applicable"
     assert "cephfs" in setting.note
     assert outcome.elapsed == run(runner(site)).elapsed

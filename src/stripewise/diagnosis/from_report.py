@@ -18,7 +18,7 @@ from stripewise.measure.activity import (
     Modes,
     Totals,
 )
-from stripewise.measure.report import FileReport, Operation, Posix, Report
+from stripewise.spec.report import FileReport, Operation, Posix, Report
 
 _UNSEEN = (
     "a runtime report has no offsets: alignment, order and repeated reads are not judged",

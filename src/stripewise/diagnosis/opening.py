@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -13,7 +12,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import LogResult, UnreadableLogError, read_logs
 from stripewise.measure.ior import parse_ior
-from stripewise.measure.report import FORMAT, parse_report
+from stripewise.spec.report import FORMAT, read_report
 
 _TEXT_LIMIT = 64 << 20
 _START = 4096
@@ -94,10 +93,7 @@ def _open(path: Path) -> LogResult:
 
 
 def _report(text: str, origin: str) -> Activity:
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise UserError(f"{origin} is no report")
-    return from_report.activity_of(parse_report(data), origin)
+    return from_report.activity_of(read_report(text, origin), origin)
 
 
 def _ior(text: str, origin: str) -> Activity:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from stripewise.measure.evidence import RULES, legal
 from stripewise.measure.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
-from stripewise.measure.report import FileReport, Report, SettingOutcome
 from stripewise.spec.parameter import Apply, Parameter
 from stripewise.spec.plan import Setting
+from stripewise.spec.report import FileReport, Report, SettingOutcome
 from stripewise.spec.space import Derived, Space
 
 _OF_FILES = (Apply.HINT, Apply.STRIPING, Apply.HDF5)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from stripewise.measure import evidence_hdf5 as hdf5
 from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
-from stripewise.measure.report import FileReport, Operation, Posix, Share
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
+from stripewise.spec.report import FileReport, Operation, Posix, Share
 from stripewise.spec.sizes import format_size
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stripewise.measure.report import FileReport
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.report import FileReport
 
 Verdict = tuple[str, str]
 """Status and one sentence."""

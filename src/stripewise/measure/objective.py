@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from stripewise.errors import RunFailed, StripewiseError
+from stripewise.errors import RunFailed
 from stripewise.measure.darshan import darshan_bandwidth, log_bandwidth
-from stripewise.measure.report import Report, parse_report
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
+from stripewise.spec.report import Report
 from stripewise.spec.trial import State
 
 _MIB = 2**20
@@ -55,10 +55,7 @@ def _report(objective: Objective, outcome: Outcome) -> Report:
             f"no report, so {objective.name} is unknown: the program made no MPI_Finalize, or the runtime did not load",
             "use --objective elapsed or regex:PATTERN, or ask stripewise doctor",
         )
-    try:
-        report = parse_report(outcome.report)
-    except StripewiseError as error:
-        raise RunFailed(error.what, error.mend) from error
+    report = outcome.report
     if not report.job.complete:
         raise RunFailed(f"only {report.job.ranks_reported} of {report.job.ranks} ranks reported")
     return report

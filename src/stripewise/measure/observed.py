@@ -6,7 +6,6 @@ the log tells (the layout of the main file, the hints that the MPI library echoe
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
-from stripewise.measure.report import Report, observed_workload, parse_report
+from stripewise.spec.report import FileReport, Posix, Report, read_report
 from stripewise.spec.workload import Workload
 
 _NEGLIGIBLE = 0.001
@@ -62,20 +61,14 @@ def observe(path: Path) -> Observed:
             if path.suffix != ".darshan" and head.lstrip()[:1] == b"{":
                 if path.stat().st_size > _MAX_REPORT:
                     raise UserError(f"report {path} is larger than {_MAX_REPORT >> 20} MiB", "is it the right file?")
-                return _of_report((head + stream.read()).decode("utf-8", errors="surrogateescape"), path)
+                return of_report(read_report((head + stream.read()).decode("utf-8", "surrogateescape"), str(path)))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
     return of_activity(read_log(path))
 
 
-def _of_report(text: str, path: Path) -> Observed:
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{path} is no report: {error}", "give a Darshan log, or a report of the runtime") from error
-    if not isinstance(data, dict) or data.get("format") != "stripewise-report":
-        raise UserError(f"{path} is JSON, but no report of the runtime", "give what STRIPEWISE_REPORT named")
-    report = parse_report(data)
+def of_report(report: Report) -> Observed:
+    """Describe what a job did, as far as the runtime's report shows it."""
     main = report.main
     notes = []
     if report.runtime.plan_id is not None:
@@ -87,6 +80,89 @@ def _of_report(text: str, path: Path) -> Observed:
         {} if main is None else dict(main.info),
         tuple(notes),
     )
+
+
+def observed_workload(report: Report) -> Workload:
+    """Describe what the program did, as far as the report shows it; the rest stays unknown.
+
+    The report must come from a run without a plan: how ROMIO carried out the calls then shows whether ranks interleave.
+    """
+    job, totals, main = report.job, report.totals, report.main
+    known: dict[str, Any] = {
+        "nodes": job.nodes,
+        "processes_per_node": math.ceil(job.ranks / job.nodes),
+        "files": len(report.files),
+        "operation": _operation(totals.bytes_read, totals.bytes_written),
+    }
+    if main is not None and main.bytes:
+        known |= {
+            "api": "hdf5"
+            if any(file.hdf5 is not None and file.hdf5.driver == "mpio" for file in report.files)
+            else "mpiio",
+            "file_size": main.size,
+            "transfer_size": _transfer_size(main),
+            "collective": _collective_calls(report),
+            "file_per_process": job.ranks > 1 and all(file.ranks <= 1 for file in report.files if file.bytes),
+            "driver": _driver_name(main.driver),
+            "file_system": main.file_system,
+            **_pattern(report, main),
+        }
+    return Workload.model_validate({name: value for name, value in known.items() if value is not None})
+
+
+def _transfer_size(file: FileReport) -> int | None:
+    return max((op.max_size or 0 for op in (*file.moved("read"), *file.moved("write"))), default=0) or None
+
+
+def _collective_calls(report: Report) -> bool | None:
+    calls = sum(file.collective.calls for file in report.files)
+    alone = sum(file.independent.calls for file in report.files)
+    if not calls and not alone:
+        return None
+    return None if calls and alone else calls > 0
+
+
+def _driver_name(driver: str | None) -> str | None:
+    # romio_filesystem_type goes on with a sentence: "UFS: Generic ROMIO driver ..."
+    if driver is None or ":" not in driver:
+        return driver
+    return driver.partition(":")[0] + ":"
+
+
+def _pattern(report: Report, file: FileReport) -> dict[str, Any]:
+    """Layout and piece size of the file that matters most, where they are certain."""
+    transfer = _transfer_size(file)
+    if len({other.view is None or other.view.contiguous for other in report.files if other.bytes}) > 1:
+        return {}
+    aggregated = _aggregated(report, file)
+    if file.view is None or file.view.contiguous:
+        # Each call is one piece. Ranks out of order still make ROMIO aggregate: then the layout is not segmented.
+        if file.collective.calls and aggregated is not False:
+            return {"layout": "random" if report.mpi.io == "romio" else None, "piece_size": transfer}
+        return {"layout": "segmented"}
+    piece = file.view.filetype_size if transfer and 0 < file.view.filetype_size < transfer else None
+    if aggregated is None:
+        return {"piece_size": piece}
+    if not aggregated:
+        # A view with gaps whose ranges do not interleave: blocks of whole rows.
+        return {"layout": "segmented"} if not file.independent.calls else {}
+    return {"layout": "strided" if piece else "tile", "piece_size": piece}
+
+
+def _aggregated(report: Report, file: FileReport) -> bool | None:
+    """Whether ROMIO's "automatic" took the way through aggregators; None where that cannot be told."""
+    if report.mpi.io != "romio" or not file.collective.calls or file.ranks <= file.nodes:
+        return None
+    if (file.driver or "").startswith("LUSTRE"):
+        return None  # whose "automatic" aggregates whatever the ranges are
+    for direction, hint in (("write", "romio_cb_write"), ("read", "romio_cb_read")):
+        made: Posix = getattr(file.posix, direction)
+        if made.during_collective.count and file.info.get(hint, "automatic").lower() == "automatic":
+            if made.during_collective.ranks < file.ranks:
+                return True
+            # As many system calls as MPI calls: each rank wrote its own. Anything else is a mixture (random offsets).
+            return False if made.during_collective.count == file.calls(direction, collective=True) else None
+    return None
 
 
 def layout_of(report: Report) -> dict[str, int]:
@@ -167,7 +243,9 @@ def _moved(activity: Activity) -> tuple[int, int]:
     return sum(level.read.bytes for level in levels), sum(level.write.bytes for level in levels)
 
 
-def _operation(read: int, written: int) -> str:
+def _operation(read: int, written: int) -> str | None:
+    if not read + written:
+        return None
     if read <= _NEGLIGIBLE * (read + written):
         return "write"
     return "read" if written <= _NEGLIGIBLE * (read + written) else "both"

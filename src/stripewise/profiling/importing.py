@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -16,11 +15,11 @@ from stripewise.measure.darshan_logs import read_logs
 from stripewise.measure.ior import parse_ior
 from stripewise.measure.journal import HEADER as JOURNAL
 from stripewise.measure.journal import is_journal, parse_journal
-from stripewise.measure.observed import Observed, observe, of_activity
-from stripewise.measure.report import parse_report
+from stripewise.measure.observed import Observed, of_activity, of_report
 from stripewise.profiling.importing_ior import ior_row
 from stripewise.profiling.importing_journal import journal_rows
 from stripewise.profiling.importing_table import Row, known_hints
+from stripewise.spec.report import read_report
 
 _MIB = 2**20
 _MOST_TEXT = 256 << 20
@@ -167,12 +166,8 @@ def _darshan(activity: Activity | None, error: StripewiseError | None) -> list[R
 
 
 def _report(path: Path, text: str) -> list[Row]:
-    seen = observe(path)
-    try:
-        report = parse_report(json.loads(text))
-    except ValueError as error:
-        raise UserError(f"{path} is no report: {error}", "was the program stopped before its end?") from error
-    totals = report.totals
+    report = read_report(text, str(path))
+    seen, totals = of_report(report), report.totals
     rows = [
         _seen(seen, operation, bandwidth)
         for operation, bandwidth in (("write", totals.write_bandwidth), ("read", totals.read_bandwidth))

@@ -310,9 +310,8 @@ class BatchRunner(Runner):
         _wait(lambda: [job for job in jobs if job.gone() is False], _END_SECONDS)
 
     def _learn(self, outcome: Outcome) -> None:
-        for entry in (outcome.report or {}).get("files", []):
-            if isinstance(entry, dict) and str(entry.get("path", "")).startswith("/"):
-                self._files[Path(entry["path"])] = None
+        if outcome.report is not None:
+            self._files |= dict.fromkeys(outcome.report.paths)
 
     def _tick(self) -> None:
         """Count the time in which all runs that are under way only waited."""

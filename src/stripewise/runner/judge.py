@@ -16,6 +16,7 @@ from stripewise.runner.scratch import Scratch
 from stripewise.runner.setup import failed_line
 from stripewise.runner.supervise import Cause, Ended
 from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.report import Report
 from stripewise.spec.trial import State
 
 REPORTED = ("io_time", "write_bandwidth", "read_bandwidth", "bandwidth")
@@ -32,7 +33,7 @@ class Evidence:
     ----------
     launch, place, ended
         The run, its folder and how its command ended.
-    report : mapping or None
+    report : Report or None
     missing : str
         Why there is no report.
     injection : Injection
@@ -48,7 +49,7 @@ class Evidence:
     launch: Launch
     place: Scratch
     ended: Ended
-    report: Mapping[str, Any] | None
+    report: Report | None
     missing: str
     injection: Injection
     objective: str
@@ -62,9 +63,8 @@ def judge(evidence: Evidence) -> Outcome:
     ended = evidence.ended
     state, reason = _verdict(evidence)
     facts = dict(evidence.facts)
-    if isinstance(evidence.report, Mapping):
-        nodes = evidence.report.get("job", {}).get("nodes")
-        facts |= {"nodes": nodes} if isinstance(nodes, int) and nodes > 0 else {}
+    if evidence.report is not None:
+        facts["nodes"] = evidence.report.job.nodes
     facts.setdefault("nodes", 1)
     if evidence.notes:
         facts["notes"] = list(evidence.notes)
@@ -130,7 +130,7 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
             return State.FINISHED, ""
         hint = "does the program call MPI_Init and MPI_Finalize?" if evidence.missing.endswith("none") else ""
         return State.FAILED, f"no report: {evidence.missing}, and {why}{f'; {hint}' if hint else ''}"
-    error = evidence.report.get("runtime", {}).get("plan_error")
+    error = evidence.report.runtime.plan_error
     if error:
         return State.FAILED, f"the runtime could not read the plan: {error}"
     return State.FINISHED, ""

@@ -150,7 +150,5 @@ class LocalRunner(Runner):
     def _take(self, run: LocalRun, ended: Outcome | StripewiseError) -> None:
         """Take the outcome of a run, from its thread."""
         if isinstance(ended, Outcome) and ended.report is not None:
-            for entry in ended.report.get("files", []):
-                if isinstance(entry, dict) and str(entry.get("path", "")).startswith("/"):
-                    self._files[Path(entry["path"])] = None
+            self._files |= dict.fromkeys(ended.report.paths)
         self._ended.put((run, ended))

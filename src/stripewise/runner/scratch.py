@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.output import last_line, tail
 from stripewise.runner.processes import Identity, boot_id, end, host_name
 from stripewise.spec.launch import Launch
+from stripewise.spec.report import Report, read_report
 
 _MAX_REPORT = 64 << 20
 
@@ -88,29 +89,26 @@ class Scratch:
         who = Identity.of(pid).as_json() if pid is not None else {"boot": boot_id(), "host": host_name()}
         write_atomically(self.process, json.dumps({"run_id": self.run_id, **who, **process}, indent=1) + "\n")
 
-    def read_report(self) -> tuple[dict[str, Any] | None, str]:
+    def read_report(self) -> tuple[Report | None, str]:
         """Read the report.
 
         Returns
         -------
-        tuple of (dict or None, str)
+        tuple of (Report or None, str)
             The report, or None and why there is none.
         """
         try:
             if self.report.stat().st_size > _MAX_REPORT:
                 return None, f"{self.report} is larger than {_MAX_REPORT >> 20} MiB"
-            report = json.loads(self.report.read_text("utf-8"))
+            return read_report(self.report.read_text("utf-8"), str(self.report)), ""
         except FileNotFoundError:
             return None, "the runtime wrote none"
         except OSError as error:
             return None, f"{self.report} cannot be read: {error.strerror}"
-        except ValueError as error:
-            return None, f"{self.report} is no JSON: {error}"
-        if not isinstance(report, dict) or report.get("format") != "stripewise-report":
-            return None, f"{self.report} is not a report of the runtime"
-        if not isinstance(report.get("job"), dict) or not isinstance(report.get("files"), list):
-            return None, f"{self.report} is damaged: it has no job or no files"
-        return report, ""
+        except UnicodeDecodeError as error:
+            return None, f"{self.report} is not text: {error}"
+        except UserError as error:
+            return None, error.what
 
 
 def run_id(base: Path, launch: Launch) -> str:

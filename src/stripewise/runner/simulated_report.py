@@ -16,6 +16,7 @@ from stripewise.simulate.engine import Outcome
 from stripewise.simulate.layout import pieces
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.report import Report
 from stripewise.spec.site import Site
 from stripewise.spec.workload import Workload
 
@@ -37,7 +38,7 @@ def simulated_report(
     batches: Mapping[str, Batch],
     phases: Mapping[str, Outcome],
     started: float,
-) -> dict[str, Any] | None:
+) -> Report | None:
     """Write the report of a run; None for POSIX I/O, which the runtime does not see.
 
     Parameters
@@ -60,44 +61,46 @@ def simulated_report(
     whole, ranks, nodes = sum(seconds.values()), workload.processes or 1, workload.nodes or 1
     bandwidth = {direction: moved[direction] / _MIB / seconds[direction] for direction in phases}
     ompio = site.mpi.driver == "ompio"
-    return {
-        "format": "stripewise-report",
-        "version": 1,
-        "simulated": True,
-        "runtime": {
-            "version": __version__,
-            "mode": "apply" if plan.settings else "observe",
-            "plan": None,
-            "plan_id": plan.identifier or None,
-            "plan_error": None,
-        },
-        "mpi": {
-            "library": f"simulated {'OMPIO' if ompio else 'ROMIO'} on {site.name}",
-            "abi": "openmpi" if ompio else "mpich",
-            "io": "ompio" if ompio else "romio",
-            "thread_level": "single",
-        },
-        "job": {
-            "executable": "(simulated)",
-            "ranks": ranks,
-            "nodes": nodes,
-            "start": started,
-            "elapsed": whole,
-            "io_time": whole,
-            "complete": True,
-            "ranks_reported": ranks,
-        },
-        "totals": {
-            "bytes_read": moved.get("read", 0),
-            "bytes_written": moved.get("write", 0),
-            "read_time": data.get("read", 0.0),
-            "write_time": data.get("write", 0.0),
-            "meta_time": whole - sum(data.values()),
-            "read_bandwidth": bandwidth.get("read"),
-            "write_bandwidth": bandwidth.get("write"),
-        },
-        "files": _files(site, workload, plan, batches, phases, data, seconds),
-    }
+    return Report.model_validate(
+        {
+            "format": "stripewise-report",
+            "version": 1,
+            "simulated": True,
+            "runtime": {
+                "version": __version__,
+                "mode": "apply" if plan.settings else "observe",
+                "plan": None,
+                "plan_id": plan.identifier or None,
+                "plan_error": None,
+            },
+            "mpi": {
+                "library": f"simulated {'OMPIO' if ompio else 'ROMIO'} on {site.name}",
+                "abi": "openmpi" if ompio else "mpich",
+                "io": "ompio" if ompio else "romio",
+                "thread_level": "single",
+            },
+            "job": {
+                "executable": "(simulated)",
+                "ranks": ranks,
+                "nodes": nodes,
+                "start": started,
+                "elapsed": whole,
+                "io_time": whole,
+                "complete": True,
+                "ranks_reported": ranks,
+            },
+            "totals": {
+                "bytes_read": moved.get("read", 0),
+                "bytes_written": moved.get("write", 0),
+                "read_time": data.get("read", 0.0),
+                "write_time": data.get("write", 0.0),
+                "meta_time": whole - sum(data.values()),
+                "read_bandwidth": bandwidth.get("read"),
+                "write_bandwidth": bandwidth.get("write"),
+            },
+            "files": _files(site, workload, plan, batches, phases, data, seconds),
+        }
+    )
 
 
 def _files(

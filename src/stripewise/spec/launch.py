@@ -9,6 +9,7 @@ from typing import Any
 
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.plan import Plan
+from stripewise.spec.report import Report
 from stripewise.spec.trial import Phase, State
 
 
@@ -79,8 +80,8 @@ class Outcome:
         One line where failed or pruned.
     exit_code : int or None
         None if it never started; negative for a signal.
-    report : mapping or None
-        The runtime's report as read from JSON, if one was written.
+    report : Report or None
+        The runtime's report, if one was written.
     folder : Path or None
         The run's scratch folder, with ``stdout`` and ``stderr``.
     metrics : mapping
@@ -95,7 +96,7 @@ class Outcome:
     started: float
     reason: str = ""
     exit_code: int | None = None
-    report: Mapping[str, Any] | None = None
+    report: Report | None = None
     folder: Path | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Any
 
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
+from stripewise.spec.report import Report, parse_report
 
 
 class Phase(StrEnum):
@@ -81,6 +82,17 @@ class Run:
     pair: int | None = None
     arm: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The runtime's report among the facts, if there is one.
+
+        Raises
+        ------
+        StripewiseError
+            If another version wrote it.
+        """
+        return parse_report(self.facts["report"]) if self.facts.get("report") else None
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON, without its facts."""

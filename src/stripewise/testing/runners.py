@@ -97,7 +97,7 @@ class RunnerContract:
             assert isinstance(value, float), f"metric {name} is {value!r}"
         as_json(outcome.facts)
         if outcome.report is not None:
-            as_json(outcome.report)
+            as_json(outcome.report.model_dump(mode="json"))
         nodes = outcome.facts.get("nodes", 1)
         assert isinstance(nodes, int), "node-hours are charged by 'nodes'"
         assert nodes >= 1

@@ -65,5 +65,4 @@ def cost(
 
 
 def _bytes(run: Run) -> int:
-    totals = run.facts.get("report", {}).get("totals", {})
-    return int(totals.get("bytes_read", 0)) + int(totals.get("bytes_written", 0))
+    return run.report.totals.bytes_read + run.report.totals.bytes_written if run.report is not None else 0

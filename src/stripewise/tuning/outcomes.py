@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from stripewise.errors import RunFailed, StripewiseError
+from stripewise.errors import RunFailed
 from stripewise.measure.objective import measure
-from stripewise.measure.report import parse_report
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Run, State
@@ -30,12 +28,7 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
     if outcome.folder is not None:
         facts["folder"] = str(outcome.folder)
     if outcome.report is not None:
-        try:
-            parse_report(outcome.report)
-            facts["report"] = _trimmed(dict(outcome.report))
-        except StripewiseError as error:
-            # Kept out of the history, where everything that reads it may rely on its form.
-            facts["no_report"] = error.what
+        facts["report"] = outcome.report.as_json(_FILES_KEPT)
     facts.setdefault("node_hours", int(facts.get("nodes") or nodes) * outcome.elapsed / 3600)
     state, value, reason = outcome.state, None, outcome.reason
     if state is State.FINISHED:
@@ -48,16 +41,3 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
     return replace(
         planned, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
     )
-
-
-def _trimmed(report: dict[str, Any]) -> dict[str, Any]:
-    """Keep the files that moved most bytes: a job with thousands of files would swell the store with each run."""
-    files = report.get("files", [])
-    if len(files) > _FILES_KEPT:
-
-        def moved(entry: dict[str, Any]) -> int:
-            return sum(int(op.get("bytes", 0)) for op in entry.get("operations", {}).values())
-
-        report["files"] = sorted(files, key=moved, reverse=True)[:_FILES_KEPT]
-        report["files_left_out"] = len(files) - _FILES_KEPT
-    return report

@@ -12,12 +12,12 @@ from typing import Any
 
 from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import Effect, verdicts
-from stripewise.measure.report import Report, parse_report
 from stripewise.measure.statistics import median_ci
 from stripewise.model.importance import importance
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import settings_of
+from stripewise.spec.report import Report
 from stripewise.spec.trial import History, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import Spent, confirmation_runs
@@ -190,8 +190,7 @@ def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -
 def _reports(trial: Trial | None) -> list[Report]:
     if trial is None:
         return []
-    reports = [run.facts.get("report") for run in trial.runs if run.state is State.FINISHED]
-    return [parse_report(report) for report in reports if report]
+    return [run.report for run in trial.runs if run.state is State.FINISHED and run.report is not None]
 
 
 def _effects(bound: BoundSpace, trial: Trial | None, default: Trial) -> list[Effect]:

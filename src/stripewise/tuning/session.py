@@ -6,8 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
-from stripewise.measure.observed import layout_of
-from stripewise.measure.report import Report, observed_workload, parse_report
+from stripewise.measure.observed import layout_of, observed_workload
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.pruning import make_pruner
@@ -16,6 +15,7 @@ from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.launch import Launch
 from stripewise.spec.policy import Policy
+from stripewise.spec.report import Report
 from stripewise.spec.sizes import format_size
 from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -353,10 +353,8 @@ class Session:
         return any(run.state is State.FINISHED for _, run in self._ledger.runs())
 
     def _first_report(self) -> Report | None:
-        for _, run in self._ledger.runs():
-            if run.state is State.FINISHED and run.facts.get("report"):
-                return parse_report(run.facts["report"])
-        return None
+        finished = (run for _, run in self._ledger.runs() if run.state is State.FINISHED)
+        return next((run.report for run in finished if run.report is not None), None)
 
     def _check_space(self, preflight: Preflight) -> None:
         """Refuse what cannot be searched before a run is spent on it."""

@@ -5,23 +5,23 @@ The fields and their exact meaning are documented in ``native/include/stripewise
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stripewise.errors import StripewiseError
-from stripewise.measure.report_hdf5 import Hdf5, Patterns
-from stripewise.spec.workload import Workload
+from stripewise.errors import StripewiseError, UserError
+from stripewise.spec.report_hdf5 import Hdf5, Patterns
 
 FORMAT = "stripewise-report"
 VERSION = 1
-_NEGLIGIBLE = 0.001
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    # What a newer runtime adds is kept, so that a stored report is whole.
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
 
 class Runtime(_Part):
@@ -192,11 +192,41 @@ class Report(_Part):
     job: Job
     totals: Totals
     files: list[FileReport] = Field(default_factory=list)
+    files_left_out: int = 0
 
     @property
     def main(self) -> FileReport | None:
         """The file that most bytes went through."""
         return max(self.files, key=lambda file: file.bytes, default=None)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files whose place is known."""
+        return [Path(file.path) for file in self.files if file.path.startswith("/")]
+
+    def as_json(self, files: int) -> dict[str, Any]:
+        """Give it as JSON, with the ``files`` that moved most bytes: a job may use thousands of them."""
+        kept = self
+        if len(self.files) > files:
+            most = sorted(self.files, key=lambda file: -sum(call.bytes for call in file.operations.values()))[:files]
+            kept = self.model_copy(update={"files": most, "files_left_out": len(self.files) - files})
+        return kept.model_dump(mode="json", exclude_unset=True)
+
+
+def read_report(text: str, origin: str) -> Report:
+    """Read a report from JSON.
+
+    Raises
+    ------
+    UserError
+        As :func:`parse_report`, naming the origin.
+    """
+    try:
+        return parse_report(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{origin} is not JSON: {error}", "was the program stopped before its end?") from error
+    except StripewiseError as error:
+        raise UserError(f"{origin}: {error.what}", error.mend) from error
 
 
 def parse_report(data: Mapping[str, Any]) -> Report:
@@ -205,11 +235,11 @@ def parse_report(data: Mapping[str, Any]) -> Report:
     Raises
     ------
     StripewiseError
-        If it is none, of a newer version, or malformed, naming the field that is wrong.
+        If it is not a report, of a newer version, or malformed; the message names the wrong field.
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise StripewiseError(
-            "this is JSON, but no report of the runtime", "give the file that STRIPEWISE_REPORT named for the program"
+            "this is not a report of the runtime", "give the file that STRIPEWISE_REPORT named for the program"
         )
     try:
         report = Report.model_validate(data)
@@ -226,95 +256,3 @@ def parse_report(data: Mapping[str, Any]) -> Report:
             "use one Stripewise for both: stripewise native build makes the runtime of this one",
         )
     return report
-
-
-def observed_workload(report: Report) -> Workload:
-    """Describe what the program did, as far as the report shows it; the rest stays unknown.
-
-    The report must come from a run without a plan: how ROMIO carried out the calls then shows whether ranks interleave.
-    """
-    job, totals, main = report.job, report.totals, report.main
-    known: dict[str, Any] = {
-        "nodes": job.nodes,
-        "processes_per_node": math.ceil(job.ranks / job.nodes),
-        "files": len(report.files),
-        "operation": _operation(totals),
-    }
-    if main is not None and main.bytes:
-        known |= {
-            "api": "hdf5"
-            if any(file.hdf5 is not None and file.hdf5.driver == "mpio" for file in report.files)
-            else "mpiio",
-            "file_size": main.size,
-            "transfer_size": _transfer_size(main),
-            "collective": _collective(report),
-            "file_per_process": job.ranks > 1 and all(file.ranks <= 1 for file in report.files if file.bytes),
-            "driver": _driver_name(main.driver),
-            "file_system": main.file_system,
-            **_pattern(report, main),
-        }
-    return Workload.model_validate({name: value for name, value in known.items() if value is not None})
-
-
-def _operation(totals: Totals) -> str | None:
-    moved = totals.bytes_read + totals.bytes_written
-    if not moved:
-        return None
-    if totals.bytes_read <= _NEGLIGIBLE * moved:
-        return "write"
-    return "read" if totals.bytes_written <= _NEGLIGIBLE * moved else "both"
-
-
-def _transfer_size(file: FileReport) -> int | None:
-    return max((op.max_size or 0 for op in (*file.moved("read"), *file.moved("write"))), default=0) or None
-
-
-def _collective(report: Report) -> bool | None:
-    calls = sum(file.collective.calls for file in report.files)
-    alone = sum(file.independent.calls for file in report.files)
-    if not calls and not alone:
-        return None
-    return None if calls and alone else calls > 0
-
-
-def _driver_name(driver: str | None) -> str | None:
-    # romio_filesystem_type goes on with a sentence: "UFS: Generic ROMIO driver ..."
-    if driver is None or ":" not in driver:
-        return driver
-    return driver.partition(":")[0] + ":"
-
-
-def _pattern(report: Report, file: FileReport) -> dict[str, Any]:
-    """Layout and piece size of the file that matters most, where they are certain."""
-    transfer = _transfer_size(file)
-    if len({other.view is None or other.view.contiguous for other in report.files if other.bytes}) > 1:
-        return {}
-    aggregated = _aggregated(report, file)
-    if file.view is None or file.view.contiguous:
-        # Each call is one piece. Ranks out of order still make ROMIO aggregate: then the layout is not segmented.
-        if file.collective.calls and aggregated is not False:
-            return {"layout": "random" if report.mpi.io == "romio" else None, "piece_size": transfer}
-        return {"layout": "segmented"}
-    piece = file.view.filetype_size if transfer and 0 < file.view.filetype_size < transfer else None
-    if aggregated is None:
-        return {"piece_size": piece}
-    if not aggregated:
-        # A view with gaps whose ranges do not interleave: blocks of whole rows.
-        return {"layout": "segmented"} if not file.independent.calls else {}
-    return {"layout": "strided" if piece else "tile", "piece_size": piece}
-
-
-def _aggregated(report: Report, file: FileReport) -> bool | None:
-    """Whether ROMIO's "automatic" took the way through aggregators; None where that cannot be told."""
-    if report.mpi.io != "romio" or not file.collective.calls or file.ranks <= file.nodes:
-        return None
-    if (file.driver or "").startswith("LUSTRE"):
-        return None  # whose "automatic" aggregates whatever the ranges are
-    for direction, hint in (("write", "romio_cb_write"), ("read", "romio_cb_read")):
-        made: Posix = getattr(file.posix, direction)
-        if made.during_collective.count and file.info.get(hint, "automatic").lower() == "automatic":
-            if made.during_collective.ranks < file.ranks:
-                return True
-            # As many system calls as MPI calls: each rank wrote its own. Anything else is a mixture (random offsets).
-            return False if made.during_collective.count == file.calls(direction, collective=True) else None
-    return None
