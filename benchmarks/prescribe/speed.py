@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.model.artifact import TUNABLE, Artifact
-from stripewise.model.export import to_artifact
+from stripewise.model.artifact.content import TUNABLE, Artifact
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.prescribe.prescriber import Prescriber

@@ -31,7 +31,7 @@ from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
 
 from stripewise.measure.objective import measure
-from stripewise.model.export import to_artifact
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Schema, make_table, read_table, write_table
 from stripewise.runner.registry import make_runner

@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.prescribe.speed import every_setting, table
 
-from stripewise.model.export import to_artifact
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 
 

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stripewise.model.export import to_artifact
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
 from stripewise.spec.stack import load_stack

@@ -292,7 +292,7 @@
  *
  * Programs and features up to the member's inputs are the same bits in C and Python: additions, subtractions,
  * multiplications and divisions of IEEE doubles, never contracted, and a logarithm made of them
- * (stripewise/model/arithmetic.py, model_program.c). EXP is the library's.
+ * (stripewise/model/artifact/arithmetic.py, model_program.c). EXP is the library's.
  */
 /* clang-format on */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"

@@ -82,7 +82,7 @@ def test_every_model_has_a_contract() -> None:
 
 
 def test_models_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("mine", "stripewise.model.tree:TreeModel", registry.ENTRY_POINTS)
+    entry = EntryPoint("mine", "stripewise.model.trees.tree:TreeModel", registry.ENTRY_POINTS)
     broken = EntryPoint("broken", "no.such.module:Model", registry.ENTRY_POINTS)
     other = EntryPoint("other", "stripewise.model.table:Table", registry.ENTRY_POINTS)
     monkeypatch.setattr(plugins, "entry_points", lambda group: [entry, broken, other])

@@ -12,9 +12,9 @@ import pytest
 from stripewise.model.landscape import Landscape
 from stripewise.model.table import Schema, make_table
 from stripewise.runner.base import Preflight, Runner
-from stripewise.runner.batch import BatchRunner
+from stripewise.runner.batch.runner import BatchRunner
 from stripewise.runner.function import FunctionRunner
-from stripewise.runner.local import LocalRunner
+from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.registry import make_runner
 from stripewise.runner.replay import ReplayRunner
 from stripewise.spec.configuration import Configuration

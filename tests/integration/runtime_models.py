@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.model.artifact import CONTEXT, TUNABLE, WORD, Artifact, Input, Setting, Texts
-from stripewise.model.artifact_members import NONE, Member, TreeBlock
-from stripewise.model.program import OUTPUT, Op, apply, constant, read
+from stripewise.model.artifact.content import CONTEXT, TUNABLE, WORD, Artifact, Input, Setting, Texts
+from stripewise.model.artifact.members import NONE, Member, TreeBlock
+from stripewise.model.artifact.program import OUTPUT, Op, apply, constant, read
 
 MIB = 1 << 20
 

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
-from stripewise.model import program as programs
-from stripewise.model.artifact import CARRIERS, CONTEXT, TUNABLE, Artifact, Input, Setting
-from stripewise.model.artifact_format import MAX_BYTES
-from stripewise.model.artifact_members import NONE, Layer, Member, TreeBlock
-from stripewise.model.artifact_reader import parse_artifact
-from stripewise.model.program import OUTPUT, Op, Program, apply, constant, read
+from stripewise.model.artifact import program as programs
+from stripewise.model.artifact.content import CARRIERS, CONTEXT, TUNABLE, Artifact, Input, Setting
+from stripewise.model.artifact.format import MAX_BYTES
+from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact.program import OUTPUT, Op, Program, apply, constant, read
+from stripewise.model.artifact.reader import parse_artifact
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.building import ROOT, core_library
 from tests.integration.native_model import NativeModel, open_library

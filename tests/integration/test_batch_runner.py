@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.runner import job_record
-from stripewise.runner.batch import BatchRunner
+from stripewise.runner.batch import record as job_record
+from stripewise.runner.batch.runner import BatchRunner
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
@@ -474,7 +474,7 @@ def test_reaping_waits_for_nothing_it_cannot_know(slurm: Slurm, tmp_path: Path) 
 
 
 def test_long_output_is_kept_at_both_ends(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stripewise.runner.batch.DEFAULT_LIMIT", 100)
+    monkeypatch.setattr("stripewise.runner.batch.runner.DEFAULT_LIMIT", 100)
     with runner_of(slurm, tmp_path, ["sh", "-c", "seq 1000; echo the end"]) as runner:
         runner.start(launch())
         outcome = wait(runner)

@@ -11,11 +11,11 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.model.ann import AnnModel, Network
-from stripewise.model.artifact import TUNABLE
-from stripewise.model.artifact_reader import parse_artifact
+from stripewise.model.artifact.content import TUNABLE
+from stripewise.model.artifact.export import columns_of, input_row, to_artifact
+from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.carriers import Way, knobs
 from stripewise.model.domain import table_frame
-from stripewise.model.export import columns_of, input_row, to_artifact
 from stripewise.model.registry import make_model
 from stripewise.prescribe.grid import Grid
 from stripewise.prescribe.prescriber import Prescriber

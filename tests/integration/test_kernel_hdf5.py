@@ -12,10 +12,10 @@ from stripewise.errors import StripewiseError
 from stripewise.profiling.book import Book
 from stripewise.profiling.plan import Plan
 from stripewise.profiling.session import Session
-from stripewise.runner import benchmark_ready
-from stripewise.runner.benchmark import Bench
-from stripewise.runner.build import KERNEL_HDF5, Built, Target, build
-from stripewise.runner.compiler import Compiler, ask_compiler
+from stripewise.runner.native import benchmark_ready
+from stripewise.runner.native.benchmark import Bench
+from stripewise.runner.native.build import KERNEL_HDF5, Built, Target, build
+from stripewise.runner.native.compiler import Compiler, ask_compiler
 from stripewise.spec.campaign import Campaign, load_campaign
 from stripewise.spec.campaign_points import Points
 from tests.conftest import require

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner import processes, scratch
 from stripewise.runner.base import Preflight
-from stripewise.runner.environment import file_system
-from stripewise.runner.local import LocalRunner
+from stripewise.runner.local import processes, scratch
+from stripewise.runner.local.runner import LocalRunner
+from stripewise.runner.program.environment import file_system
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -332,7 +332,7 @@ def test_a_hook_that_fails_fails_its_run(hooks: dict[str, Any], reason: str, ben
 TUNER = """
 import sys, time
 from pathlib import Path
-from stripewise.runner.local import LocalRunner
+from stripewise.runner.local.runner import LocalRunner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
@@ -340,7 +340,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 
 if sys.argv[3:] == ["unguarded"]:
-    from stripewise.runner.guard import Guard
+    from stripewise.runner.local.guard import Guard
 
     Guard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]

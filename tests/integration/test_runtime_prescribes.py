@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.model.export import to_artifact
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request

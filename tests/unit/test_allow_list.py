@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.allow_list import AllowList
-from stripewise.runner.assemble import words_of
+from stripewise.runner.inject.assemble import words_of
 from stripewise.server.policy import check_campaign, check_experiment
 from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings

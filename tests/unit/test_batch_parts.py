@@ -12,12 +12,12 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.profiling.array import Array, find_limits
-from stripewise.runner import job_record
 from stripewise.runner.allow_list import check_application
-from stripewise.runner.job_script import Work, job_script
-from stripewise.runner.psij_executor import with_directives
-from stripewise.runner.scheduled import Phase, Request, Standing
-from stripewise.runner.slurm import parse_queue, standing_of
+from stripewise.runner.batch import record as job_record
+from stripewise.runner.batch.psij_executor import with_directives
+from stripewise.runner.batch.scheduled import Phase, Request, Standing
+from stripewise.runner.batch.script import Work, job_script
+from stripewise.runner.batch.slurm import parse_queue, standing_of
 from stripewise.spec import policy as policies
 from stripewise.spec.batch import Batch, read_directives, walltime_seconds
 from stripewise.spec.experiment import Experiment

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from stripewise.errors import UserError
 from stripewise.profiling.designs import first_batch
 from stripewise.profiling.schedule import of_shard, parse_shard, schedule
-from stripewise.runner import benchmark_lines
+from stripewise.runner.native import benchmark_lines
 from stripewise.spec.campaign import (
     Campaign,
     DesignEntry,

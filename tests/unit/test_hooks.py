@@ -11,7 +11,7 @@ import pytest
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.runner import hooks
-from stripewise.runner.environment import file_system
+from stripewise.runner.program.environment import file_system
 from tests.conftest import require
 
 MEMORY = ("tmpfs", "ramfs")

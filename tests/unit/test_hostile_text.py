@@ -23,11 +23,11 @@ from pydantic import ValidationError
 from stripewise.errors import UserError
 from stripewise.profiling.array import Array
 from stripewise.report.export import TARGETS, export
-from stripewise.runner.command import shell_line
-from stripewise.runner.inject import Program, inject
-from stripewise.runner.job_script import Work, job_script
-from stripewise.runner.scheduled import Request
-from stripewise.runner.scheduler import Scheduler
+from stripewise.runner.batch.scheduled import Request
+from stripewise.runner.batch.scheduler import Scheduler
+from stripewise.runner.batch.script import Work, job_script
+from stripewise.runner.inject.injection import Program, inject
+from stripewise.runner.program.command import shell_line
 from stripewise.runner.setup import environment_after
 from stripewise.spec.batch import MARKS, Batch, read_directives
 from stripewise.spec.campaign import Campaign

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.runner.inject import HINTS_FILE, HINTS_LIMIT, Injection, Program, inject, prepend
+from stripewise.runner.inject.injection import HINTS_FILE, HINTS_LIMIT, Injection, Program, inject, prepend
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
 

@@ -11,7 +11,6 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from stripewise.errors import UserError
 from stripewise.model.blend import weights
-from stripewise.model.boosting import boost, calibrate
 from stripewise.model.cells import Cells
 from stripewise.model.classes import class_bounds, class_error, classes
 from stripewise.model.data import Data
@@ -22,11 +21,12 @@ from stripewise.model.kinship import kinship
 from stripewise.model.memory import Memory
 from stripewise.model.metrics import oracle_scores, scores, true_values
 from stripewise.model.registry import make_model
-from stripewise.model.rules import conditions
 from stripewise.model.smooth import Smooth
 from stripewise.model.speed import SpeedClassifier
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.model.trees import Trees
+from stripewise.model.trees.boosting import boost, calibrate
+from stripewise.model.trees.ensemble import Trees
+from stripewise.model.trees.rules import conditions
 from stripewise.prescribe.grid import Expected
 from stripewise.testing.models import sample_table
 

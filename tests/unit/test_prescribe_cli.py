@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stripewise.cli.main import main
-from stripewise.model.artifact_reader import read_artifact
+from stripewise.model.artifact.reader import read_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import write_table
 from stripewise.spec.plan import Plan

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.runner import processes
+from stripewise.runner.local import processes
 from tests.conftest import require
 
 RANK = """

@@ -19,7 +19,7 @@ from stripewise.profiling.estimate import Clock
 from stripewise.profiling.outcome import table_of
 from stripewise.profiling.plan import AGAIN, Plan, value_of
 from stripewise.profiling.session import Session
-from stripewise.runner.benchmark import Bench
+from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign, parse_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.objective import Objective

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
-from stripewise.model.arithmetic import log2
-from stripewise.model.program import Op, apply, compile_expression, constant, depth, read, run
+from stripewise.model.artifact.arithmetic import log2
+from stripewise.model.artifact.program import Op, apply, compile_expression, constant, depth, read, run
 from stripewise.spec.expression import Expression
 from stripewise.spec.stack import load_stack, stack_names
 from stripewise.spec.workload import Workload

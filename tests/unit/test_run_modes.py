@@ -8,12 +8,12 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.artifact import TUNABLE, Artifact, Input, Texts
-from stripewise.model.artifact import Setting as Choice
-from stripewise.model.artifact_limits import within
-from stripewise.model.artifact_members import Member
-from stripewise.model.artifact_reader import read_artifact
-from stripewise.runner.inject import Guidance, Program, inject
+from stripewise.model.artifact.content import TUNABLE, Artifact, Input, Texts
+from stripewise.model.artifact.content import Setting as Choice
+from stripewise.model.artifact.limits import within
+from stripewise.model.artifact.members import Member
+from stripewise.model.artifact.reader import read_artifact
+from stripewise.runner.inject.injection import Guidance, Program, inject
 from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, Setting
 from stripewise.spec.policy import Policy, PolicyStriping

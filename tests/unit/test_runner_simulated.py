@@ -13,8 +13,8 @@ from stripewise.errors import UserError
 from stripewise.measure.effects import verdicts
 from stripewise.measure.observed import observed_workload
 from stripewise.runner.registry import make_runner
-from stripewise.runner.simulated import SimulatedRunner
-from stripewise.runner.simulated_settings import open_site
+from stripewise.runner.simulated.runner import SimulatedRunner
+from stripewise.runner.simulated.settings import open_site
 from stripewise.simulate.noise import percentiles
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment

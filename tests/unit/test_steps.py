@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.scheduler import Scheduler
-from stripewise.runner.steps import StepsRunner
+from stripewise.runner.batch.scheduler import Scheduler
+from stripewise.runner.batch.steps import StepsRunner
 from stripewise.spec.batch import Batch
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
@@ -198,6 +198,6 @@ def test_what_cannot_run_in_the_allocation_is_refused(
 
 
 def _marker(runner: StepsRunner, planned: Launch) -> str:
-    from stripewise.runner.scratch import run_id
+    from stripewise.runner.local.scratch import run_id
 
     return run_id(runner._folder, planned)

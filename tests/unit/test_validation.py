@@ -16,7 +16,7 @@ from stripewise.evaluation.prescribing import prescribing
 from stripewise.evaluation.validation import cross_validate, inverse_validate, leave_out
 from stripewise.model import registry
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
-from stripewise.model.tree import TreeModel
+from stripewise.model.trees.tree import TreeModel
 from stripewise.testing.models import sample_table
 
 

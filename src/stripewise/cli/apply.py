@@ -15,14 +15,14 @@ from stripewise.cli.options import JsonOption, ServerOption, StoreOption
 from stripewise.cli.output import console, notes, print_json
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
-from stripewise.model.artifact_format import MAGIC
-from stripewise.model.artifact_limits import within
-from stripewise.model.artifact_reader import read_artifact
-from stripewise.model.export import to_artifact
+from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.format import MAGIC
+from stripewise.model.artifact.limits import within
+from stripewise.model.artifact.reader import read_artifact
 from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export
-from stripewise.runner.foreground import prepare
-from stripewise.runner.inject import Guidance
+from stripewise.runner.inject.foreground import prepare
+from stripewise.runner.inject.injection import Guidance
 from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
 from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.vocabulary import check_plan

@@ -14,7 +14,7 @@ from rich.table import Table
 from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, print_json
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.checkup import Finding, checkup
+from stripewise.runner.program.checkup import Finding, checkup
 from stripewise.store.opening import open_store
 
 _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-[/]"}

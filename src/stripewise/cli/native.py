@@ -11,8 +11,8 @@ from rich.markup import escape
 
 from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, notes, print_json
-from stripewise.runner.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
-from stripewise.runner.compiler import ask_compiler, find_compiler
+from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
+from stripewise.runner.native.compiler import ask_compiler, find_compiler
 
 
 def register(app: typer.Typer) -> None:

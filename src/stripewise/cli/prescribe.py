@@ -15,8 +15,8 @@ from stripewise.cli.output import console, number, print_json
 from stripewise.client import Client
 from stripewise.errors import UserError
 from stripewise.measure.observed import observe
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.base import PerformanceModel
-from stripewise.model.export import to_artifact
 from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
 from stripewise.prescribe.policies import by_policy, policy_names

@@ -15,7 +15,7 @@ from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.profiling.array import Array, find_limits, submit
 from stripewise.profiling.checks import Cost
-from stripewise.runner.slurm import SlurmScheduler
+from stripewise.runner.batch.slurm import SlurmScheduler
 from stripewise.spec.batch import Batch
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.policy import load_policy

@@ -13,7 +13,7 @@ from stripewise.evaluation.cases import Case, CasePoints, cases_campaign, make_c
 from stripewise.evaluation.prescribed import Values, evaluation, judge, pairs
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
-from stripewise.runner.benchmark import Bench
+from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
 

@@ -18,7 +18,6 @@ from pydantic import Field
 
 from stripewise.model.base import ModelOptions, PerformanceModel
 from stripewise.model.blend import weights
-from stripewise.model.boosting import boost, calibrate
 from stripewise.model.cells import Cells
 from stripewise.model.data import Data
 from stripewise.model.domain import Floats
@@ -39,7 +38,8 @@ from stripewise.model.members import (
     learn_smooth,
 )
 from stripewise.model.memory import Memory
-from stripewise.model.trees import Trees
+from stripewise.model.trees.boosting import boost, calibrate
+from stripewise.model.trees.ensemble import Trees
 
 _LEAST_CELLS = 8
 _LEAST_WORKLOADS = 4

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.model.arithmetic import log2
+from stripewise.model.artifact.arithmetic import log2
 from stripewise.model.domain import Domain, Floats
 from stripewise.spec.sizes import parse_size
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.model.boosting import Boosted, boost
 from stripewise.model.cells import Cells
 from stripewise.model.domain import Floats
 from stripewise.model.equation import Equation
 from stripewise.model.features import Matrix
 from stripewise.model.network import AnnOptions, Network, train
 from stripewise.model.smooth import Smooth
-from stripewise.model.trees import Trees, threads
+from stripewise.model.trees.boosting import Boosted, boost
+from stripewise.model.trees.ensemble import Trees, threads
 
 _MANY = 5000
 _SEVERAL = 1500

@@ -21,9 +21,9 @@ _MODELS = Plugins(
     {
         "auto": "stripewise.model.auto:AutoModel",
         "linear": "stripewise.model.linear:LinearModel",
-        "tree": "stripewise.model.tree:TreeModel",
-        "boosting": "stripewise.model.boosting:BoostingModel",
-        "forest": "stripewise.model.forest:ForestModel",
+        "tree": "stripewise.model.trees.tree:TreeModel",
+        "boosting": "stripewise.model.trees.boosting:BoostingModel",
+        "forest": "stripewise.model.trees.forest:ForestModel",
         "ann": "stripewise.model.ann:AnnModel",
     },
 )

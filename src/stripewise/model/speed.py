@@ -12,9 +12,9 @@ from stripewise.errors import UserError
 from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats, Frame
 from stripewise.model.features import Encoder, at_least_one, make_encoder
-from stripewise.model.rules import conditions, tree_rules
 from stripewise.model.table import Table
-from stripewise.model.trees import Trees
+from stripewise.model.trees.ensemble import Trees
+from stripewise.model.trees.rules import conditions, tree_rules
 
 LABELS = ("slow", "average", "fast")
 

@@ -14,7 +14,7 @@ from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, apart
 from stripewise.model.carriers import Knob, known_parameters
 from stripewise.model.domain import Floats
-from stripewise.model.trees import Trees
+from stripewise.model.trees.ensemble import Trees
 
 MOST = 2_000_000
 _ROWS = 200_000

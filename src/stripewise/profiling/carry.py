@@ -15,7 +15,7 @@ from stripewise.profiling.outcome import save, table_of
 from stripewise.profiling.plan import Plan, Progressed, value_of
 from stripewise.profiling.schedule import Planned, Shard, of_shard
 from stripewise.profiling.session import Listener, Session, silent
-from stripewise.runner.benchmark import Bench
+from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.configuration import Configuration

@@ -16,7 +16,7 @@ from stripewise.profiling.checks import bytes_of, check_limits, check_room, cost
 from stripewise.profiling.estimate import Clock, Remaining
 from stripewise.profiling.plan import AGAIN, Plan, Progressed, value_of
 from stripewise.profiling.schedule import Planned, Shard, of_shard
-from stripewise.runner.benchmark import Bench
+from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
-from stripewise.runner.command import placeholders
-from stripewise.runner.launchers import CONTAINERS, LAUNCHERS, SHELLS, STARTERS, WRAPPERS, Grammar
+from stripewise.runner.program.command import placeholders
+from stripewise.runner.program.launchers import CONTAINERS, LAUNCHERS, SHELLS, STARTERS, WRAPPERS, Grammar
 
 _REST = "..."
 """Ends a pattern: any further arguments of the program."""

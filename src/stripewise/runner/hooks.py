@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.runner.environment import file_system
+from stripewise.runner.program.environment import file_system
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stripewise.runner.inject import Injection
-from stripewise.runner.output import last_line, tail
+from stripewise.runner.inject.injection import Injection
+from stripewise.runner.local.output import last_line, tail
+from stripewise.runner.local.scratch import Scratch
+from stripewise.runner.local.supervise import Cause, Ended
 from stripewise.runner.reasons import exit_reason
-from stripewise.runner.scratch import Scratch
 from stripewise.runner.setup import failed_line
-from stripewise.runner.supervise import Cause, Ended
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.report import Report
 from stripewise.spec.trial import State

@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from stripewise.runner.output import last_line, tail
+from stripewise.runner.local.output import last_line, tail
 
 _SHELL_SIGNAL = 128
 _SAID_SIGNAL = re.compile(r"\bsignal:?\s+(\d{1,2})\b", re.IGNORECASE)

@@ -34,15 +34,15 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     """
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":
-        from stripewise.runner.local import LocalRunner  # noqa: PLC0415
+        from stripewise.runner.local.runner import LocalRunner  # noqa: PLC0415
 
         return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd)
     if experiment.runner == "batch":
-        from stripewise.runner.batch import BatchRunner  # noqa: PLC0415
+        from stripewise.runner.batch.runner import BatchRunner  # noqa: PLC0415
 
         return BatchRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
     if experiment.runner == "steps":
-        from stripewise.runner.steps import StepsRunner  # noqa: PLC0415
+        from stripewise.runner.batch.steps import StepsRunner  # noqa: PLC0415
 
         return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
     if kind == "replay":
@@ -54,7 +54,7 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     if kind == "sim":
         if not rest:
             raise UserError("runner 'sim' names no site", f"write --runner sim:NAME, one of {', '.join(site_names())}")
-        from stripewise.runner.simulated import SimulatedRunner  # noqa: PLC0415
+        from stripewise.runner.simulated.runner import SimulatedRunner  # noqa: PLC0415
 
         return SimulatedRunner(rest, experiment)
     if kind == "function":

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError
-from stripewise.runner.output import last_line
+from stripewise.runner.local.output import last_line
 from stripewise.spec.shell import assign_all, quote, quote_all
 
 SCRIPT = "run.sh"

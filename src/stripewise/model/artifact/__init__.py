@@ -1,0 +1,1 @@
+"""The artifact: a trained model in the form that the runtime reads."""

@@ -1,0 +1,231 @@
+"""The artifact: a performance model with its encoder, its tunables and their rules, as the runtime reads it.
+
+Python evaluates an artifact just as the runtime does: programs to the bit, values to rounding. Its bytes:
+:mod:`stripewise.model.artifact.format`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.artifact.members import Member
+from stripewise.model.artifact.program import OUTPUT, Numbers, Program, run
+
+CONTEXT, WORD, TUNABLE = 0, 1, 2
+"""Kinds of inputs: trained on and given; used by rules alone; to be chosen."""
+
+CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "advice")
+"""How a tunable is set, by its number in the file; ``advice`` is for the program's author."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value of an input.
+
+    Attributes
+    ----------
+    number : float
+        What programs see; for a category its text's code (:meth:`Texts.code`).
+    spelling : str
+        As its carrier spells it.
+    """
+
+    number: float
+    spelling: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """A quantity that the model or a rule looks at.
+
+    Attributes
+    ----------
+    name, role, unit : str
+        As in the table.
+    kind : int
+        :data:`CONTEXT`, :data:`WORD` or :data:`TUNABLE`.
+    categorical : bool
+    values : tuple of Setting
+        What may be chosen, or was seen in training.
+    default : int
+        Place among the values.
+    carrier : str
+        One of :data:`CARRIERS`.
+    layer, key : str
+        As in a plan.
+    factor : float
+        What turns the unit into bytes; 1 where it is no size.
+    cost : float
+        Among equals the cheaper value wins.
+    free, active, same : Program or None
+        Whether it may be chosen for a workload; whether it means anything; whether it acts as its default does.
+    """
+
+    name: str
+    kind: int
+    role: str = "other"
+    unit: str = ""
+    categorical: bool = False
+    values: tuple[Setting, ...] = ()
+    default: int = 0
+    carrier: str = "advice"
+    layer: str = ""
+    key: str = ""
+    factor: float = 1.0
+    cost: float = 0.0
+    free: Program | None = None
+    active: Program | None = None
+    same: Program | None = None
+
+
+@dataclass(frozen=True)
+class DerivedSetting:
+    """A setting that follows from others; ``needs`` are the inputs one of which must differ from its default."""
+
+    carrier: str
+    layer: str
+    key: str
+    template: str
+    value: Program
+    active: Program | None = None
+    needs: tuple[int, ...] = ()
+
+
+class Texts:
+    """The strings of an artifact: each is stored once, and its place is the number that stands for it."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {"": 0}
+        self._size = 1
+
+    def code(self, text: str) -> int:
+        """The number of a text; added if it is new."""
+        if text not in self._places:
+            self._places[text] = self._size
+            self._size += len(text.encode()) + 1
+        return self._places[text]
+
+    def find(self, text: str) -> int:
+        """The number of a text; -1 if it is unknown."""
+        return self._places.get(text, -1)
+
+    def data(self) -> bytes:
+        """All texts, each with a NUL."""
+        return b"".join(text.encode() + b"\0" for text in self._places)
+
+    @classmethod
+    def of(cls, data: bytes) -> Texts:
+        """Read what :meth:`data` gave."""
+        texts = cls()
+        texts._places, texts._size = {}, 0
+        for piece in data[:-1].split(b"\0"):
+            texts._places[piece.decode()] = texts._size
+            texts._size += len(piece) + 1
+        return texts
+
+    def at(self, place: int) -> str:
+        """The text of a number.
+
+        Raises
+        ------
+        ValueError
+            If no text begins there.
+        """
+        for text, begin in self._places.items():
+            if begin == place:
+                return text
+        raise ValueError(f"no text at {place}")
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """A model as the runtime evaluates it.
+
+    Attributes
+    ----------
+    name, identifier, objective, unit : str
+    maximize, simulated : bool
+    margin : float
+        Natural logarithm of the gain below which the current setting is kept.
+    inputs : tuple of Input
+        Tunables in an order in which rules need earlier ones only.
+    constraints : tuple of Program
+    derived : tuple of DerivedSetting
+    members : tuple of Member
+    result : Program
+        From the blend (``OUTPUT``) to the objective.
+    texts : Texts
+        The codes of texts in programs and values; the same object that they were made with.
+    """
+
+    name: str
+    objective: str
+    unit: str
+    maximize: bool
+    inputs: tuple[Input, ...]
+    members: tuple[Member, ...]
+    result: Program = OUTPUT
+    identifier: str = ""
+    simulated: bool = False
+    margin: float = 0.0
+    constraints: tuple[Program, ...] = ()
+    derived: tuple[DerivedSetting, ...] = ()
+    texts: Texts = field(default_factory=Texts, repr=False)
+
+    def place(self, name: str) -> int:
+        """Number of the input of a name.
+
+        Raises
+        ------
+        UserError
+            If there is none.
+        """
+        for number, entry in enumerate(self.inputs):
+            if entry.name == name:
+                return number
+        raise UserError(f"the artifact has no input {name}", f"it has {', '.join(entry.name for entry in self.inputs)}")
+
+    def predict(self, inputs: Sequence[Any], n: int) -> Numbers:
+        """Predict the objective for ``n`` rows; ``inputs`` has a number or a column for each input."""
+        blend = np.zeros(n)
+        for member in self.members:
+            blend = blend + member.predict(inputs, n)
+        return np.broadcast_to(run(self.result, inputs, blend), (n,))
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Write the artifact.
+
+        Raises
+        ------
+        UserError
+            If it exceeds what the runtime takes.
+        """
+        from stripewise.model.artifact.writer import artifact_bytes  # noqa: PLC0415  it needs this module
+
+        return artifact_bytes(self)
+
+    def save(self, path: str | Path) -> int:
+        """Write the artifact to a file, whole or not at all, and give its size in bytes.
+
+        Raises
+        ------
+        UserError
+            If it exceeds what the runtime takes, or cannot be written.
+        """
+        data = self.to_bytes()
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+        try:
+            part.write_bytes(data)
+            part.replace(target)
+        except OSError as error:
+            raise UserError(f"cannot write the artifact {path}: {error.strerror}", "check the folder") from error
+        return len(data)

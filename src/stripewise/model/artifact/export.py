@@ -1,0 +1,206 @@
+"""Trained models as artifacts: what the runtime needs to prescribe by itself.
+
+Exported are the model (trees, networks; of ``auto`` the ensemble that it taught for this purpose), the encoder of its
+features, every parameter with its values and carrier, and the stacks' rules between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.artifact.content import WORD, Artifact, Input
+from stripewise.model.artifact.format import MAX_DEPTH
+from stripewise.model.artifact.inputs import Inputs
+from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact.program import OUTPUT, Op, Program, apply, constant, read
+from stripewise.model.base import PerformanceModel, apart
+from stripewise.model.trees.ensemble import Trees
+
+_SAMPLE = 512
+
+
+def to_artifact(model: PerformanceModel, *, identifier: str = "", file_system: str | None = None) -> Artifact:
+    """Export a trained model.
+
+    Parameters
+    ----------
+    model : PerformanceModel
+        ``tree``, ``forest``, ``boosting``, ``ann`` or ``auto``.
+    identifier : str
+        Echoed by the runtime.
+    file_system : str, optional
+        Whose layout stripes are, see :func:`stripewise.model.carriers.knobs`.
+
+    Raises
+    ------
+    UserError
+        If the model is of a kind that has no such form, or too large for the runtime.
+    """
+    return _Export(model, identifier, file_system).artifact()
+
+
+def margin_of(model: PerformanceModel, seed: int = 0) -> float:
+    """Logarithm of the gain that a model can tell from none: the median, over its own grid, of that of two alike."""
+    domain = model.domain
+    rng = np.random.default_rng(seed)
+    frame = {}
+    for column, seen in zip(domain.columns, domain.seen, strict=True):
+        values = [column.values[place] for place in seen]
+        frame[column.name] = [values[int(i)] for i in rng.integers(len(values), size=_SAMPLE)]
+    found = model.predict(frame)
+    return float(np.median(apart(found.deviation, found.shared, found.deviation, found.shared)))
+
+
+class _Export:
+    def __init__(self, model: PerformanceModel, identifier: str, file_system: str | None) -> None:
+        self._model = model
+        self._domain = model.domain
+        self._identifier = identifier
+        self._inputs = Inputs(model.domain, file_system)
+
+    def artifact(self) -> Artifact:
+        """Put the parts together; rules come first, since they add the words that they need."""
+        inputs = self._inputs.every()
+        constraints = self._inputs.constraints()
+        derived = tuple(self._inputs.derived())
+        members, result = self._members()
+        objective = self._domain.objective
+        return Artifact(
+            name=f"{self._model.name} {self._domain.schema.name}",
+            identifier=self._identifier,
+            objective=objective.name,
+            unit=objective.unit,
+            maximize=objective.maximize,
+            simulated="simulated" in self._domain.schema.description.lower(),
+            margin=margin_of(self._model),
+            inputs=(*inputs, *(Input(name, WORD) for name in self._inputs.words)),
+            constraints=constraints,
+            derived=derived,
+            members=members,
+            result=result,
+            texts=self._inputs.texts,
+        )
+
+    def _features(self) -> tuple[Program, ...]:
+        tiny = constant(float(np.finfo(np.float64).tiny))
+        found = []
+        for feature in self._model.encoder.features:
+            first = feature.plus[0] if feature.plus else feature.minus[0]
+            column = self._domain.columns[first]
+            if feature.kind == "value":
+                if column.kind == "categorical":
+                    raise UserError(f"the model reads the category {column.name} as a number, which cannot be exported")
+                program = self._inputs.value(first)
+            elif feature.kind == "is":
+                code = self._inputs.number(column, column.values[feature.of])
+                program = apply(Op.EQUAL, self._inputs.value(first), constant(code))
+            else:
+                program = constant(feature.constant)
+                for op, places in ((Op.ADD, feature.plus), (Op.SUBTRACT, feature.minus)):
+                    for place in places:
+                        logarithm = apply(Op.LOG2, apply(Op.MAXIMUM, self._inputs.value(place), tiny))
+                        program = apply(op, program, logarithm)
+            found.append(apply(Op.SINGLE, program))
+        return tuple(found)
+
+    def _members(self) -> tuple[tuple[Member, ...], Program]:
+        model: Any = self._model
+        networks = getattr(model, "networks", None)
+        if isinstance(networks, Mapping):
+            return tuple(self._network(place, network) for place, network in networks.items()), OUTPUT
+        trees = getattr(model, "student", None) or getattr(model, "trees", None)
+        if not isinstance(trees, Trees):
+            raise UserError(
+                f"the model {model.name} has no form that the runtime reads",
+                "train tree, forest, boosting, ann or auto",
+            )
+        blocks = tuple(preorder(trees, int(root)) for root in trees.roots)
+        return (Member(self._features(), trees=blocks, base=trees.bias),), apply(Op.EXP, OUTPUT)
+
+    def _network(self, place: int, network: Any) -> Member:
+        features = tuple(
+            apply(Op.DIVIDE, program, constant(float(largest)))
+            for program, largest in zip(self._features(), network.inputs, strict=True)
+        )
+        last = len(network.weights) - 1
+        layers = tuple(
+            Layer(np.asarray(weight, np.float32), np.asarray(bias, np.float32), number < last)
+            for number, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True))
+        )
+        post = apply(Op.MAXIMUM, OUTPUT, constant(network.least))
+        return Member(features, layers=layers, scale=network.output, gate=self._gate(place), post=post)
+
+    def _gate(self, place: int) -> Program | None:
+        """Which operation a network answers for."""
+        for number, column in enumerate(self._domain.columns[: self._domain.contexts]):
+            if column.role == "operation" and column.kind == "categorical" and place >= 0:
+                return apply(
+                    Op.EQUAL,
+                    read(self._inputs.places[number]),
+                    constant(self._inputs.number(column, column.values[place])),
+                )
+        return None
+
+
+def preorder(trees: Trees, root: int) -> TreeBlock:
+    """Take one tree in the artifact's order.
+
+    Raises
+    ------
+    UserError
+        If it is deeper than the runtime goes.
+    """
+    value: list[float] = []
+    feature: list[int] = []
+    right: list[int] = []
+    waiting: list[tuple[int, int, int]] = [(root, -1, 1)]
+    while waiting:
+        node, parent, depth = waiting.pop()
+        if depth >= MAX_DEPTH:
+            raise UserError(f"a tree of the model is deeper than {MAX_DEPTH}", "train it with a limit of depth")
+        if parent >= 0:
+            right[parent] = len(value)
+        leaf = trees.feature[node] < 0
+        value.append(float(trees.value[node] if leaf else trees.threshold[node]))
+        feature.append(NONE if leaf else int(trees.feature[node]))
+        right.append(0)
+        if not leaf:
+            waiting.append((int(trees.right[node]), len(value) - 1, depth + 1))
+            waiting.append((int(trees.left[node]), -1, depth + 1))
+    return TreeBlock(np.asarray(value, np.float32), np.asarray(feature, np.uint32), np.asarray(right, np.uint32))
+
+
+def input_row(artifact: Artifact, values: Mapping[str, Any]) -> list[float]:
+    """Numbers for an artifact's inputs from values by name, as the runtime would fill them.
+
+    Raises
+    ------
+    UserError
+        If one is missing.
+    """
+    row = []
+    for entry in artifact.inputs:
+        if entry.name not in values:
+            raise UserError(f"the artifact needs {entry.name}", "give it a value")
+        value = values[entry.name]
+        row.append(float(artifact.texts.find(value)) if isinstance(value, str) else float(value))
+    return row
+
+
+def columns_of(artifact: Artifact, frame: Mapping[str, Sequence[Any]]) -> list[np.ndarray[Any, Any]]:
+    """As :func:`input_row` for many rows; words that are not given count as 0."""
+    n = len(next(iter(frame.values())))
+    columns = []
+    for entry in artifact.inputs:
+        given = frame.get(entry.name)
+        if given is None:
+            columns.append(np.zeros(n))
+            continue
+        columns.append(
+            np.asarray([artifact.texts.find(v) if isinstance(v, str) else float(v) for v in given], dtype=np.float64)
+        )
+    return columns

@@ -1,0 +1,235 @@
+"""The inputs of an artifact: a model's columns with their values, carriers and the stacks' rules between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.model.artifact.content import CONTEXT, TUNABLE, DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.program import Op, Program, apply, compile_expression, constant, read
+from stripewise.model.carriers import Knob, Way, bytes_of, derived_settings, knobs, known_parameters
+from stripewise.model.domain import Domain
+from stripewise.model.table import Column
+from stripewise.spec.expression import Expression
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import spell
+from stripewise.spec.workload import Workload
+
+_CARRIERS = {
+    Apply.HINT: "hint",
+    Apply.STRIPING: "layout",
+    Apply.HDF5: "hdf5",
+    Apply.ENV: "env",
+    Apply.MCA: "mca",
+    Apply.ARGUMENT: "argument",
+}
+_NUMBERS = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
+
+
+class Inputs:
+    """Inputs of the artifact of a domain.
+
+    Parameters
+    ----------
+    domain : Domain
+    file_system : str, optional
+        Whose layout stripes are.
+
+    Attributes
+    ----------
+    texts : Texts
+    words : dict of str to int
+        Words of the workload that rules look at and no column is, in the order in which rules named them: they follow
+        the columns.
+    columns : int
+        How many the domain has.
+    """
+
+    def __init__(self, domain: Domain, file_system: str | None) -> None:
+        self._domain = domain
+        self._knobs = {knob.place: knob for knob in knobs(domain.schema, file_system)}
+        self.texts = Texts()
+        self.words: dict[str, int] = {}
+        self.columns = len(domain.columns)
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Number of each column's input: in the order of the table, but each after those that its rules need."""
+        remaining = list(range(self.columns))
+        done: list[int] = []
+        while remaining:
+            ready = [p for p in remaining if not self._needs(p) & set(remaining) - {p}]
+            if not ready:
+                raise UserError("conditions of the table's parameters need one another", "break the cycle")
+            done.append(ready[0])
+            remaining.remove(ready[0])
+        return {place: number for number, place in enumerate(done)}
+
+    def every(self) -> list[Input]:
+        """All columns' inputs."""
+        return [self.input(place) for place in self.places]
+
+    def _needs(self, place: int) -> set[int]:
+        names = {name for rule in self._rules(place) for name in rule.names}
+        return {other for other in range(self.columns) if self._called(other) & names}
+
+    def _rules(self, place: int) -> list[Expression]:
+        return [rule for rule in (self._active(place), self._same(place)) if rule is not None]
+
+    def _called(self, place: int) -> set[str]:
+        """The names by which rules know a column: its own and its stack parameter's."""
+        knob = self._knobs.get(place)
+        names = {self._domain.names[place]}
+        if knob is not None and knob.parameter is not None:
+            names.add(knob.parameter.name)
+        return names
+
+    def _active(self, place: int) -> Expression | None:
+        knob = self._knobs.get(place)
+        if knob is not None and knob.parameter is not None and knob.parameter.active_if is not None:
+            return knob.parameter.active_if
+        return next((condition for index, _, condition in self._domain.folds if index == place), None)
+
+    def _same(self, place: int) -> Expression | None:
+        knob = self._knobs.get(place)
+        return None if knob is None or knob.parameter is None else knob.parameter.same_as_default
+
+    def number(self, column: Column, value: Any) -> float:
+        """A value as programs see it: texts by their code."""
+        return float(self.texts.code(value)) if isinstance(value, str) else float(value)
+
+    def input(self, place: int) -> Input:
+        """The input of a column, with its values, carrier and rules."""
+        column, knob = self._domain.columns[place], self._knobs.get(place)
+        seen = self._domain.seen[place]
+        kept = [column.values[level] for level in (seen if column.kind == "categorical" else range(len(column.values)))]
+        default = column.default if column.default in kept else None
+        if default is None and knob is not None and knob.parameter is not None and knob.parameter.default in kept:
+            default = knob.parameter.default
+        common = {
+            "name": column.name,
+            "kind": CONTEXT if knob is None else TUNABLE,
+            "role": column.role,
+            "unit": column.unit,
+            "categorical": column.kind == "categorical",
+            "values": tuple(Setting(self.number(column, value), self._spell(column, value)) for value in kept),
+            "default": 0 if default is None else kept.index(default),
+            "factor": bytes_of(column),
+        }
+        if knob is None:
+            return Input(**common)  # type: ignore[arg-type]
+        return Input(
+            **common,  # type: ignore[arg-type]
+            **self._carrier(knob),
+            free=self._free(knob),
+            active=self._compiled(self._active(place)),
+            same=self._compiled(self._same(place)),
+        )
+
+    @staticmethod
+    def _spell(column: Column, value: Any) -> str:
+        """As its carrier spells it: sizes in bytes."""
+        factor = bytes_of(column)
+        if factor != 1.0 and not isinstance(value, str):
+            return str(int(value * factor))
+        return spell(int(value) if isinstance(value, float) and value == int(value) else value)
+
+    @staticmethod
+    def _carrier(knob: Knob) -> dict[str, Any]:
+        parameter = knob.parameter
+        if parameter is None:
+            return {"carrier": "advice", "layer": knob.way.value, "key": knob.name}
+        return {
+            "carrier": _CARRIERS[parameter.apply],
+            "layer": parameter.layer if parameter.apply is Apply.STRIPING else "",
+            "key": parameter.setting,
+            "cost": parameter.cost,
+        }
+
+    def _free(self, knob: Knob) -> Program | None:
+        """Settings are free where the operation lets them act; what only people can change never is."""
+        if knob.way is not Way.SETTING:
+            return constant(0.0)
+        if knob.can_change("read") and knob.can_change("write"):
+            return None
+        operations = [op for op in ("read", "write") if knob.can_change(op)]
+        parts = [apply(Op.EQUAL, self._word("operation"), constant(self.texts.code(op))) for op in operations]
+        if not knob.at_creation:
+            parts.append(apply(Op.EQUAL, self._word("operation"), constant(self.texts.code("both"))))
+        result = parts[0] if parts else constant(0.0)
+        for part in parts[1:]:
+            result = apply(Op.OR, result, part)
+        return result
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def _word(self, name: str) -> Program:
+        """A word of the workload: from the column with its role where there is one, else from the runtime."""
+        for place, column in enumerate(self._domain.columns):
+            if column.role == name and (name in _NUMBERS or name == "operation") and place < self._domain.contexts:
+                value = read(self.places[place])
+                factor = bytes_of(column)
+                return value if factor == 1.0 else apply(Op.MULTIPLY, value, constant(factor))
+        if name not in Workload().words():
+            raise UserError(f"a rule of the model needs {name}, which no column and no word of the workload is")
+        number = self.words.setdefault(name, len(self.words))
+        return read(self.columns + number)
+
+    def _names(self, rules: Iterable[Expression]) -> dict[str, Program]:
+        own = {name: place for place in range(self.columns) for name in self._called(place)}
+        found = {}
+        for name in {name for rule in rules for name in rule.names}:
+            found[name] = read(self.places[own[name]]) if name in own else self._default_or_word(name)
+        return found
+
+    def _default_or_word(self, name: str) -> Program:
+        """A parameter that the model does not know acts at its default; anything else is a word."""
+        if name in known_parameters():
+            parameter = known_parameters()[name][1]
+            if parameter.default_from is not None:
+                names = self._names([parameter.default_from])
+                return compile_expression(parameter.default_from, names, self._code)
+            return constant(self.number(self._domain.columns[0], parameter.default))
+        return self._word(name)
+
+    def _code(self, text: str) -> float:
+        return float(self.texts.code(text))
+
+    def _compiled(self, rule: Expression | None) -> Program | None:
+        return None if rule is None else compile_expression(rule, self._names([rule]), self._code)
+
+    def constraints(self) -> tuple[Program, ...]:
+        """What must hold of every choice."""
+        rules: dict[str, Program] = {}
+        for place, knob in self._knobs.items():
+            for rule in knob.constraints:
+                rules[rule.text] = compile_expression(rule, self._names([rule]), self._code)
+            if knob.parameter is not None and knob.parameter.maximum_from is not None:
+                largest = knob.parameter.maximum_from
+                limit = compile_expression(largest, self._names([largest]), self._code)
+                rules[f"{knob.name} <= {largest.text}"] = apply(Op.LESS_EQUAL, read(self.places[place]), limit)
+        return tuple(rules.values())
+
+    def derived(self) -> Iterable[DerivedSetting]:
+        """Settings that follow from others."""
+        used = [knob for knob in self._knobs.values() if knob.way is Way.SETTING]
+        by_parameter = {k.parameter.name: self.places[k.place] for k in used if k.parameter is not None}
+        for entry in derived_settings(used):
+            names = self._names([entry.value, *([entry.active_if] if entry.active_if else [])])
+            active = None if entry.active_if is None else compile_expression(entry.active_if, names, self._code)
+            needs = tuple(by_parameter[name] for name in sorted(entry.value.names & by_parameter.keys()))
+            value = compile_expression(entry.value, names, self._code)
+            layer = entry.layer if entry.apply is Apply.STRIPING else ""
+            yield DerivedSetting(_CARRIERS[entry.apply], layer, entry.name, entry.template, value, active, needs)
+
+    def value(self, place: int) -> Program:
+        """A column as the encoder sees it: folded where it means nothing."""
+        for index, number, condition in self._domain.folds:
+            if index == place:
+                column = self._domain.columns[place]
+                value = column.values[int(number)] if column.kind == "categorical" else number
+                active = compile_expression(condition, self._names([condition]), self._code)
+                return apply(Op.SELECT, active, read(self.places[place]), constant(self.number(column, value)))
+        return read(self.places[place])

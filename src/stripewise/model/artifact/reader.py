@@ -1,0 +1,175 @@
+"""Reads artifacts."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError
+from stripewise.model.artifact import format as form
+from stripewise.model.artifact.content import CARRIERS, TUNABLE, Artifact, DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact.program import Op, Program
+
+
+def read_artifact(path: str | Path) -> Artifact:
+    """Read an artifact from a file.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read or is damaged.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the artifact {path}: {error.strerror}", "check the path") from error
+    return parse_artifact(data, str(path))
+
+
+def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
+    """Read an artifact from bytes.
+
+    Raises
+    ------
+    UserError
+        If it is damaged.
+    """
+    mend = "make it again with stripewise prescribe --artifact"
+    if len(data) < form.HEADER.size or data[:8] != form.MAGIC:
+        raise UserError(f"{origin} is no model artifact", mend)
+    _, version, flags, size, total, *rest = form.HEADER.unpack_from(data)
+    if version != form.VERSION:
+        raise UserError(f"{origin} has version {version}, this Stripewise reads {form.VERSION}", mend)
+    if size != len(data) or size % 8 or form.checksum(data) != total or flags & ~(form.MAXIMIZE | form.SIMULATED):
+        raise UserError(f"{origin} is cut off or damaged", mend)
+    try:
+        return _Reader(data, flags, rest[:14], rest[14:19], rest[19]).artifact()
+    except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
+        raise UserError(f"{origin} is damaged: {error}", mend) from error
+
+
+def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
+    inner = nodes["right"] != 0
+    value, feature = nodes["what"].view("<f4").copy(), np.full(len(nodes), NONE, np.uint32)
+    places = nodes["what"][inner]
+    value[inner], feature[inner] = cuts["threshold"][places], cuts["feature"][places]
+    return TreeBlock(value, feature, nodes["right"].copy())
+
+
+class _Reader:
+    def __init__(self, data: bytes, flags: int, counts: list[int], names: list[int], margin: float) -> None:
+        self._flags, self._names, self._margin = flags, names, margin
+        sizes = (
+            1,
+            8,
+            4,
+            8,
+            form.INPUT.size,
+            form.VALUE.size,
+            4,
+            form.DERIVED.size,
+            form.MEMBER.size,
+            4,
+            16,
+            form.CUT.itemsize,
+            form.NODE.itemsize,
+            4,
+        )
+        parts, at = [], form.HEADER.size
+        for count, entry in zip(counts, sizes, strict=True):
+            parts.append(data[at : at + count * entry])
+            if len(parts[-1]) != count * entry:
+                raise ValueError("a section is missing")
+            at += -(-count * entry // 8) * 8
+        self._parts = parts
+        self._texts = Texts.of(parts[0])
+        self._constants = np.frombuffer(parts[1], dtype="<f8")
+        self._code = np.frombuffer(parts[2], dtype="<u4")
+        table = np.frombuffer(parts[3], dtype="<u4").reshape(-1, 2)
+        self._programs = [self._decode(int(first), int(length)) for first, length in table]
+
+    def _decode(self, first: int, length: int) -> Program:
+        found = []
+        for word in self._code[first : first + length]:
+            op, operand = Op(int(word) >> 24), int(word) & 0xFFFFFF
+            found.append((op, float(self._constants[operand]) if op is Op.CONSTANT else float(operand)))
+        return tuple(found)
+
+    def _optional(self, number: int) -> Program | None:
+        return None if number == NONE else self._programs[number]
+
+    def artifact(self) -> Artifact:
+        text = self._texts.at
+        return Artifact(
+            name=text(self._names[0]),
+            identifier=text(self._names[1]),
+            objective=text(self._names[2]),
+            unit=text(self._names[3]),
+            maximize=bool(self._flags & form.MAXIMIZE),
+            simulated=bool(self._flags & form.SIMULATED),
+            margin=self._margin,
+            inputs=(inputs := self._inputs(text)),
+            constraints=tuple(self._programs[int(n)] for n in np.frombuffer(self._parts[6], dtype="<u4")),
+            derived=self._derived(text, inputs),
+            members=self._members(),
+            result=self._programs[self._names[4]],
+            texts=self._texts,
+        )
+
+    def _inputs(self, text: Callable[[int], str]) -> tuple[Input, ...]:
+        values = [Setting(number, text(place)) for number, place, _ in form.VALUE.iter_unpack(self._parts[5])]
+        found = []
+        for row in form.INPUT.iter_unpack(self._parts[4]):
+            kind, name, role, unit, categorical, first, count, default, carrier, layer, key = row[:11]
+            free, active, same, _, _, factor, cost = row[11:]
+            found.append(
+                Input(
+                    *(text(name), kind, text(role), text(unit), bool(categorical)),
+                    *(tuple(values[first : first + count]), default, CARRIERS[carrier], text(layer), text(key)),
+                    *(factor, cost, self._optional(free), self._optional(active), self._optional(same)),
+                )
+            )
+        return tuple(found)
+
+    def _derived(self, text: Callable[[int], str], inputs: tuple[Input, ...]) -> tuple[DerivedSetting, ...]:
+        tunables = [number for number, entry in enumerate(inputs) if entry.kind == TUNABLE]
+        found = []
+        for carrier, layer, key, template, value, active, mask, _ in form.DERIVED.iter_unpack(self._parts[7]):
+            needs = tuple(number for bit, number in enumerate(tunables) if mask >> bit & 1)
+            programs = self._programs[value], self._optional(active)
+            found.append(DerivedSetting(CARRIERS[carrier], text(layer), text(key), text(template), *programs, needs))
+        return tuple(found)
+
+    def _members(self) -> tuple[Member, ...]:
+        features = [self._programs[int(n)] for n in np.frombuffer(self._parts[9], dtype="<u4")]
+        blocks = np.frombuffer(self._parts[10], dtype="<u4").reshape(-1, 4)
+        cuts = np.frombuffer(self._parts[11], dtype=form.CUT)
+        nodes = np.frombuffer(self._parts[12], dtype=form.NODE)
+        weights = np.frombuffer(self._parts[13], dtype="<f4")
+        found = []
+        for row in form.MEMBER.iter_unpack(self._parts[8]):
+            kind, gate, post, first_feature, count, first_block, used, *more = row
+            first_cut, own_cuts, flags, weight, base, scale = more
+            own = blocks[first_block : first_block + used].tolist()
+            trees, layers = [], []
+            for first, size, inputs, outputs in own:
+                if kind:
+                    end = first + inputs * outputs
+                    matrix = weights[first:end].reshape(outputs, inputs)
+                    layers.append(Layer(matrix, weights[end : end + outputs], bool(size)))
+                else:
+                    trees.append(_tree(nodes[first : first + size], cuts[first_cut : first_cut + own_cuts]))
+            found.append(
+                Member(
+                    tuple(features[first_feature : first_feature + count]),
+                    *(tuple(trees), tuple(layers), weight, base, scale),
+                    *(self._optional(gate), self._programs[post], bool(flags & form.FLOAT32)),
+                )
+            )
+        return tuple(found)

@@ -1,0 +1,1 @@
+"""Ensembles of trees: stored, evaluated, and the models that consist of them."""

@@ -1,0 +1,1 @@
+"""Runs as jobs of a scheduler, or as steps within an allocation."""

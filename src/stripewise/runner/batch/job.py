@@ -1,0 +1,343 @@
+"""One run as a job: submitted, watched, judged; submitted again where the machine lost it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import StripewiseError, TransientError
+from stripewise.runner.batch import record as job_record
+from stripewise.runner.batch.record import Began, Through, read_began, read_through
+from stripewise.runner.batch.scheduled import UNKNOWN, Phase, Request, Standing, Ticket
+from stripewise.runner.batch.scheduler import Scheduler
+from stripewise.runner.inject.assemble import Assembled
+from stripewise.runner.inject.injection import Injection
+from stripewise.runner.judge import Evidence, judge
+from stripewise.runner.local.scratch import Scratch
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.trial import State
+
+_BUSY = re.compile(
+    r"contact|timed out|did not answer|try again|temporar|connection|communication|unavailable|not respond|"
+    r"submit limit|MaxSubmit|busy",
+    re.IGNORECASE,
+)
+"""What schedulers say when a later try may be accepted."""
+_RETRY_SECONDS = 5.0
+_GRACE_CERTAIN = 5.0
+GRACE = 60.0
+"""Network file systems show a new file on another host after up to a minute."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a job of a run must know of its experiment.
+
+    Attributes
+    ----------
+    objective : str
+    nodes : int
+        That a run occupies, where the job does not say.
+    retries : int
+    patience : float
+    grace : float
+        Seconds to wait for the record of a job that seems to be over.
+    """
+
+    objective: str
+    nodes: int
+    retries: int
+    patience: float
+    grace: float = GRACE
+
+
+class BatchJob:
+    """A planned run on its way through a scheduler.
+
+    Parameters
+    ----------
+    launch : Launch
+    place : Scratch
+        Its folder, with its script in it.
+    assembled : Assembled
+    request : Request
+    scheduler : Scheduler
+    setting : Setting
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        place: Scratch,
+        assembled: Assembled,
+        request: Request,
+        scheduler: Scheduler,
+        setting: Setting,
+    ) -> None:
+        self.launch = launch
+        self.place = place
+        self._assembled = assembled
+        self._request = request
+        self._scheduler = scheduler
+        self._setting = setting
+        self._ticket: Ticket | None = None
+        self._submitted = time.time()
+        self._next_try = 0.0
+        self._doubtful = False
+        self._silent_since: float | None = None
+        self._over_since: float | None = None
+        self._tries = 0
+        self._past: set[str] = set()
+        self._notes: list[str] = []
+        self._lost_hours = 0.0
+        self._queued = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the run has not begun: it is in a queue, or on its way into one."""
+        return read_began(self.place.path) is None
+
+    def look(self) -> Outcome | None:
+        """Take the run one step further; give its outcome once there is one.
+
+        Raises
+        ------
+        TransientError
+            If the scheduler has not answered for longer than the experiment's patience.
+        StripewiseError
+            If it refuses the job.
+        """
+        through = read_through(self.place.path)
+        if through is not None:
+            return self._came_through(through)
+        try:
+            if self._ticket is None:
+                self._submit()
+                return None
+            standing = self._scheduler.standing(self._ticket)
+        except TransientError as error:
+            self._bear(error)
+            return None
+        self._silent_since = None
+        return self._given(standing) if standing.phase is Phase.OVER else None
+
+    def cancel(self) -> None:
+        """Ask for the job's end; :meth:`gone` tells whether it came."""
+        owner = job_record.give_up(self.place.path)
+        tickets = [self._ticket] if self._ticket is not None else []
+        if owner and all(ticket.identifier != owner for ticket in tickets):
+            tickets.append(self._scheduler.attach(owner, self._request.name))
+        if self._doubtful and not tickets:
+            tickets = [self._scheduler.attach(job, self._request.name) for job in self._named()]
+        for ticket in tickets:
+            self._ticket = ticket
+            self._scheduler.cancel(ticket)
+
+    def gone(self) -> bool | None:
+        """Whether nothing of it runs any more; None if that cannot be known now."""
+        return True if self._ticket is None else self._scheduler.gone(self._ticket)
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _named(self) -> list[str]:
+        return self._scheduler.named(self._request.name) or []
+
+    def _submit(self) -> None:
+        now = time.monotonic()
+        if now < self._next_try:
+            return
+        self._next_try = now + _RETRY_SECONDS
+        if self._doubtful:
+            # An unanswered submission may have arrived: never two jobs where one can be seen.
+            found = [job for job in self._named() if job not in self._past]
+            if found:
+                self._took(self._scheduler.attach(found[0], self._request.name))
+                return
+        self._submitted = time.time()
+        try:
+            ticket = self._scheduler.submit(self._request)
+        except TransientError:
+            self._doubtful = True
+            raise
+        except StripewiseError as error:
+            if not _BUSY.search(error.what):
+                raise
+            self._doubtful = True
+            raise TransientError(
+                error.what, "the scheduler may be restarting, or its limit of jobs is reached"
+            ) from error
+        self._took(ticket)
+
+    def _took(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._silent_since = self._over_since = None
+        self.place.note(self.record())
+
+    def record(self) -> dict[str, Any]:
+        """What is kept of the job in the run's ``process.json``."""
+        return {
+            "command": list(self._assembled.words),
+            "plan": self.launch.plan.text(),
+            "scheduler": self._request.batch.scheduler,
+            "name": self._request.name,
+            "job": self._ticket.identifier if self._ticket else None,
+        }
+
+    def _bear(self, error: TransientError) -> None:
+        """Wait out a scheduler that does not answer, as long as the experiment's patience lasts."""
+        now = time.monotonic()
+        if self._silent_since is None:
+            self._silent_since = now
+        if now - self._silent_since > self._setting.patience:
+            raise TransientError(
+                f"{error.what}, for {self._setting.patience:g} s", "resume when the scheduler answers again"
+            ) from error
+
+    def _given(self, standing: Standing) -> Outcome | None:
+        """Decide on a job that the scheduler says is over, though it left no record of its end."""
+        now = time.monotonic()
+        if self._over_since is None:
+            self._over_since = now
+        # What is not known to have failed may have come through, and its record be on its way.
+        certain = standing.why and standing is not UNKNOWN
+        if now - self._over_since < (self._setting.grace if not certain else min(_GRACE_CERTAIN, self._setting.grace)):
+            return None
+        through = read_through(self.place.path)
+        if through is not None:
+            return self._came_through(through)
+        assert self._ticket is not None
+        began = read_began(self.place.path)
+        self._charge(began, max(0.0, time.time() - began.time) if began else 0.0)
+        why = standing.why or "its job ended without leaving a result"
+        if standing.lost and self._tries < self._setting.retries:
+            self._again(why)
+            return None
+        seconds = max(0.0, time.time() - began.time) if began else 0.0
+        return Outcome(
+            number=self.launch.number,
+            state=State.FAILED,
+            elapsed=seconds,
+            started=began.time if began else time.time(),
+            reason=f"{why} (job {self._ticket.identifier})",
+            folder=self.place.path,
+            facts=self._facts(began, 0.0),
+        )
+
+    def _came_through(self, through: Through) -> Outcome | None:
+        """Judge a run by its record, unless the scheduler's absence may have made it what it is.
+
+        A step that srun (22.05) starts while the controller is away waits 130 s: that tells nothing of the settings.
+        """
+        began = read_began(self.place.path)
+        by_time = through.cause in ("timeout", "bound") or self._setting.objective == "elapsed"
+        if (
+            by_time
+            and began is not None
+            and self._tries < self._setting.retries
+            and self._scheduler.away(began.time, began.time + through.seconds)
+        ):
+            self._charge(began, through.seconds)
+            self._again("the scheduler did not answer while it ran, which its launcher may have waited for")
+            return None
+        return self._judged(through)
+
+    def _again(self, why: str) -> None:
+        """Submit the run again. Its job is through or lost, which the scheduler may not have seen yet."""
+        job = f" (job {self._ticket.identifier})" if self._ticket else ""
+        if self._ticket is not None:
+            self._past.add(self._ticket.identifier)
+        self._tries += 1
+        self._notes.append(f"{why}{job}: submitted again")
+        job_record.clear(self.place.path)
+        self._ticket, self._next_try, self._doubtful = None, 0.0, False
+        self._over_since = None
+
+    def _charge(self, began: Began | None, seconds: float) -> None:
+        """Count what a job has used that gives no result."""
+        if began is not None:
+            self._queued += max(0.0, began.time - self._submitted)
+            self._lost_hours += (began.nodes or self._setting.nodes) * seconds / 3600
+
+    def _judged(self, through: Through) -> Outcome:
+        began = read_began(self.place.path)
+        if began is not None:
+            self._queued += max(0.0, began.time - self._submitted)
+        return outcome_of(
+            self.launch,
+            self.place,
+            through,
+            self._assembled.injection,
+            self._setting.objective,
+            self._facts(began, through.seconds),
+            tuple(self._notes),
+        )
+
+    def _facts(self, began: Began | None, seconds: float) -> dict[str, Any]:
+        nodes = (began.nodes if began else None) or self._setting.nodes
+        facts: dict[str, Any] = {
+            "nodes": nodes,
+            "node_hours": self._lost_hours + nodes * seconds / 3600,
+            "queue_seconds": self._queued,
+            "scheduler": self._request.batch.scheduler,
+        }
+        if self._ticket is not None:
+            facts["job"] = self._ticket.identifier
+        if began is not None:
+            facts |= {"node_list": began.node_list, **({"requeues": began.restart} if began.restart else {})}
+        if self._tries:
+            facts["resubmissions"] = self._tries
+        if self._notes:
+            facts["notes"] = list(self._notes)
+        return facts
+
+
+def outcome_of(
+    launch: Launch,
+    place: Scratch,
+    through: Through,
+    injection: Injection,
+    objective: str,
+    facts: Mapping[str, Any],
+    notes: tuple[str, ...] = (),
+) -> Outcome:
+    """Judge a run by what its job has left."""
+    report, missing = place.read_report()
+    outcome = judge(
+        Evidence(
+            launch=launch,
+            place=place,
+            ended=through.ended,
+            report=report,
+            missing=missing,
+            injection=injection,
+            objective=objective,
+            after=through.message,
+            notes=notes,
+            facts={"cache": through.cache},
+        )
+    )
+    # The scheduler's count of nodes: a report tells host names, which nodes may share.
+    merged = {**outcome.facts, **facts}
+    if through.cause == "hook":
+        return replace(outcome, state=State.FAILED, reason=through.message or "a hook failed", facts=merged)
+    return replace(outcome, facts=merged)
+
+
+def finished_before(base: Path, launch: Launch) -> Scratch | None:
+    """Give the folder of an earlier attempt whose job came through after its tuner was gone, with the same plan."""
+    for attempt in range(launch.attempt - 1, -1, -1):
+        place = Scratch.of(base, replace(launch, attempt=attempt))
+        if read_through(place.path) is None:
+            continue
+        try:
+            kept = json.loads(place.process.read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        same = isinstance(kept, dict) and kept.get("plan") == launch.plan.text()
+        return place if same else None
+    return None

@@ -1,0 +1,262 @@
+"""The steps runner: inside an allocation, runs side by side, each on a set of nodes of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from stripewise.errors import StripewiseError, TransientError, UserError
+from stripewise.runner.base import Preflight
+from stripewise.runner.batch.allocation import Allocation, end_steps, find_allocation, is_over, nodes_left
+from stripewise.runner.batch.scheduler import Scheduler
+from stripewise.runner.batch.slurm import SlurmScheduler
+from stripewise.runner.local.runner import LocalRunner
+from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id, write_atomically
+from stripewise.runner.program.preflight import Target
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.shell import job_name
+from stripewise.spec.trial import State
+from stripewise.spec.workload import Workload
+
+_ALLOCATION = "allocation"
+
+
+class StepsRunner(LocalRunner):
+    """Runs the experiment's command as steps of the allocation that it is called in.
+
+    The command's ``srun`` (or ``mpiexec``) gets the nodes of its run; both runs of a pair of the confirmation get the
+    same ones, and pairs take the sets of nodes in turn.
+
+    Parameters
+    ----------
+    experiment, folder, runtime, cwd, environment
+        See :class:`~stripewise.runner.local.runner.LocalRunner`.
+    jobs : int, optional
+        Most runs at a time that the site allows.
+    scheduler : Scheduler, optional
+        For calls of Slurm's commands.
+    """
+
+    name = "steps"
+    charges = True
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        *,
+        runtime: str = "auto",
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        jobs: int | None = None,
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        given = dict(os.environ if environment is None else environment)
+        super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given)
+        self._batch = experiment.batch
+        self._most = jobs
+        self._scheduler = scheduler or SlurmScheduler(self._batch, folder / "psij", given)
+        self._allocation: Allocation | None = None
+        self._size = 1
+        self._slots: list[tuple[str, ...]] = []
+        self._taken: dict[int, int] = {}
+        self._launches: dict[int, Launch] = {}
+        self._dead: set[int] = set()
+        self._again: list[Launch] = []
+        self._losses: dict[int, list[str]] = {}
+
+    @property
+    def capacity(self) -> int:
+        """Runs side by side: as many as there are sets of nodes, unless fewer are asked for."""
+        live = len(self._slots) - len(self._dead)
+        return max(1, min(live or 1, self._batch.jobs or 1 << 30, self._most or 1 << 30))
+
+    def prepare(self) -> Preflight:
+        """Look at the command and the allocation; see :class:`Runner`."""
+        allocation = find_allocation(self._environment, self._scheduler)
+        found = super().prepare()
+        assert self._found is not None
+        line = self._found.target.line
+        if not line.launcher:
+            raise UserError(
+                "runner steps gives each run its nodes through srun or mpiexec, and the command has neither",
+                "write srun before the program, or use --runner batch for a script",
+            )
+        if PurePath(line.launcher).name not in ("srun", "mpiexec", "mpirun", "mpiexec.hydra"):
+            raise UserError(
+                f"runner steps cannot tell {line.launcher} on which nodes to run", "use srun, or --runner batch"
+            )
+        self._size = self._batch.nodes or line.nodes or self._experiment.workload.nodes or 1
+        self._allocation = allocation
+        self._slots = allocation.slots(self._size)
+        if not self._slots:
+            raise UserError(
+                f"a run takes {self._size} nodes, and the allocation has {len(allocation.nodes)}",
+                "ask for more nodes, or set nodes under [batch]",
+            )
+        many = f"{self._size} node{'' if self._size == 1 else 's'}"
+        shown = f"steps     in job {allocation.job}: {len(allocation.nodes)} nodes, {many} a run"
+        facts = {**found.facts, "nodes": self._size, "jobs": self.capacity, "allocation": allocation.job}
+        declared = Workload(nodes=self._size, processes_per_node=self._batch.processes_per_node)
+        return replace(
+            found,
+            facts=facts,
+            summary=(*found.summary, f"{shown}, {self.capacity} side by side"),
+            workload=declared.merged(found.workload),
+        )
+
+    def charged(self, timeout: float) -> tuple[float, int]:
+        """See :meth:`Runner.charged`."""
+        return timeout, self._size
+
+    def start(self, launch: Launch) -> None:
+        """Begin a run on a free set of nodes; see :class:`Runner`."""
+        if not self._slots:
+            self.prepare()
+        slot = self._slot(launch)
+        if slot is None:
+            raise StripewiseError(f"no nodes are free for run {launch.number}", "poll first")
+        self._taken[launch.number] = slot
+        self._launches[launch.number] = launch
+        try:
+            super().start(launch)
+            assert self._allocation is not None
+            write_atomically(Scratch.of(self._folder, launch).path / _ALLOCATION, self._allocation.job)
+        except BaseException:
+            self._taken.pop(launch.number, None)
+            raise
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Wait for ended runs, and start those again whose nodes were lost; see :class:`Runner`."""
+        waiting, self._again = self._again, []
+        for launch in waiting:
+            if self._slot(launch) is None:
+                self._again.append(launch)
+            else:
+                self.start(launch)
+        told = (self._told(outcome) for outcome in super().poll(timeout))
+        return [outcome for outcome in told if outcome is not None]
+
+    def cancel(self, number: int) -> None:
+        """End a run and its step; see :class:`Runner`."""
+        self._again = [launch for launch in self._again if launch.number != number]
+        run = self._under_way.get(number)
+        super().cancel(number)
+        if run is not None:
+            self._end_step(run.launch)
+        self._taken.pop(number, None)
+
+    def reap(self, launch: Launch) -> None:
+        """End what an earlier process left of a run, in this allocation or in another; see :class:`Runner`."""
+        places = [Scratch.of(self._folder, replace(launch, attempt=n)) for n in range(launch.attempt + 1)]
+        allocations = {text for place in places if (text := _read(place.path / _ALLOCATION))}
+        try:
+            gone = bool(allocations) and all(is_over(job, self._scheduler) for job in allocations)
+            for job in () if gone else allocations:
+                for attempt in range(launch.attempt + 1):
+                    name = _name(self._folder, replace(launch, attempt=attempt))
+                    if left := end_steps(job, name, self._scheduler):
+                        what = f"step {left[0]} of run {launch.number} cannot be ended"
+                        raise StripewiseError(what, "end it by hand, then resume")
+        except TransientError as error:
+            raise StripewiseError(
+                f"whether run {launch.number} is over cannot be known: {error.what}", "resume when Slurm answers"
+            ) from error
+        if not gone or not earlier(self._folder, launch):
+            reap(self._folder, launch)
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _slot(self, launch: Launch) -> int | None:
+        """Choose the nodes of a run: those of its pair, or the first that are free; None where it must wait.
+
+        Raises
+        ------
+        StripewiseError
+            If no node of the allocation is left.
+        """
+        live = [at for at in range(len(self._slots)) if at not in self._dead]
+        if not live:
+            raise StripewiseError("no node of the allocation is up any more", "resume in another allocation")
+        busy = set(self._taken.values())
+        candidates = live if launch.pair is None else [live[launch.pair % len(live)]]
+        return next((at for at in candidates if at not in busy), None)
+
+    def _placed(self, launch: Launch, place: Scratch, target: Target) -> Target:
+        nodes = self._slots[self._taken[launch.number]]
+        line = target.line
+        at = line.launcher_at + 1
+        if not line.launcher:
+            return target
+        name = PurePath(line.launcher).name
+        if name == "srun":
+            # First of all options: what the command itself says comes later and wins. Without --nodes srun would take
+            # the allocation's number.
+            options = [f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}"]
+            options.append(f"--job-name={_name(self._folder, launch)}")
+        elif target.mpi is not None and target.mpi.abi == "openmpi":
+            ranks = line.per_node or -(-(line.ranks or len(nodes)) // len(nodes))
+            options = ["--host", ",".join(f"{node}:{ranks}" for node in nodes)]
+        else:
+            options = ["-hosts", ",".join(nodes)]
+        first, *rest = line.segments
+        before = (*first.before[:at], *options, *first.before[at:])
+        return replace(target, line=replace(line, segments=(replace(first, before=before), *rest)))
+
+    def _told(self, outcome: Outcome) -> Outcome | None:
+        slot, launch = self._taken.pop(outcome.number), self._launches.pop(outcome.number)
+        if outcome.state is not State.FINISHED:
+            # A launcher that was ended by force may leave its step, and the next run would wait for the nodes.
+            self._end_step(launch)
+        losses = self._losses.setdefault(outcome.number, [])
+        down = self._down(slot) if outcome.state is State.FAILED else ()
+        if down:
+            self._dead.add(slot)
+            if len(losses) < self._batch.retries:
+                losses.append(f"node {', '.join(down)} went down: the run was started again on others")
+                self._again.append(launch)
+                return None
+        facts = {
+            **outcome.facts,
+            "nodes": self._size,
+            "node_list": ",".join(self._slots[slot]),
+            "node_hours": self._size * outcome.elapsed / 3600,
+        }
+        if losses:
+            facts |= {"resubmissions": len(losses), "notes": [*losses, *outcome.facts.get("notes", [])]}
+        reason = f"node {', '.join(down)} went down: {outcome.reason}" if down else outcome.reason
+        return replace(outcome, facts=facts, reason=reason)
+
+    def _down(self, slot: int) -> tuple[str, ...]:
+        """Give those nodes of a set that are down, or that were and no longer belong to the allocation."""
+        assert self._allocation is not None
+        try:
+            left = nodes_left(self._allocation.job, self._scheduler)
+        except TransientError:
+            return ()
+        return tuple(node for node in self._slots[slot] if node not in left)
+
+    def _end_step(self, launch: Launch) -> None:
+        self._end_named(_name(self._folder, launch))
+
+    def _end_named(self, name: str) -> None:
+        assert self._allocation is not None
+        try:
+            end_steps(self._allocation.job, name, self._scheduler)
+        except TransientError:
+            # Its processes on this node are ended. What is left elsewhere is seen to by the next reap.
+            return
+
+
+def _name(folder: Path, launch: Launch) -> str:
+    return job_name(f"stripewise-{run_id(folder, launch)}")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except OSError:
+        return ""

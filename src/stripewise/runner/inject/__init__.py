@@ -1,0 +1,1 @@
+"""How a plan reaches a program at launch."""

@@ -1,0 +1,150 @@
+"""From a planned run to the very words, variables and files of its launch; nothing is started or written here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stripewise.errors import UserError
+from stripewise.runner.inject.injection import Guidance, Injection, Program, inject
+from stripewise.runner.local.scratch import Scratch
+from stripewise.runner.program.command import CommandLine, substitute
+from stripewise.spec.experiment import Experiment, ParameterOverride
+from stripewise.spec.launch import Launch
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import spell
+from stripewise.spec.policy import load_policy
+from stripewise.spec.stack import load_stack
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A launch, ready to be written to its folder and started.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The whole command.
+    injection : Injection
+    """
+
+    words: tuple[str, ...]
+    injection: Injection
+
+
+def arguments_of(experiment: Experiment) -> dict[str, str]:
+    """Give the parameters that are passed as arguments, and the placeholder that stands for each.
+
+    Raises
+    ------
+    UserError
+        If a stack cannot be loaded.
+    """
+    found: dict[str, str] = {}
+    for stack in experiment.stacks:
+        for parameter in load_stack(stack).parameters:
+            found |= {parameter.name: parameter.setting} if parameter.apply is Apply.ARGUMENT else {}
+    for name, override in experiment.parameters.items():
+        extra = override.model_extra or {}
+        apply = extra.get("apply")
+        if override.exclude:
+            found.pop(name, None)
+        elif apply == Apply.ARGUMENT or (apply is None and "kind" in extra):
+            found[name] = str(extra.get("key") or name)
+        elif apply is not None:
+            found.pop(name, None)
+    return found
+
+
+def defaults_of(experiment: Experiment) -> dict[str, str]:
+    """Give what placeholders stand for in a run that no configuration belongs to yet (the warm-up)."""
+    found: dict[str, str] = {}
+    for stack in experiment.stacks:
+        for parameter in load_stack(stack).parameters:
+            if parameter.apply is Apply.ARGUMENT:
+                found[parameter.name] = found[parameter.setting] = spell(parameter.default)
+    for name, override in experiment.parameters.items():
+        value = _default(override)
+        if value is not None:
+            key = str((override.model_extra or {}).get("key") or name)
+            found[name] = found[key] = spell(value)
+    return found
+
+
+def _default(override: ParameterOverride) -> str | int | float | bool | None:
+    extra = override.model_extra or {}
+    for value in (extra.get("default"), *(override.values or [])[:1], extra.get("low")):
+        if isinstance(value, str | int | float | bool):
+            return value
+    return False if extra.get("kind") == "boolean" else None
+
+
+def words_of(
+    experiment: Experiment, launch: Launch | None, values: Mapping[str, str], place: Scratch | None = None
+) -> list[str]:
+    """Give the command of a launch with its placeholders replaced.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    launch : Launch or None
+        None for the command as such, before any run is planned.
+    values : mapping
+        See :func:`defaults_of`.
+    place : Scratch or None
+        The run's folder.
+
+    Raises
+    ------
+    UserError
+        If a value would divide the command.
+    """
+    own = experiment.command
+    if launch is not None and launch.command:
+        own = shlex.split(substitute(launch.command, {"command": shlex.join(own)}))
+    known = values_of(launch, values, place)
+    words = [substitute(word, known) for word in own]
+    for word, written in zip(words, own, strict=True):
+        # To a launcher a colon is where the next program begins.
+        if word == ":" != written:
+            raise UserError(f"'{written}' in the command becomes a colon", "give the parameter another value")
+    return words
+
+
+def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch | None) -> dict[str, str]:
+    """Give what each placeholder stands for in a launch."""
+    known = dict(values)
+    if launch is not None:
+        known |= {name: spell(value) for name, value in launch.configuration.items()}
+        # A key of the carrier may differ from the parameter's name, and derived settings have no parameter at all.
+        known |= {setting.key: setting.value for setting in launch.plan.of(Apply.ARGUMENT)}
+    known["run"] = str(launch.number) if launch else "0"
+    known["run_folder"] = str(place.path) if place else "."
+    return known
+
+
+def exports_of(experiment: Experiment, launch: Launch, values: Mapping[str, str], place: Scratch) -> dict[str, str]:
+    """Give the experiment's variables for a run; they win over what its setup lines set."""
+    exports = {name: substitute(value, values) for name, value in experiment.env.items()}
+    if experiment.objective.name == "darshan_bandwidth":
+        exports.setdefault("DARSHAN_LOGFILE", str(place.path / "run.darshan"))
+    return {name: value for name, value in exports.items() if name not in launch.unset}
+
+
+def assemble(launch: Launch, line: CommandLine, program: Program, library: Path | None, place: Scratch) -> Assembled:
+    """Bring a launch's plan into its command.
+
+    Parameters
+    ----------
+    launch : Launch
+    line : CommandLine
+        The command with its placeholders replaced.
+    program : Program
+    library : Path or None
+        The runtime.
+    place : Scratch
+    """
+    injection = inject(launch.plan, program, library, place.path, Guidance.under(load_policy(program.environment)))
+    return Assembled(tuple(line.words(injection.environment, launch.unset)), injection)

@@ -1,0 +1,96 @@
+"""A plan applied to a command that is the user's own run, not one of an experiment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.inject.injection import Guidance, Injection, inject
+from stripewise.runner.inject.runtime import runtime_for
+from stripewise.runner.local.scratch import write_atomically
+from stripewise.runner.program.command import substitute
+from stripewise.runner.program.preflight import look
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan
+from stripewise.spec.policy import load_policy
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """A command ready to replace the present process.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The command with the plan's carriers directly before the program.
+    injection : Injection
+        How each setting travels.
+    warnings : tuple of str
+        What the user should know before it starts.
+    """
+
+    words: tuple[str, ...]
+    injection: Injection
+    warnings: tuple[str, ...]
+
+
+def prepare(
+    plan: Plan,
+    command: Sequence[str],
+    folder: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    guidance: Guidance | None = None,
+) -> Foreground:
+    """Bring a plan into a command; the files it needs are written to ``folder`` and must stay while the program runs.
+
+    Parameters
+    ----------
+    plan : Plan
+    command : sequence of str
+    folder : Path
+    environment, cwd : optional
+        By default those of this process.
+    guidance : Guidance, optional
+        What the runtime is to do; by default what the site allows.
+
+    Raises
+    ------
+    UserError
+        If the command cannot be run, or needs the runtime and cannot have it.
+    StripewiseError
+        If the runtime cannot be built, or the folder not be written.
+    """
+    environment = os.environ if environment is None else environment
+    cwd = cwd or Path.cwd()
+    values = {setting.key: setting.value for setting in plan.of(Apply.ARGUMENT)}
+    target = look([substitute(word, values) for word in command], environment, cwd)
+    library = None
+    if not target.program.obstacle and target.mpi is not None:
+        library = runtime_for(target.mpi, target.launcher, environment)
+    guidance = guidance or Guidance.under(load_policy(environment))
+    if library is None and guidance.mode:
+        why = target.why_not_preloaded or "it is no MPI program"
+        raise UserError(
+            f"mode {guidance.mode} needs the runtime, which cannot be preloaded: {why}", "run without --mode"
+        )
+    injection = inject(plan, target.program, library, folder, guidance)
+    warnings = list(target.warnings)
+    if target.why_not_preloaded:
+        warnings.append(
+            f"the runtime cannot be preloaded: {target.why_not_preloaded}; the MPI's own hints carry the plan"
+        )
+    warnings += [f"{entry.setting.key}={entry.setting.value} is not applied: {entry.wins}" for entry in injection.lost]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in injection.files.items():
+            write_atomically(folder / name, text)
+    except OSError as error:
+        raise StripewiseError(
+            f"cannot write {folder}: {error.strerror or error}", "make room, or set STRIPEWISE_HOME to another folder"
+        ) from error
+    return Foreground(tuple(target.line.words(injection.environment, ())), injection, tuple(warnings))

@@ -1,0 +1,225 @@
+"""The local runner's look at the machine before the first run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.runner import hooks
+from stripewise.runner.allow_list import check_application
+from stripewise.runner.base import Preflight
+from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_of, words_of
+from stripewise.runner.inject.injection import Carried, inject
+from stripewise.runner.inject.runtime import runtime_for
+from stripewise.runner.program import environment as surroundings
+from stripewise.runner.program.preflight import Target, check_objective, check_placeholders, look
+from stripewise.runner.setup import environment_after
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.plan import Plan, Setting, spell
+from stripewise.spec.policy import load_policy
+from stripewise.spec.stack import load_stack, stack_names
+
+_DERIVED = "<derived>"
+"""Stands for the value of a derived setting, which only a configuration has."""
+
+
+@dataclass
+class Found:
+    """What the preflight found, as the runs need it.
+
+    Attributes
+    ----------
+    environment : mapping
+        The program's, after the setup lines.
+    target : Target
+        The experiment's command.
+    runtime : str
+        As the runner was asked.
+    preflight : Preflight
+    """
+
+    environment: Mapping[str, str]
+    target: Target
+    runtime: str
+    preflight: Preflight = field(default_factory=Preflight)
+    _libraries: dict[str, Path] = field(default_factory=dict)
+
+    def library_for(self, target: Target) -> Path | None:
+        """Give the runtime for a program, built if need be; None where it cannot or shall not be preloaded.
+
+        Raises
+        ------
+        StripewiseError
+            If it cannot be built.
+        """
+        if self.runtime == "none" or target.program.obstacle or target.program.without_mpi or target.mpi is None:
+            return None
+        if self.runtime != "auto":
+            return Path(self.runtime).absolute()
+        if target.mpi.abi not in self._libraries:
+            self._libraries[target.mpi.abi] = runtime_for(target.mpi, target.launcher, self.environment)
+        return self._libraries[target.mpi.abi]
+
+
+def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runtime: str) -> Found:
+    """Look at everything that the runs need.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    environment : mapping
+        Before the setup lines.
+    cwd : Path
+    runtime : str
+        ``auto``, ``none`` or the runtime's path.
+
+    Raises
+    ------
+    UserError
+        If no run could succeed.
+    """
+    if runtime not in ("auto", "none") and not Path(runtime).is_file():
+        raise UserError(f"there is no runtime library {runtime}", "build it with stripewise native build")
+    limits = experiment.hooks
+    after = environment_after(experiment.setup, experiment.env, environment, cwd, limits.timeout)
+    defaults = defaults_of(experiment)
+    warnings = check_placeholders(experiment.command, arguments_of(experiment), values_of(None, defaults, None))
+    words = words_of(experiment, None, defaults)
+    target = look(words, after, cwd)
+    started = target.script or target.binary.path
+    check_application(load_policy(environment).applications, experiment.command, started, cwd, after)
+    hooks.check_deletions(limits.delete, cwd)
+    hooks.check_caches(limits.drop_caches)
+    found = Found(after, target, runtime)
+    library = found.library_for(target)
+    check_objective(experiment.objective.name, target, library is not None)
+    carried = _carried(experiment, target, library)
+    warnings += [*target.warnings, *_warnings(target, library, carried, runtime)]
+    found.preflight = replace(
+        _preflight(experiment, found, library, carried, warnings, cwd), lost=_lost(experiment, target, library)
+    )
+    return found
+
+
+def _carried(experiment: Experiment, target: Target, library: Path | None) -> tuple[Carried, ...]:
+    """Say of every parameter that may be searched how it would travel."""
+    implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
+    names = experiment.stacks or [implied or "romio"]
+    settings: list[Setting] = []
+    for name in names:
+        stack = load_stack(name)
+        for parameter in stack.parameters:
+            override = experiment.parameters.get(parameter.name)
+            if override is None or not override.exclude:
+                value = spell(parameter.default) or "?"
+                settings.append(Setting(parameter.apply, parameter.setting, value, parameter.layer))
+        settings += [Setting(d.apply, d.name, _DERIVED, d.layer) for d in stack.derived]
+    plan = Plan(tuple(settings), override=experiment.override, files=experiment.files)
+    return inject(plan, target.program, library, Path("/")).carried
+
+
+def _lost(experiment: Experiment, target: Target, library: Path | None) -> Callable[[Parameter], str]:
+    """Give a function that tells why a parameter cannot reach the program."""
+    program = target.program
+    if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
+        # A script may start what cannot be seen from here; whoever knows so names the stack.
+        named = target.script or target.line.program[0]
+        program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
+
+    def why(parameter: Parameter) -> str:
+        setting = Setting(parameter.apply, parameter.setting, spell(parameter.default) or "?", parameter.layer)
+        lost = inject(Plan((setting,), override=experiment.override), program, library, Path("/")).lost
+        return lost[0].wins if lost else ""
+
+    return why
+
+
+def _warnings(target: Target, library: Path | None, carried: tuple[Carried, ...], runtime: str) -> list[str]:
+    program = target.line.program[0]
+    found = []
+    if target.why_not_preloaded:
+        found.append(
+            f"the runtime cannot be preloaded into {program}: {target.why_not_preloaded}. Settings go through "
+            f"{_ways(carried)} instead, and no report will prove their effect"
+        )
+    elif target.mpi is None:
+        found.append(
+            f"no MPI library was found for {program}, so nothing is preloaded: only its elapsed time and what it "
+            "prints can be measured"
+        )
+    elif runtime == "none":
+        found.append("the runtime is not preloaded, as asked: no report will prove the effect of settings")
+    derived = [] if target.program.without_mpi else [c for c in carried if c.setting.value == _DERIVED]
+    found += [
+        f"{entry.setting.key} is not set along with what it follows from: {entry.wins}"
+        for entry in derived
+        if entry.carrier == "none"
+    ]
+    return found
+
+
+def _ways(carried: tuple[Carried, ...]) -> str:
+    ways = dict.fromkeys(entry.carrier for entry in carried if entry.carrier not in ("none", "command"))
+    return " and ".join(ways) or "nothing"
+
+
+def _preflight(
+    experiment: Experiment,
+    found: Found,
+    library: Path | None,
+    carried: tuple[Carried, ...],
+    warnings: list[str],
+    cwd: Path,
+) -> Preflight:
+    target, mpi = found.target, found.target.mpi
+    workload = target.workload()
+    about = surroundings.record(found.environment, cwd)
+    about |= {"mpi": mpi.version if mpi else None, "mpi_path": str(mpi.path) if mpi else None}
+    about["io"] = mpi.io if mpi else None
+    ranks = f", {target.line.ranks} ranks by {target.line.launcher}" if target.line.ranks else ""
+    # Its interpreter alone would not tell what is tuned.
+    kind = f"script for {target.binary.path}" if target.script else target.binary.kind.value
+    summary = [f"program   {target.script or target.binary.path} ({kind}{ranks})"]
+    if mpi is not None:
+        summary.append(
+            f"MPI       {mpi.version or mpi.abi}, {mpi.path}, {mpi.found_by}; MPI-IO by {mpi.io or 'unknown'}"
+        )
+    if library is not None:
+        wins = "the plan wins" if experiment.override else "the program's own hints win"
+        summary.append(f"settings  by the preloaded runtime {library}; {wins}")
+    else:
+        summary.append(f"settings  by {_ways(carried)}")
+    facts: dict[str, Any] = {
+        "command": list(experiment.command),
+        "program": {
+            "path": str(target.binary.path),
+            "kind": target.binary.kind.value,
+            "obstacle": target.program.obstacle,
+        },
+        "launcher": str(target.launcher) if target.launcher else None,
+        "ranks": target.line.ranks,
+        "nodes": workload.nodes,
+        "mpi": mpi.as_json() if mpi else None,
+        "runtime": str(library) if library else None,
+        "carriage": [entry.as_json() for entry in carried],
+        "environment": about,
+        "setup": list(experiment.setup),
+    }
+    fingerprint = {**target.fingerprint(), "the working folder": os.fspath(cwd)}
+    loaded = about["modules"]
+    if loaded:
+        fingerprint["the list of loaded modules"] = ", ".join(loaded)
+    return Preflight(
+        facts=facts,
+        warnings=tuple(warnings),
+        summary=tuple(summary),
+        fingerprint=fingerprint,
+        environment=about,
+        io=mpi.io if mpi else None,
+        workload=workload,
+    )

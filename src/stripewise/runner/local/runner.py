@@ -1,0 +1,154 @@
+"""The local runner: launches runs on this machine, each as a session of its own in a scratch folder of its own."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.inject.assemble import defaults_of, values_of, words_of
+from stripewise.runner.local import scratch
+from stripewise.runner.local.guard import Guard
+from stripewise.runner.local.output import DEFAULT_LIMIT
+from stripewise.runner.local.preflight import Found, find
+from stripewise.runner.local.run import LocalRun, Surroundings
+from stripewise.runner.local.scratch import Scratch
+from stripewise.runner.program.preflight import Target, look
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch, Outcome
+
+
+class LocalRunner(Runner):
+    """Runs the experiment's command on this machine.
+
+    The program keeps its user's working folder; its run's own folder is ``STRIPEWISE_RUN_FOLDER`` in its environment
+    and ``{run_folder}`` in its command.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : Path
+        Where the runs' scratch folders are made.
+    runtime : str
+        ``auto`` builds or finds the runtime library for the program's MPI; ``none`` goes without; else its path.
+    cwd : Path, optional
+        Where the program runs; by default, where Stripewise does.
+    environment : mapping, optional
+        What the program's environment starts from; by default, that of Stripewise.
+    output_limit : int
+        Bytes kept of each run's standard output and of its standard error.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        *,
+        runtime: str = "auto",
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        self._experiment = experiment
+        self._folder = folder.absolute()
+        self._runtime = runtime
+        self._cwd = cwd or Path.cwd()
+        self._environment = dict(os.environ if environment is None else environment)
+        self._output_limit = output_limit
+        self._guard = Guard()
+        self._found: Found | None = None
+        self._ended: queue.Queue[tuple[LocalRun, Outcome | StripewiseError]] = queue.Queue()
+        self._under_way: dict[int, LocalRun] = {}
+        self._files: dict[Path, None] = {}
+
+    def prepare(self) -> Preflight:
+        """Check the command, find its MPI, build or find the runtime; see :class:`Runner`."""
+        self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
+        return self._found.preflight
+
+    def start(self, launch: Launch) -> None:
+        """Begin a run; see :class:`Runner`."""
+        if launch.number in self._under_way:
+            raise StripewiseError(f"run {launch.number} is under way already", "poll or cancel it first")
+        if self._found is None:
+            self.prepare()
+        assert self._found is not None
+        place = Scratch.of(self._folder, launch)
+        defaults = defaults_of(self._experiment)
+        target: Target | UserError
+        try:
+            target = look(words_of(self._experiment, launch, defaults, place), self._found.environment, self._cwd)
+        except UserError as error:
+            # The program was there at the preflight; it may be back for the next run.
+            target = error
+        if isinstance(target, Target):
+            target = self._placed(launch, place, target)
+        run = LocalRun(
+            launch,
+            place,
+            target,
+            values_of(launch, defaults, place),
+            Surroundings(
+                self._experiment,
+                self._found,
+                self._environment,
+                self._cwd,
+                self._output_limit,
+                self._guard,
+                lambda: list(self._files),
+            ),
+            self._take,
+        )
+        run.start()
+        self._under_way[launch.number] = run
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Wait for ended runs; see :class:`Runner`."""
+        outcomes: list[Outcome] = []
+        deadline = time.monotonic() + max(0.0, timeout)
+        while self._under_way:
+            try:
+                run, ended = self._ended.get(timeout=0 if outcomes else max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                break
+            if self._under_way.get(run.launch.number) is not run:
+                continue
+            del self._under_way[run.launch.number]
+            if isinstance(ended, StripewiseError):
+                raise ended
+            outcomes.append(ended)
+        return outcomes
+
+    def cancel(self, number: int) -> None:
+        """End a run without an outcome; see :class:`Runner`."""
+        run = self._under_way.pop(number, None)
+        if run is not None:
+            run.cancel(wait=True)
+
+    def reap(self, launch: Launch) -> None:
+        """End what an earlier process left of a planned run; see :class:`Runner`."""
+        scratch.reap(self._folder, launch)
+
+    def close(self) -> None:
+        """End all runs under way."""
+        for run in self._under_way.values():
+            run.cancel(wait=False)
+        for number in list(self._under_way):
+            self.cancel(number)
+        self._guard.close()
+
+    def _placed(self, launch: Launch, place: Scratch, target: Target) -> Target:
+        """Say where a run takes place: here, by whatever launcher the command has."""
+        return target
+
+    def _take(self, run: LocalRun, ended: Outcome | StripewiseError) -> None:
+        """Take the outcome of a run, from its thread."""
+        if isinstance(ended, Outcome) and ended.report is not None:
+            self._files |= dict.fromkeys(ended.report.paths)
+        self._ended.put((run, ended))

@@ -1,0 +1,183 @@
+"""A run's scratch folder: its plan, its output, its report, and who its processes are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.local.output import last_line, tail
+from stripewise.runner.local.processes import Identity, boot_id, end, host_name
+from stripewise.spec.launch import Launch
+from stripewise.spec.report import Report, read_report
+
+_MAX_REPORT = 64 << 20
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The folder of one launch, ``<folder>/<number>`` or ``<folder>/<number>.<attempt>``.
+
+    Attributes
+    ----------
+    path : Path
+    run_id : str
+        The marker of the processes of this attempt.
+    """
+
+    path: Path
+    run_id: str
+
+    @classmethod
+    def of(cls, base: Path, launch: Launch) -> Scratch:
+        """Name the folder of a launch; nothing is created."""
+        name = str(launch.number) if launch.attempt == 0 else f"{launch.number}.{launch.attempt}"
+        return cls(base / name, run_id(base, launch))
+
+    @property
+    def plan(self) -> Path:
+        """The plan that the runtime reads."""
+        return self.path / "plan"
+
+    @property
+    def report(self) -> Path:
+        """The report that the runtime writes."""
+        return self.path / "report.json"
+
+    @property
+    def process(self) -> Path:
+        """Who the run's processes are."""
+        return self.path / "process.json"
+
+    @property
+    def stdout(self) -> Path:
+        """What the program printed."""
+        return self.path / "stdout"
+
+    @property
+    def stderr(self) -> Path:
+        """What the program complained of."""
+        return self.path / "stderr"
+
+    def create(self, files: Mapping[str, str], process: Mapping[str, Any]) -> None:
+        """Make the folder with its files, in place of what an undisturbed attempt would not have left.
+
+        Raises
+        ------
+        StripewiseError
+            If it cannot be written; the run is then not started.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.report.unlink(missing_ok=True)
+            for name, text in files.items():
+                write_atomically(self.path / name, text)
+            self.note(process)
+        except OSError as error:
+            raise StripewiseError(
+                f"cannot write the run's folder {self.path}: {error.strerror}",
+                "make room or choose another folder with 'scratch', then resume",
+            ) from error
+
+    def note(self, process: Mapping[str, Any], pid: int | None = None) -> None:
+        """Write ``process.json``; with the identity of a process as soon as there is one."""
+        who = Identity.of(pid).as_json() if pid is not None else {"boot": boot_id(), "host": host_name()}
+        write_atomically(self.process, json.dumps({"run_id": self.run_id, **who, **process}, indent=1) + "\n")
+
+    def read_report(self) -> tuple[Report | None, str]:
+        """Read the report.
+
+        Returns
+        -------
+        tuple of (Report or None, str)
+            The report, or None and why there is none.
+        """
+        try:
+            if self.report.stat().st_size > _MAX_REPORT:
+                return None, f"{self.report} is larger than {_MAX_REPORT >> 20} MiB"
+            return read_report(self.report.read_text("utf-8"), str(self.report)), ""
+        except FileNotFoundError:
+            return None, "the runtime wrote none"
+        except OSError as error:
+            return None, f"{self.report} cannot be read: {error.strerror}"
+        except UnicodeDecodeError as error:
+            return None, f"{self.report} is not text: {error}"
+        except UserError as error:
+            return None, error.what
+
+
+def run_id(base: Path, launch: Launch) -> str:
+    """Give the marker of a launch's processes; other attempts, and experiments of other folders, have others."""
+    digest = hashlib.sha256(os.fsencode(base.absolute())).hexdigest()[:8]
+    return f"{launch.experiment}.{launch.number}.{launch.attempt}.{digest}"
+
+
+def earlier(base: Path, launch: Launch) -> list[dict[str, Any]]:
+    """Read who the processes of all earlier attempts of a planned run were."""
+    found = []
+    for path in (base / str(launch.number), *sorted(base.glob(f"{launch.number}.*"))):
+        try:
+            data = json.loads((path / "process.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(data, dict):
+            found.append(data)
+    return found
+
+
+def reap(base: Path, launch: Launch) -> None:
+    """Make sure that no process of a planned run is left on this host.
+
+    Raises
+    ------
+    StripewiseError
+        If it was started on another host, or its processes cannot be ended.
+    """
+    sessions: list[int | None] = [None]
+    for data in earlier(base, launch):
+        host = data.get("host")
+        if host != host_name():
+            raise StripewiseError(
+                f"run {launch.number} was started on host {host}, out of reach of {host_name()}",
+                f"resume on {host}, or make sure that the run is over there and delete its folder under {base}",
+            )
+        if "pid" in data:
+            try:
+                identity = Identity.read(data)
+            except ValueError:
+                continue
+            # Only a live leader proves that its number still names this session.
+            sessions += [identity.pid] if identity.alive else []
+    attempts = [run_id(base, replace(launch, attempt=attempt)) for attempt in range(launch.attempt + 1)]
+    left = [line for marker in attempts for session in sessions for line in end(marker, session)]
+    if left:
+        numbers = ", ".join(str(line.pid) for line in left)
+        raise StripewiseError(
+            f"run {launch.number}: its process(es) {numbers} of an earlier attempt cannot be ended",
+            "end them by hand, then resume",
+        )
+
+
+def said(*outputs: Path) -> str:
+    """Give the last line that says something in the first of some outputs that has one, after a colon."""
+    for path in outputs:
+        line = last_line(tail(path))
+        if line:
+            return f": {line}"
+    return ""
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

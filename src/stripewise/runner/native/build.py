@@ -1,0 +1,284 @@
+"""Building the native parts for a program's MPI, once, and keeping them for all later experiments."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import itertools
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.runner.native.compiler import Compiler
+from stripewise.runner.native.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
+from stripewise.spec.policy import load_policy
+
+_log = logging.getLogger(__name__)
+_SECONDS = 900.0
+_SHOWN_LINES = 12
+
+
+@dataclass(frozen=True)
+class Target:
+    """One thing to build.
+
+    Attributes
+    ----------
+    name : str
+    parts : tuple of str
+        Source folders whose change makes another build.
+    file : str
+        The result, within the build folder.
+    options : tuple of str
+        Of CMake.
+    shared : bool
+        Whether one build serves all MPI libraries of one binary interface. The runtime looks symbols up as it runs;
+        a program is linked to one library.
+    variables : tuple of str
+        Environment variables that say where libraries are: other values make another build.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    file: str
+    options: tuple[str, ...]
+    shared: bool
+    variables: tuple[str, ...] = ()
+
+
+RUNTIME = Target("runtime", RUNTIME_PARTS, "lib/libstripewise.so", ("-DSTRIPEWISE_KERNEL=OFF",), shared=True)
+_PROGRAM = "bin/stripewise-kernel"
+KERNEL = Target("kernel", KERNEL_PARTS, _PROGRAM, ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=OFF"), shared=False)
+KERNEL_HDF5 = Target(
+    "kernel-hdf5",
+    KERNEL_PARTS,
+    _PROGRAM,
+    ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=ON"),
+    shared=False,
+    variables=("HDF5_ROOT", "HDF5_DIR", "HDF5_HOME", "CPATH", "LIBRARY_PATH"),
+)
+"""The same program, linked with a parallel HDF5 of its MPI: only who measures HDF5 needs one."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished build.
+
+    Attributes
+    ----------
+    path : Path
+        The library or program.
+    compiler : Compiler
+    reused : bool
+        Whether it had been built before.
+    """
+
+    path: Path
+    compiler: Compiler
+    reused: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return {
+            "path": str(self.path),
+            "mpicc": str(self.compiler.path),
+            "compiler": self.compiler.identity,
+            "abi": self.compiler.abi,
+            "standard": self.compiler.standard,
+            "reused": self.reused,
+        }
+
+
+def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Folder of finished builds: ``STRIPEWISE_HOME``, the site file's, or by the XDG convention."""
+    given = os.environ if environment is None else environment
+    if home := given.get("STRIPEWISE_HOME"):
+        return Path(home) / "native"
+    sites = load_policy(given).folder("cache", given)
+    if sites is not None:
+        return sites / "native"
+    base = given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or Path.home()) / ".cache"
+    return Path(base) / "stripewise" / "native"
+
+
+def build(
+    target: Target,
+    compiler: Compiler,
+    environment: Mapping[str, str],
+    cache: Path | None = None,
+    sources: Path | None = None,
+) -> Built:
+    """Build a part, unless it is in the cache already.
+
+    Two processes that need the same part build it once; an interrupted build leaves nothing that looks finished.
+
+    Parameters
+    ----------
+    target : Target
+    compiler : Compiler
+    environment : mapping
+        In which the compiler works (modules).
+    cache, sources : Path, optional
+        By default :func:`cache_folder` and :func:`~stripewise.runner.native.sources.source_folder`.
+
+    Raises
+    ------
+    UserError
+        If CMake or make is missing.
+    StripewiseError
+        If the build fails, with the compiler's last lines, or cannot be kept.
+    """
+    sources = sources or source_folder()
+    cache = cache or cache_folder()
+    final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, environment, sources)}"
+    result = final / target.file
+    if result.is_file():
+        return Built(result, compiler, reused=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache / f".{final.name}.lock"):
+            if result.is_file():
+                return Built(result, compiler, reused=True)
+            _log.info("building the %s with %s, once: it is kept in %s", target.name, compiler.path, cache)
+            with tempfile.TemporaryDirectory(prefix=".building-", dir=cache) as temporary:
+                _make(target, compiler, environment, sources, Path(temporary))
+                _install(target, compiler, Path(temporary), final, source_hash(sources, target.parts))
+    except OSError as error:
+        raise StripewiseError(
+            f"cannot keep the built {target.name} in {cache}: {error.strerror or error}",
+            "make room, or set STRIPEWISE_HOME to a folder that can be written",
+        ) from error
+    return Built(result, compiler, reused=False)
+
+
+def find_built(target: Target, abi: str, cache: Path | None = None, sources: Path | None = None) -> Path | None:
+    """Find a build of the present sources for a binary interface, whichever compiler made it.
+
+    For places without a compiler, as compute nodes are; programs linked to one library are not looked for.
+    """
+    if not target.shared:
+        return None
+    wanted = source_hash(sources or source_folder(), target.parts)
+    for about in sorted((cache or cache_folder()).glob(f"{target.name}-{abi}-*/build.json")):
+        try:
+            found = json.loads(about.read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        path = about.parent / target.file
+        if isinstance(found, dict) and found.get("sources") == wanted and path.is_file():
+            return path
+    return None
+
+
+def _key(target: Target, compiler: Compiler, environment: Mapping[str, str], sources: Path) -> str:
+    # Libraries of one interface share a build; but headers of MPI 4 declare calls that those of MPI 3 lack.
+    identity = [compiler.identity, compiler.standard.split(".")[0], platform.machine(), "-".join(platform.libc_ver())]
+    if not target.shared:
+        identity.append(str(compiler.path.resolve()))
+    identity += [environment.get(name, "") for name in target.variables]
+    text = "\0".join([source_hash(sources, target.parts), *identity])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _make(target: Target, compiler: Compiler, environment: Mapping[str, str], sources: Path, folder: Path) -> None:
+    cmake = shutil.which("cmake", path=environment.get("PATH", "")) or shutil.which("cmake")
+    if cmake is None:
+        raise UserError("cmake is not installed", "install it with the system's packages, or pip install cmake")
+    tree = folder / "build"
+    # One configuration whatever the caller's shell says: flags of another project must not get into a cached build.
+    clean = {name: value for name, value in environment.items() if name not in ("CFLAGS", "LDFLAGS", "CPPFLAGS", "CC")}
+    _step(
+        target,
+        compiler,
+        clean,
+        [
+            cmake,
+            "-S",
+            str(sources),
+            "-B",
+            str(tree),
+            f"-DCMAKE_C_COMPILER={compiler.path}",
+            "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+            *target.options,
+        ],
+    )
+    _step(target, compiler, clean, [cmake, "--build", str(tree), "--parallel", str(len(os.sched_getaffinity(0)))])
+    if not (tree / target.file).is_file():
+        raise StripewiseError(
+            f"the build of the {target.name} left no {target.file}", f"try it by hand: cmake -S {sources} -B build"
+        )
+
+
+def _step(target: Target, compiler: Compiler, environment: Mapping[str, str], command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            env=dict(environment),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise StripewiseError(f"building the {target.name} took more than {_SECONDS:g} s", "try it by hand") from error
+    if done.returncode != 0:
+        raise BuildFailed(target.name, compiler.path, done.stdout)
+
+
+class BuildFailed(StripewiseError):  # noqa: N818
+    """The compiler refused; :attr:`lines` holds the last lines that it wrote."""
+
+    def __init__(self, name: str, compiler: Path, output: str) -> None:
+        lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+        self.lines = tuple(lines[-_SHOWN_LINES:])
+        super().__init__(
+            f"building the {name} with {compiler} failed: {_first_error(lines)}",
+            "check that this compiler builds MPI programs, or name another with stripewise native build --mpicc",
+        )
+
+
+def _first_error(lines: Sequence[str]) -> str:
+    for index, line in enumerate(lines):
+        if line.startswith("CMake Error"):
+            # CMake says where on one line and what on the next ones, which it folds and indents.
+            said = list(itertools.takewhile(lambda text: text.startswith("  "), lines[index + 1 :]))
+            return " ".join(part.strip() for part in said)
+        if re.search(r"\berror\b|undefined reference|cannot find", line, re.IGNORECASE):
+            return line.strip()
+    return lines[-1].strip() if lines else "no output"
+
+
+def _install(target: Target, compiler: Compiler, temporary: Path, final: Path, sources: str) -> None:
+    ready = temporary / "ready"
+    (ready / target.file).parent.mkdir(parents=True)
+    shutil.copy2(temporary / "build" / target.file, ready / target.file)
+    about = {**Built(final / target.file, compiler, reused=False).as_json(), "sources": sources}
+    (ready / "build.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    if final.exists():
+        # Only a folder without its result gets here: what an interrupted deletion left.
+        shutil.rmtree(final)
+    ready.rename(final)

@@ -1,0 +1,215 @@
+"""What this machine has for tuning and what is missing: one finding a part, each with its mend."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from ctypes.util import find_library
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stripewise.errors import StripewiseError
+from stripewise.runner.native.build import RUNTIME, find_built
+from stripewise.runner.native.compiler import Compiler, find_compiler
+from stripewise.runner.program.elf import contains
+from stripewise.runner.program.environment import cpus, file_system
+from stripewise.runner.program.mpi import describe, library_of_launcher
+
+_SECONDS = 10.0
+# ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.
+_DRIVERS = ("LUSTRE", "UFS", "NFS", "GPFS", "PANFS", "XFS", "DAOS", "IME", "PVFS2", "TESTFS")
+_CEPH_KEYS = ("stripe_count", "stripe_unit", "object_size", "pool")
+
+Status = Literal["ok", "missing", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the machine.
+
+    Attributes
+    ----------
+    part : str
+    status : str
+        ``ok``, ``missing`` (needed for tuning) or ``note`` (useful where it is wanted).
+    found : str
+        What there is, or what is not.
+    mend : str
+        How to get it; empty where nothing is missing.
+    """
+
+    part: str
+    status: Status
+    found: str
+    mend: str = ""
+
+
+def checkup(path: Path, environment: Mapping[str, str]) -> list[Finding]:
+    """Look at everything that tuning uses.
+
+    Parameters
+    ----------
+    path : Path
+        A file or folder whose file system and layout are of interest.
+    environment : mapping
+    """
+    return [
+        Finding("machine", "ok", f"{platform.node()}, {cpus()} cores, Linux {platform.release()} {platform.machine()}"),
+        Finding("python", "ok", f"{platform.python_version()} ({sys.executable})"),
+        *_tools(environment),
+        *_mpi(environment),
+        _native(),
+        *_storage(path, environment),
+        _slurm(environment),
+        _darshan(environment),
+        _postgresql(),
+    ]
+
+
+def _tools(environment: Mapping[str, str]) -> list[Finding]:
+    found = []
+    for name, why in (
+        ("gcc", "the runtime is built once for each MPI"),
+        ("cmake", "it configures the build"),
+        ("make", ""),
+    ):
+        where = shutil.which(name, path=environment.get("PATH"))
+        if where is None and name == "gcc":
+            where = shutil.which("cc", path=environment.get("PATH"))
+        mend = f"install {name} with the system's packages or load its module" + (f": {why}" if why else "")
+        found.append(Finding(name, "ok", where) if where else Finding(name, "missing", "not in PATH", mend))
+    return found
+
+
+def _mpi(environment: Mapping[str, str]) -> list[Finding]:
+    try:
+        compiler = find_compiler(None, None, environment)
+    except StripewiseError as error:
+        return [
+            Finding("mpi", "missing", error.what, "load your MPI's module, or pip install 'stripewise[mpich]' for one")
+        ]
+    found = [Finding("mpi compiler", "ok", f"{compiler.path}: {compiler.abi} interface, MPI {compiler.standard}")]
+    launcher = _launcher(compiler, environment)
+    if launcher is None:
+        found.append(
+            Finding("mpi launcher", "missing", "no mpiexec beside the compiler or in PATH", "load the MPI's module")
+        )
+        return found
+    found.append(Finding("mpi launcher", "ok", str(launcher)))
+    library = library_of_launcher(launcher)
+    if library is None:
+        found.append(Finding("mpi library", "note", "not found beside the launcher", "tune finds it from your program"))
+        return found
+    mpi = describe(library, environment)
+    found.append(Finding("mpi library", "ok", f"{mpi.version or mpi.abi} ({mpi.path})"))
+    drivers = [name for name in _DRIVERS if contains(mpi.path, f"\0{name.lower()}:\0".encode())]
+    implementation = {"romio": "ROMIO", "ompio": "OMPIO"}.get(mpi.io or "", "unknown")
+    listed = f", drivers {', '.join(drivers)}" if drivers else ""
+    found.append(Finding("mpi-io", "ok", f"{implementation}{listed}"))
+    return found
+
+
+def _launcher(compiler: Compiler, environment: Mapping[str, str]) -> Path | None:
+    beside = compiler.path.parent / "mpiexec"
+    if beside.is_file():
+        return beside
+    for name in ("mpiexec", "mpirun", "srun"):
+        if where := shutil.which(name, path=environment.get("PATH")):
+            return Path(where)
+    return None
+
+
+def _native() -> Finding:
+    built = [path for abi in ("mpich", "openmpi") if (path := find_built(RUNTIME, abi))]
+    if not built:
+        return Finding("runtime", "note", "not built yet", "tune builds it on first use; or: stripewise native build")
+    return Finding("runtime", "ok", f"built: {', '.join(str(path) for path in built)}")
+
+
+def _storage(path: Path, environment: Mapping[str, str]) -> list[Finding]:
+    kind = file_system(path)
+    found = [Finding("file system", "ok", f"{path.absolute()}: {kind or 'unknown'}")]
+    if kind == "lustre":
+        found.append(_lustre_layout(path, environment))
+    elif kind in ("ceph", "fuse.ceph-fuse", "fuse.ceph"):
+        found.append(_ceph_layout(path))
+    return found
+
+
+def _lustre_layout(path: Path, environment: Mapping[str, str]) -> Finding:
+    lfs = shutil.which("lfs", path=environment.get("PATH"))
+    if lfs is None:
+        return Finding(
+            "layout", "missing", "lfs is not in PATH", "load Lustre's client tools: striping cannot be set without"
+        )
+    answer = _ask([lfs, "getstripe", "-d", str(path)])
+    return (
+        Finding("layout", "ok", " ".join(answer.split()))
+        if answer
+        else Finding("layout", "note", "lfs getstripe failed")
+    )
+
+
+def _ceph_layout(path: Path) -> Finding:
+    kind = "dir" if path.is_dir() else "file"
+    values = {}
+    for key in _CEPH_KEYS:
+        try:
+            values[key] = os.getxattr(path, f"ceph.{kind}.layout.{key}").decode()
+        except OSError:
+            continue
+    if not values:
+        return Finding("layout", "ok", "the file system's default (none is set here)")
+    return Finding("layout", "ok", ", ".join(f"{key} {value}" for key, value in values.items()))
+
+
+def _slurm(environment: Mapping[str, str]) -> Finding:
+    srun = shutil.which("srun", path=environment.get("PATH"))
+    if srun is None:
+        return Finding("slurm", "note", "not on this machine", "only needed to launch runs on a cluster")
+    version = _ask([srun, "--version"]).strip()
+    partitions = _ask(["sinfo", "-h", "-o", "%P %D"]).split("\n")[0].strip()
+    state = f"; first partition {partitions}" if partitions else "; the controller does not answer"
+    return Finding("slurm", "ok" if partitions else "note", f"{version or srun}{state}")
+
+
+def _darshan(environment: Mapping[str, str]) -> Finding:
+    reader = importlib.util.find_spec("darshan") is not None
+    config = shutil.which("darshan-config", path=environment.get("PATH"))
+    library = find_library("darshan") or (config and "by darshan-config")
+    if library:
+        return Finding("darshan", "ok", f"libdarshan {library}" + ("; logs can be read" if reader else ""))
+    return Finding(
+        "darshan",
+        "note",
+        "no libdarshan" + ("; logs can be read" if reader else ""),
+        "only needed for darshan_bandwidth",
+    )
+
+
+def _postgresql() -> Finding:
+    if importlib.util.find_spec("psycopg") is not None:
+        return Finding("postgresql", "ok", "psycopg is installed")
+    return Finding("postgresql", "note", "no psycopg", "only for a shared store: pip install 'stripewise[postgresql]'")
+
+
+def _ask(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

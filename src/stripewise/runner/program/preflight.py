@@ -1,0 +1,258 @@
+"""What must be known of a program before its first run, and what would make every run fail."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from stripewise.errors import UserError
+from stripewise.runner.inject.injection import Program
+from stripewise.runner.judge import REPORTED
+from stripewise.runner.program.binary import Binary, Kind, find_program, inspect
+from stripewise.runner.program.command import CommandLine, placeholders, split
+from stripewise.runner.program.elf import contains
+from stripewise.runner.program.launchers import CONTAINERS, SHELLS, STARTERS
+from stripewise.runner.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
+from stripewise.spec.workload import Workload
+
+_SHELL_SIGNS = {">", ">>", "<", "|", "&&", "||", ";", "2>&1", "&>", "&"}
+_HASHED = 1 << 30
+_NAMES = {"mpich": "MPICH", "openmpi": "Open MPI"}
+_WHY = {
+    "static": "it is linked statically",
+    "setuid": "it is setuid",
+    "setgid": "it is setgid",
+    "capabilities": "it has file capabilities",
+    "standard ABI": "its MPI library has the MPI 5 standard ABI, which this version's runtime does not serve",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A command whose program and MPI are known.
+
+    Attributes
+    ----------
+    line : CommandLine
+    binary : Binary
+        The (first) program's file.
+    mpi : Mpi or None
+    program : Program
+        What the injection needs to know.
+    launcher : Path or None
+        The launcher's file.
+    script : Path or None
+        What the program, a shell or Python, is asked to run.
+    warnings : tuple of str
+    """
+
+    line: CommandLine
+    binary: Binary
+    mpi: Mpi | None
+    program: Program
+    launcher: Path | None
+    script: Path | None
+    warnings: tuple[str, ...]
+
+    @property
+    def why_not_preloaded(self) -> str:
+        """Why the runtime cannot be preloaded, in words; empty if it can."""
+        return _WHY.get(self.program.obstacle, "")
+
+    def workload(self) -> Workload:
+        """What the command line says of the workload."""
+        ranks, nodes = self.line.ranks, self.line.nodes
+        if ranks is None and not self.line.launcher and self.binary.kind is Kind.ELF and self.mpi is not None:
+            ranks = 1
+        if ranks is None:
+            return Workload(nodes=nodes)
+        launcher = PurePath(self.line.launcher).name
+        if nodes is None and (not launcher or launcher.startswith(("mpi", "prte", "prun", "orte"))):
+            # What else starts ranks (srun) spreads them over an allocation that its options need not tell.
+            nodes = 1
+        if nodes is None or ranks % nodes:
+            return Workload(nodes=nodes)
+        return Workload(nodes=nodes, processes_per_node=ranks // nodes)
+
+    def fingerprint(self) -> dict[str, str]:
+        """What must not change between runs that are compared."""
+        found = {"the program": f"{self.binary.path} ({_digest(self.binary.path)})"}
+        if self.script is not None:
+            found["the script"] = f"{self.script} ({_digest(self.script)})"
+        if self.mpi is not None:
+            found |= {"the MPI library": str(self.mpi.path), "the MPI version": self.mpi.version}
+        return found
+
+
+def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Target:
+    """Take a command apart and find its program and its MPI.
+
+    Parameters
+    ----------
+    words : sequence of str
+    environment : mapping
+        The program's, after the setup lines.
+    cwd : Path
+
+    Raises
+    ------
+    UserError
+        For everything because of which no run could succeed.
+    """
+    if not words or not words[0]:
+        raise UserError("there is no program to launch", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
+    warnings = []
+    signs = [word for word in words if word in _SHELL_SIGNS]
+    if signs:
+        warnings.append(f"no shell reads the command, so its '{signs[0]}' is passed on as a word; use bash -c '...'")
+
+    def executable(word: str) -> bool:
+        try:
+            find_program(word, environment, cwd)
+        except UserError:
+            return False
+        return True
+
+    line = split(words, executable)
+    for name, number in (("ranks", line.ranks), ("nodes", line.nodes)):
+        if number is not None and number < 1:
+            raise UserError(f"the command asks {line.launcher} for {number} {name}", "ask for 1 or more")
+    find_program(words[0], environment, cwd)
+    launcher = find_program(line.launcher, environment, cwd) if line.launcher else None
+    home = cwd / line.folder if line.folder else cwd
+    binaries = [_inspect(segment.program[0], environment, cwd, home) for segment in line.segments if segment.program]
+    if len(binaries) < len(line.segments):
+        raise UserError(f"a part of the command has no program: {' '.join(words)}", "write one after each colon")
+    mpi, missing = find_mpi(
+        line.program, binaries[0], launcher, environment={**environment, **line.environment}, cwd=home, mca=line.mca
+    )
+    if missing:
+        raise UserError(
+            f"{line.program[0]} asks for {missing}, which is not found",
+            "load its module (tune --setup does it for each run), or set LD_LIBRARY_PATH",
+        )
+    obstacle = next((binary.obstacle for binary in binaries if binary.obstacle), "")
+    if mpi is not None and mpi.abi == "standard":
+        obstacle = obstacle or "standard ABI"
+    if mpi is not None and launcher is not None and not obstacle:
+        _check_family(mpi, launcher, environment)
+    cray = mpi is not None and ("cray" in mpi.path.name.lower() or "CRAY" in mpi.version)
+    program = Program(
+        abi=mpi.abi if mpi else "",
+        io=mpi.io if mpi else None,
+        cray=cray,
+        obstacle=obstacle,
+        environment={**environment, **line.environment},
+        without_mpi=_without_mpi(binaries, line, mpi),
+    )
+    return Target(line, binaries[0], mpi, program, launcher, script_of(line.program, home), tuple(warnings))
+
+
+def _without_mpi(binaries: Sequence[Binary], line: CommandLine, mpi: Mpi | None) -> str:
+    """Say of programs that can do no MPI-IO why; empty where they do, or may start others that do."""
+    if mpi is not None and not mpi.found_by.startswith(WITH_LAUNCHER):
+        return ""
+    for segment, binary in zip(line.segments, binaries, strict=True):
+        if starts_others(segment.program[0], binary) or binary.elf is None or contains(binary.path, b"MPI_"):
+            return ""
+    return f"{line.program[0]} uses no MPI library"
+
+
+def starts_others(word: str, binary: Binary) -> bool:
+    """Say whether a program is one that starts others: a script, a shell, an interpreter, make."""
+    name = PurePath(word).name
+    return binary.kind is Kind.SCRIPT or name in (*SHELLS, *STARTERS) or name.startswith("python")
+
+
+def check_objective(objective: str, target: Target, preloaded: bool) -> None:
+    """Refuse an objective that nothing will measure.
+
+    Raises
+    ------
+    UserError
+        If only the runtime's report could tell it and the runtime cannot be in the program.
+    """
+    if objective not in REPORTED or preloaded:
+        return
+    why = target.why_not_preloaded or "no MPI library was found for it"
+    raise UserError(
+        f"objective {objective} is measured by the preloaded runtime, "
+        f"which cannot be in {target.line.program[0]}: {why}",
+        "use --objective elapsed, or regex:PATTERN on what the program prints",
+    )
+
+
+def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
+    """Check that every parameter passed as an argument has its place in the command.
+
+    Parameters
+    ----------
+    words : sequence of str
+    arguments : mapping
+        Parameter name to the placeholder that stands for it.
+    known : mapping
+        All placeholders that will be replaced.
+
+    Returns
+    -------
+    list of str
+        Warnings: braces that will not be replaced.
+
+    Raises
+    ------
+    UserError
+        If a parameter has no place: its values would all run the same program.
+    """
+    written = placeholders(words)
+    for name, key in arguments.items():
+        if not {name, key} & written:
+            raise UserError(
+                f"parameter {name} is passed as an argument, but {{{key}}} does not stand in the command",
+                f"write {{{key}}} where its value belongs, or set 'apply' for it",
+            )
+    return [
+        f"{{{name}}} in the command is no parameter and is passed on as it is"
+        for name in sorted(written - known.keys())
+    ]
+
+
+def _inspect(word: str, environment: Mapping[str, str], cwd: Path, home: Path) -> Binary:
+    name = PurePath(word).name
+    if name in CONTAINERS:
+        raise UserError(
+            f"the program is started in a container by {name}, into which this version brings no settings",
+            "run stripewise inside the container",
+        )
+    try:
+        path = find_program(word, environment, home)
+    except UserError:
+        if home == cwd:
+            raise
+        path = find_program(word, environment, cwd)
+    return inspect(path, environment, cwd)
+
+
+def _check_family(mpi: Mpi, launcher: Path, environment: Mapping[str, str]) -> None:
+    library = library_of_launcher(launcher)
+    if library is None:
+        return
+    theirs = describe(library, environment)
+    if {theirs.abi, mpi.abi} == {"mpich", "openmpi"}:
+        raise UserError(
+            f"{launcher} belongs to {_NAMES[theirs.abi]}, but the program is built with {_NAMES[mpi.abi]} "
+            f"({mpi.path}): each rank would run as a job of its own",
+            f"use the launcher of {_NAMES[mpi.abi]}",
+        )
+
+
+def _digest(path: Path) -> str:
+    try:
+        state = path.stat()
+        if state.st_size > _HASHED:
+            return f"{state.st_size} bytes of {state.st_mtime_ns}"
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    except OSError:
+        return "not readable"

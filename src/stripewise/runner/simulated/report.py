@@ -1,0 +1,240 @@
+"""What the runtime would have reported of a simulated run: who calls what, by the rules of the simulated MPI library.
+
+The report has the form of ``native/include/stripewise_format.h`` and calls itself simulated. So effects are judged as
+for real runs: a setting that the library ignores leaves the system calls as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stripewise import __version__
+from stripewise.runner.simulated.calls import SystemCalls, system_calls
+from stripewise.simulate.batch import Batch
+from stripewise.simulate.engine import Outcome
+from stripewise.simulate.layout import pieces
+from stripewise.spec.parameter import Apply
+from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.report import Report
+from stripewise.spec.site import Site
+from stripewise.spec.workload import Workload
+
+_MIB = float(1 << 20)
+_MOST_FILES = 20
+_DRIVERS = {
+    "romio_lustre": "LUSTRE: simulated",
+    "romio_ufs": "UFS: simulated",
+    "ompio": "ompio",
+}
+_LAYOUT = {"stripe_count", "stripe_size", "overstripe_count", "start_ost", "pool"}
+_NO_LAYOUT = "the simulated site has no {}"
+
+
+def simulated_report(
+    site: Site,
+    workload: Workload,
+    plan: Plan,
+    batches: Mapping[str, Batch],
+    phases: Mapping[str, Outcome],
+    started: float,
+) -> Report | None:
+    """Write the report of a run; None for POSIX I/O, which the runtime does not see.
+
+    Parameters
+    ----------
+    site : Site
+    workload : Workload
+    plan : Plan
+    batches : mapping
+        Direction to what was simulated, one row.
+    phases : mapping
+        Direction to what its row came to, noise included.
+    started : float
+        Simulated seconds.
+    """
+    if workload.api == "posix":
+        return None
+    seconds = {direction: float(phase.seconds[0]) for direction, phase in phases.items()}
+    data = {direction: float(phase.data_seconds[0]) for direction, phase in phases.items()}
+    moved = {direction: int(phase.bytes[0]) for direction, phase in phases.items()}
+    whole, ranks, nodes = sum(seconds.values()), workload.processes or 1, workload.nodes or 1
+    bandwidth = {direction: moved[direction] / _MIB / seconds[direction] for direction in phases}
+    ompio = site.mpi.driver == "ompio"
+    return Report.model_validate(
+        {
+            "format": "stripewise-report",
+            "version": 1,
+            "simulated": True,
+            "runtime": {
+                "version": __version__,
+                "mode": "apply" if plan.settings else "observe",
+                "plan": None,
+                "plan_id": plan.identifier or None,
+                "plan_error": None,
+            },
+            "mpi": {
+                "library": f"simulated {'OMPIO' if ompio else 'ROMIO'} on {site.name}",
+                "abi": "openmpi" if ompio else "mpich",
+                "io": "ompio" if ompio else "romio",
+                "thread_level": "single",
+            },
+            "job": {
+                "executable": "(simulated)",
+                "ranks": ranks,
+                "nodes": nodes,
+                "start": started,
+                "elapsed": whole,
+                "io_time": whole,
+                "complete": True,
+                "ranks_reported": ranks,
+            },
+            "totals": {
+                "bytes_read": moved.get("read", 0),
+                "bytes_written": moved.get("write", 0),
+                "read_time": data.get("read", 0.0),
+                "write_time": data.get("write", 0.0),
+                "meta_time": whole - sum(data.values()),
+                "read_bandwidth": bandwidth.get("read"),
+                "write_bandwidth": bandwidth.get("write"),
+            },
+            "files": _files(site, workload, plan, batches, phases, data, seconds),
+        }
+    )
+
+
+def _files(
+    site: Site,
+    workload: Workload,
+    plan: Plan,
+    batches: Mapping[str, Batch],
+    phases: Mapping[str, Outcome],
+    data: Mapping[str, float],
+    seconds: Mapping[str, float],
+) -> list[dict[str, Any]]:
+    """One entry a file; of a file each for many processes the first stand for all, as in a store."""
+    ranks = workload.processes or 1
+    each = workload.file_per_process and ranks > 1
+    made = {direction: system_calls(site, batch) for direction, batch in batches.items()}
+    count = ranks if each else 1
+    operations: dict[str, Any] = {}
+    collective = bool(workload.collective)
+    for direction, batch in batches.items():
+        parts = pieces(batch)
+        size = int(min(float(batch.transfer_size[0]), float(parts.moved[0]) / ranks))
+        calls = max(1, round(float(parts.moved[0]) / ranks / size)) * ranks // count
+        operations[f"{direction}_at{'_all' if collective else ''}"] = {
+            "count": calls,
+            "bytes": calls * size,
+            "time_max": data[direction],
+            "time_sum": data[direction] * ranks / count,
+            "min_size": size,
+            "max_size": size,
+        }
+    total = sum(entry["bytes"] for entry in operations.values())
+    calls = sum(entry["count"] for entry in operations.values())
+    spans = {direction: seconds[direction] for direction in phases}
+    outcome = next(iter(phases.values()))
+    entry: dict[str, Any] = {
+        "opens": len(phases),
+        "ranks": 1 if each else ranks,
+        "nodes": 1 if each else workload.nodes or 1,
+        "amode": ["create", "wronly"] if "write" in phases else ["rdonly"],
+        "driver": _DRIVERS[site.mpi.driver],
+        "file_system": workload.file_system,
+        "size": workload.file_size,
+        "span": sum(spans.values()),
+        "write_span": spans.get("write"),
+        "read_span": spans.get("read"),
+        "operations": operations,
+        "collective": {"calls": calls if collective else 0, "bytes": total if collective else 0},
+        "independent": {"calls": 0 if collective else calls, "bytes": 0 if collective else total},
+        "view": _view(next(iter(batches.values()))),
+        "posix": _posix(made, collective, count),
+        "layout": _layout(site, outcome),
+        "info": {"romio_filesystem_type": _DRIVERS[site.mpi.driver]},
+        "settings": [_setting(site, workload, setting) for setting in plan.settings],
+    }
+    names = [f"/simulated/{site.name}/data.{number}" for number in range(min(count, _MOST_FILES))]
+    return [{"path": name if each else f"/simulated/{site.name}/data", **entry} for name in names]
+
+
+def _view(batch: Batch) -> dict[str, Any] | None:
+    parts = pieces(batch)
+    if float(parts.a_call[0]) <= 1:
+        return None
+    size = int(parts.size[0])
+    return {
+        "etype_size": 1,
+        "filetype_size": size,
+        "filetype_extent": size + int(parts.hole[0]),
+        "contiguous": False,
+    }
+
+
+def _posix(made: Mapping[str, SystemCalls], collective: bool, files: int) -> dict[str, Any]:
+    nothing = {"count": 0, "bytes": 0, "ranks": 0, "max_size": 0}
+    found: dict[str, Any] = {}
+    for direction in ("write", "read"):
+        calls = made.get(direction)
+        if calls is None:
+            share = dict(nothing)
+        else:
+            ranks = 1 if files > 1 else calls.ranks
+            share = {
+                "count": max(1, calls.count // files),
+                "bytes": calls.bytes // files,
+                "ranks": ranks,
+                "max_size": calls.size,
+            }
+        found[direction] = {
+            **share,
+            "min_size": share["max_size"],
+            "sizes": [[share["max_size"], share["count"]]] if calls is not None else [],
+            "during_collective": share if collective else nothing,
+            "during_independent": nothing if collective else share,
+        }
+    first = made["write"].read_first // files if "write" in made else 0
+    size = found["write"]["max_size"]
+    found["read"]["during_write"] = {
+        "count": first,
+        "bytes": first * size,
+        "ranks": found["write"]["ranks"] if first else 0,
+        "max_size": size if first else 0,
+    }
+    return found
+
+
+def _layout(site: Site, outcome: Outcome) -> dict[str, Any] | None:
+    if site.mpi.driver == "romio_ufs":
+        return None
+    return {
+        "file_system": "lustre",
+        "stripe_count": int(outcome.stripe_count[0]),
+        "stripe_size": int(outcome.stripe_size[0]),
+    }
+
+
+def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]:
+    """What became of one setting: passed on, or not applicable; an echo is left out, for it proves nothing."""
+    lustre = site.mpi.driver != "romio_ufs"
+    key, note, outcome = setting.key, "", "applied"
+    if setting.apply is Apply.STRIPING:
+        key = f"{setting.layer} {setting.key}"
+        if setting.layer != "lustre" or not lustre or setting.key not in _LAYOUT:
+            outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
+        elif workload.operation == "read":
+            outcome, note = "not_applicable", "the file is there already"
+    elif setting.apply is Apply.HDF5 and workload.api != "hdf5":
+        outcome, note = "not_applicable", "the simulated program does not use HDF5"
+    carried = setting.apply in (Apply.HINT, Apply.ENV, Apply.MCA)
+    return {
+        "layer": {Apply.STRIPING: "layout"}.get(setting.apply, setting.apply.value),
+        "key": key,
+        "requested": setting.value,
+        "application": None,
+        "given": setting.value if carried and outcome == "applied" else None,
+        "echoed": setting.value if carried and setting.apply is Apply.HINT and outcome == "applied" else None,
+        "outcome": outcome,
+        "note": note,
+    }

@@ -1,0 +1,310 @@
+"""Runner on the simulated cluster: an experiment's workload in simulated time, without a program.
+
+Figures are computed, not measured, and everything that comes from them says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.simulated.report import simulated_report
+from stripewise.runner.simulated.settings import open_site, settings_of_plan
+from stripewise.simulate import noise
+from stripewise.simulate.access import Access, directions
+from stripewise.simulate.batch import Batch
+from stripewise.simulate.engine import Outcome as Simulated
+from stripewise.simulate.engine import simulate
+from stripewise.simulate.runs import noisy
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.plan import Plan
+from stripewise.spec.site import Site
+from stripewise.spec.sizes import format_size
+from stripewise.spec.trial import State
+from stripewise.spec.workload import Workload
+
+_MIB = float(1 << 20)
+_DAY = 86400.0
+_DRIVERS = {"romio_lustre": ("LUSTRE:", "lustre"), "romio_ufs": ("UFS:", None), "ompio": ("ompio", "lustre")}
+_LIBRARIES = {"romio_lustre": "ROMIO", "romio_ufs": "ROMIO", "ompio": "OMPIO"}
+_NEEDED = ("operation", "nodes", "processes_per_node", "file_size")
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """How a run ends, and after how many seconds."""
+
+    seconds: float
+    state: State
+    reason: str
+
+
+class SimulatedRunner(Runner):
+    """Answers a run with what the simulated cluster makes of the experiment's workload.
+
+    A run's outcome depends on the site, the workload, the plan, the seed and the run's number alone. So does the
+    simulated moment at which it starts: jobs are submitted at a fixed pace, one typical wait and one run with default
+    settings apart. An experiment that was interrupted goes on as it would have gone on.
+
+    Parameters
+    ----------
+    name : str
+        A site's name or file, followed by ``@KEY=VALUE,...`` to change single values of it.
+    experiment : Experiment
+        Its ``workload`` is what runs; its ``seed`` decides the noise.
+    """
+
+    name = "sim"
+    simulated = True
+    kind: ClassVar[str] = "simulated"
+
+    def __init__(self, name: str, experiment: Experiment) -> None:
+        self._name = name
+        self._experiment = experiment
+        self._ended: list[Outcome] = []
+
+    @cached_property
+    def _opened(self) -> tuple[Site, Access]:
+        return open_site(self._name)
+
+    @property
+    def site(self) -> Site:
+        """The site, read when it is first needed.
+
+        Raises
+        ------
+        UserError
+            If it cannot be read.
+        """
+        return self._opened[0]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What is run: the experiment's, with the site's driver and file system."""
+        driver, file_system = _DRIVERS[self.site.mpi.driver]
+        declared = self._experiment.workload
+        words = {"driver": driver, "file_system": file_system, "api": declared.api or "mpiio"}
+        if declared.layout is None:
+            words["layout"] = "segmented"
+        return declared.model_copy(update={key: value for key, value in words.items() if value is not None})
+
+    @cached_property
+    def _pace(self) -> float:
+        """Seconds between the submissions of two jobs."""
+        batches = self._batches(Plan()).values()
+        typical = sum(float(simulate(self.site, batch).seconds[0]) for batch in batches)
+        return self.site.queue.wait + typical
+
+    def prepare(self) -> Preflight:
+        """Check that the workload is complete and fits the site; see :class:`Runner`."""
+        site, declared = self.site, self._experiment.workload
+        missing = [name for name in _NEEDED if getattr(declared, name) is None]
+        if missing:
+            raise UserError(
+                f"runner {self._experiment.runner} has no program to watch, and [workload] says nothing of "
+                f"{', '.join(missing)}",
+                'complete it: operation = "write", nodes = 4, processes_per_node = 8, file_size = "16 GiB" ...',
+            )
+        self._check_fit(site, declared)
+        self._check_objective()
+        workload = self.workload
+        about = {"site": site.name, "description": site.description, "source": list(site.source)}
+        mpi = f"{_LIBRARIES[site.mpi.driver]} (simulated)"
+        return Preflight(
+            facts={"simulated": about, "nodes": workload.nodes, "ranks": workload.processes},
+            warnings=tuple(self._warnings()),
+            summary=(
+                f"simulated {site.name}: {site.nodes} nodes, {site.ost.count} OSTs on {site.oss.count} servers, "
+                f"{site.mpi.driver}; nothing is launched or measured",
+                f"simulated {_describe(workload)}",
+            ),
+            fingerprint={"the simulated site": f"{site.name} ({_digest(*self._opened)})"},
+            environment={"host": f"{site.name} (simulated)", "mpi": mpi, "io": self._io},
+            io=self._io,
+            workload=workload,
+            largest={"stripe_count": site.ost.count},
+        )
+
+    def start(self, launch: Launch) -> None:
+        """Simulate a run; see :class:`Runner`."""
+        self._ended.append(self._answer(launch))
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Give the answers."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def cancel(self, number: int) -> None:
+        """Forget an answer that was not given yet."""
+        self._ended = [outcome for outcome in self._ended if outcome.number != number]
+
+    def reap(self, launch: Launch) -> None:
+        """Nothing to end: no process is started."""
+
+    def close(self) -> None:
+        """Forget what was not polled."""
+        self._ended = []
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    @property
+    def _io(self) -> str:
+        return "ompio" if self.site.mpi.driver == "ompio" else "romio"
+
+    def _check_fit(self, site: Site, workload: Workload) -> None:
+        for what, wanted, there in (
+            ("nodes", workload.nodes, site.nodes),
+            ("processes_per_node", workload.processes_per_node, site.cores),
+        ):
+            if wanted is not None and wanted > there:
+                raise UserError(
+                    f"[workload] {what} = {wanted}, but the simulated site {site.name} has {there}",
+                    f"choose at most {there}, or another site",
+                )
+
+    def _check_objective(self) -> None:
+        objective = self._experiment.objective.build()
+        if objective.name.startswith("regex:"):
+            raise UserError(
+                f"objective {objective.name} reads a program's output, and a simulated run has none",
+                "use write_bandwidth, read_bandwidth, bandwidth, io_time or elapsed",
+            )
+        for name, way in (("write_bandwidth", "write"), ("read_bandwidth", "read")):
+            if objective.name == name and way not in directions(self.workload):
+                raise UserError(
+                    f"objective {name}, but the workload's operation is {self.workload.operation}",
+                    "change one of the two",
+                )
+
+    def _warnings(self) -> list[str]:
+        ignored = [
+            name
+            for name, given in (
+                ("the command", self._experiment.command),
+                ("setup lines", self._experiment.setup),
+                ("hooks", [*self._experiment.hooks.before, *self._experiment.hooks.after]),
+            )
+            if given
+        ]
+        return [f"{', '.join(ignored)}: not run, for the runs are simulated from [workload]"] if ignored else []
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def _batches(self, plan: Plan) -> dict[str, Batch]:
+        """What is simulated for each direction."""
+        settings, access = settings_of_plan(plan), self._opened[1]
+        return {way: Batch.make(self.workload, way, settings, access) for way in directions(self.workload)}
+
+    def _answer(self, launch: Launch) -> Outcome:
+        site, seed, number = self.site, self._experiment.seed, launch.number
+        wait = self._wait(number)
+        started = number * self._pace + wait
+        slow = self._slow_ost(number)
+        speeds = None
+        if slow is not None:
+            speeds = np.ones(site.ost.count)
+            speeds[: len(site.ost.speeds)] = site.ost.speeds
+            speeds[slow] *= site.failures.ost_slow_factor
+        batches = self._batches(launch.plan)
+        phases = {
+            way: noisy(site, batch, simulate(site, batch, speeds), [number], seed, started / _DAY)
+            for way, batch in batches.items()
+        }
+        seconds = sum(float(phase.seconds[0]) for phase in phases.values())
+        facts: dict[str, Any] = {
+            "simulated": True,
+            "site": site.name,
+            "nodes": self.workload.nodes or 1,
+            "queue_seconds": wait,
+            "phases": {way: _times(phase) for way, phase in phases.items()},
+            "bounds": {way: _bounds(phase) for way, phase in phases.items()},
+            "binding": {way: str(phase.binding[0]) for way, phase in phases.items()},
+        }
+        if slow is not None:
+            facts["slow_ost"] = slow
+        ending = min(self._endings(launch, seconds), key=lambda found: found.seconds, default=None)
+        if ending is not None:
+            return Outcome(number, ending.state, ending.seconds, started, ending.reason, facts=facts)
+        return Outcome(
+            number,
+            State.FINISHED,
+            seconds,
+            started,
+            exit_code=0,
+            report=simulated_report(site, self.workload, launch.plan, batches, phases, started),
+            metrics=_metrics(phases),
+            facts=facts,
+        )
+
+    def _endings(self, launch: Launch, seconds: float) -> list[_Ending]:
+        """What would end the run before it is done."""
+        site, found = self.site, []
+        for limit, state, reason in (
+            (launch.bound, State.PRUNED, "stopped after {:g} s: it could not become interesting any more"),
+            (launch.timeout, State.FAILED, "longer than its time limit of {:g} s"),
+            (site.queue.walltime, State.FAILED, "killed at the walltime limit of {:g} s"),
+        ):
+            if limit is not None and seconds > limit:
+                found.append(_Ending(limit, state, f"{reason.format(limit)} (simulated)"))
+        if self._uniform(launch.number, noise.NODE) < site.failures.node_lost:
+            lost = seconds * self._uniform(launch.number, noise.NODE, again=1)
+            found.append(_Ending(lost, State.FAILED, f"a node was lost after {lost:.3g} s (simulated)"))
+        return found
+
+    def _slow_ost(self, number: int) -> int | None:
+        if self._uniform(number, noise.OST) >= self.site.failures.ost_slow:
+            return None
+        return int(self._uniform(number, noise.OST, again=1) * self.site.ost.count)
+
+    def _wait(self, number: int) -> float:
+        """Seconds in the queue: exponential, as arrivals at random make it."""
+        return -self.site.queue.wait * math.log(self._uniform(number, noise.QUEUE)) if self.site.queue.wait else 0.0
+
+    def _uniform(self, number: int, stream: int, again: int = 0) -> float:
+        return float(noise.run_uniforms(number, self._experiment.seed, stream + 1000 * again))
+
+
+def _digest(site: Site, access: Access) -> str:
+    text = json.dumps([site.model_dump(), access.model_dump()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _describe(workload: Workload) -> str:
+    way = {"read": "read", "write": "write"}.get(workload.operation or "", "write and read")
+    files = "a file each" if workload.file_per_process else "one file"
+    how = "collectively" if workload.collective else "independently"
+    return (
+        f"{workload.nodes} nodes of {workload.processes_per_node} processes {way} "
+        f"{format_size(workload.file_size or 0)} {how}, {files}, {workload.layout}"
+    )
+
+
+def _metrics(phases: dict[str, Simulated]) -> dict[str, float]:
+    """Every objective that the run has, by name; bandwidths are MiB/s from open to close."""
+    seconds = {way: float(phase.seconds[0]) for way, phase in phases.items()}
+    moved = {way: float(phase.bytes[0]) for way, phase in phases.items()}
+    whole = sum(seconds.values())
+    both = sum(moved.values()) / _MIB / whole
+    single = {f"{way}_bandwidth": moved[way] / _MIB / seconds[way] for way in phases}
+    return {"elapsed": whole, "io_time": whole, "bandwidth": both, "darshan_bandwidth": both, **single}
+
+
+def _times(phase: Simulated) -> dict[str, float]:
+    return {
+        "open": float(phase.open_seconds[0]),
+        "data": float(phase.data_seconds[0]),
+        "close": float(phase.close_seconds[0]),
+    }
+
+
+def _bounds(phase: Simulated) -> dict[str, float]:
+    return {name: float(seconds[0]) for name, seconds in phase.bounds.items()}
