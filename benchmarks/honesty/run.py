@@ -46,13 +46,13 @@ name = "honesty"
 name = "mode"
 kind = "categorical"
 values = ["plain", "merged", "split"]
-apply = "hint"
+carrier = "hint"
 [[parameter]]
 name = "buffer"
 kind = "ordinal"
 scale = "log2"
 values = [1, 2, 4, 8]
-apply = "hint"
+carrier = "hint"
 """
 
 

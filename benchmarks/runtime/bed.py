@@ -30,6 +30,7 @@ import numpy as np
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
 
+from stripewise.carriers import ENVIRONMENT, Setting
 from stripewise.measure.objective import measure
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
@@ -39,8 +40,7 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting, settings_of, spell
+from stripewise.spec.plan import Plan, settings_of, spell
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Phase, Role, State, Trial
@@ -246,14 +246,17 @@ def predicted(options: argparse.Namespace, folder: Path, groups: Path, scratch: 
     artifact = scratch / "bed.swm"
     to_artifact(model).save(artifact)
     found: dict[str, Any] = {"case": "predict", "rounds": options.rounds, "of": {}}
-    chosen = (Setting(Apply.ENV, "STRIPEWISE_MODE", "predict"), Setting(Apply.ENV, "STRIPEWISE_MODEL", str(artifact)))
+    chosen = (
+        Setting(ENVIRONMENT, "STRIPEWISE_MODE", "predict"),
+        Setting(ENVIRONMENT, "STRIPEWISE_MODEL", str(artifact)),
+    )
     for row in rows:
         experiment = experiment_of(row["case"], options, folder, groups)
         case = CASES[row["case"]]
         # All nodes of the bed have one name, by which the runtime would count one node.
         workload = (("file_size", str(options.size << 20)), ("nodes", str(case["nodes"])))
         stacks = [load_stack(stack) for stack in ("cephfs", "romio")]
-        carried = {p.name: (p.apply, p.setting, p.layer) for stack in stacks for p in stack.parameters}
+        carried = {p.name: (p.carrier, p.setting, p.layer) for stack in stacks for p in stack.parameters}
         best = tuple(
             Setting(carried[name][0], carried[name][1], spell(value), carried[name][2])
             for name, value in row["best_of_sweep"].items()

@@ -168,12 +168,13 @@ def _settings(study: Study, site: Site, program: Path, model: Path, runs: int) -
 
 def plan_of(configuration: Mapping[str, Any]) -> str:
     """A plan with settings by name."""
-    from stripewise.spec.plan import Plan, Setting, spell  # noqa: PLC0415  loads the engine
+    from stripewise.carriers import Setting  # noqa: PLC0415  loads the engine
+    from stripewise.spec.plan import Plan, spell  # noqa: PLC0415
     from stripewise.spec.stack import load_stack  # noqa: PLC0415
 
     known = {p.name: p for stack in STACKS for p in load_stack(stack).parameters}
     lines = tuple(
-        Setting(known[name].apply, known[name].setting, spell(value), known[name].layer)
+        Setting(known[name].carrier, known[name].setting, spell(value), known[name].layer)
         for name, value in configuration.items()
     )
     return Plan(lines, "study", override=True).text()

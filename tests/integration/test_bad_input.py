@@ -19,7 +19,7 @@ name = "own"
 name = "x"
 kind = "ordinal"
 values = [1, 2, 4]
-apply = "env"
+carrier = "env"
 key = "X"
 """
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT, MCA, Setting
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.base import Preflight
 from stripewise.runner.local import processes, scratch
@@ -24,8 +25,7 @@ from stripewise.runner.program.environment import file_system
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 from tests.conftest import require
 from tests.integration.building import ROOT, fresh_home
@@ -42,7 +42,7 @@ def launch(number: int = 0, *settings: Setting, **more: Any) -> Launch:
 
 
 def hint(key: str, value: str) -> Setting:
-    return Setting(Apply.HINT, key, value)
+    return Setting(HINT, key, value)
 
 
 class Bench:
@@ -137,7 +137,7 @@ def test_arguments_take_their_values_and_defaults(bench: Bench) -> None:
     command = ("echo", "-b{block}", "{mode}", "{run_folder}/x", "{print}", "{run}")
     bench.run(*command, **fields)
     assert (bench.runs / "0/stdout").read_text() == f"-b2 a {bench.runs}/0/x {{print}} 0\n"
-    planned = launch(1, Setting(Apply.ARGUMENT, "block", "4"), configuration=Configuration({"block": 4, "mode": "b"}))
+    planned = launch(1, Setting(ARGUMENT, "block", "4"), configuration=Configuration({"block": 4, "mode": "b"}))
     bench.run(*command, planned=planned, **fields)
     assert (bench.runs / "1/stdout").read_text() == f"-b4 b {bench.runs}/1/x {{print}} 1\n"
 
@@ -150,7 +150,7 @@ def test_an_argument_without_its_place_is_refused_and_a_stray_brace_told(bench: 
 
 
 def test_settings_of_the_environment_reach_the_program_and_some_are_taken_away(bench: Bench) -> None:
-    planned = launch(0, Setting(Apply.ENV, "TUNED", "a b"), unset=("GONE",))
+    planned = launch(0, Setting(ENVIRONMENT, "TUNED", "a b"), unset=("GONE",))
     bench.shell(
         'echo "$TUNED|$GONE|$KEPT|$EXTRA"',
         planned=planned,
@@ -424,7 +424,7 @@ def test_a_run_of_another_host_is_not_taken_for_dead(bench: Bench) -> None:
 
 
 def carried(outcome: Outcome) -> dict[str, str]:
-    return {entry["key"]: entry["carrier"] for entry in outcome.facts["carried"]}
+    return {entry["key"]: entry["by"] for entry in outcome.facts["carried"]}
 
 
 def settings_of(outcome: Outcome) -> dict[str, Any]:
@@ -434,7 +434,7 @@ def settings_of(outcome: Outcome) -> dict[str, Any]:
 
 def test_a_plan_reaches_an_unmodified_program(mpi: Mpi, strided: Callable[[Mpi], Path], bench: Bench) -> None:
     command = [*mpi.mpiexec(3), str(strided(mpi)), "data"]
-    extra = [Setting(Apply.MCA, "io", "^ompio")] if mpi.name == "openmpi" else []
+    extra = [Setting(MCA, "io", "^ompio")] if mpi.name == "openmpi" else []
     with bench.runner(*command) as runner:
         preflight = runner.prepare()
         observed = run(runner, launch(0))
@@ -460,7 +460,7 @@ def test_the_plan_wins_over_mca_on_the_command_line(openmpi: Mpi, strided: Calla
     command = [*openmpi.launcher, "--mca", "io", "ompio", "-n", "2", str(strided(openmpi)), "data"]
     with bench.runner(*command) as runner:
         assert runner.prepare().io == "ompio"
-        outcome = run(runner, launch(0, Setting(Apply.MCA, "io", "romio341")))
+        outcome = run(runner, launch(0, Setting(MCA, "io", "romio341")))
     assert outcome.report is not None
     assert outcome.report.mpi.io == "romio"
 
@@ -506,7 +506,7 @@ def test_a_privileged_program_gets_a_hints_file_and_it_acts(
         preflight = runner.prepare()
         outcome = run(runner, launch(0, hint("romio_cb_write", "disable"), hint("cb_config_list", "*:1 x")))
     assert any("cannot be preloaded" in line and how[:6] in line for line in preflight.warnings)
-    wins = {entry["key"]: (entry["carrier"], entry["wins"]) for entry in preflight.facts["carriage"]}
+    wins = {entry["key"]: (entry["by"], entry["wins"]) for entry in preflight.facts["carriage"]}
     assert wins["romio_cb_write"] == ("ROMIO_HINTS", "the program's own hints win")
     assert outcome.state is State.FINISHED, outcome.reason
     assert outcome.report is None

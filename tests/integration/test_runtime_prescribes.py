@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.carriers import HINT, LAYOUT
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request
-from stripewise.spec.parameter import Apply
 from stripewise.spec.workload import Workload
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
@@ -83,7 +83,7 @@ def test_the_same_settings_for_the_same_workload(decide: Path, tmp_path: Path, t
         assert int(combinations) == expected.combinations, words
         if verdict == "changed" and not expected.kept:
             changed += 1
-            lines = sorted(s.line() for s in expected.plan.settings if s.apply in (Apply.HINT, Apply.STRIPING))
+            lines = sorted(s.line() for s in expected.plan.settings if s.carrier in (HINT, LAYOUT))
             assert sorted(settings.split(";")) == lines, (words, why)
             assert float(gain) == pytest.approx(expected.gain, rel=1e-6, abs=1e-9)
         elif verdict == "kept" and expected.kept:

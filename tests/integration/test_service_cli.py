@@ -167,7 +167,7 @@ def test_tune_list_show_export_and_delete_say_the_same(terminal: Terminal) -> No
 def test_a_failing_experiment_ends_alike(terminal: Terminal) -> None:
     stack = terminal.folder / "own.toml"
     stack.write_text(
-        'name = "own"\n[[parameter]]\nname = "depth"\nkind = "ordinal"\nvalues = [1, 2]\ndefault = 1\napply = "env"\n'
+        'name = "own"\n[[parameter]]\nname = "depth"\nkind = "ordinal"\nvalues = [1, 2]\ndefault = 1\ncarrier = "env"\n'
     )
     words = ("tune", "--budget", "5", "--name", "fails", "--stack", str(stack), "--", "/bin/false")
     near, far = terminal(*words, code=1), terminal(*words, far=True, code=1)

@@ -242,7 +242,7 @@ name = "depth"
 kind = "ordinal"
 values = [1, 2, 4, 8]
 default = 2
-apply = "env"
+carrier = "env"
 key = "PREFETCHER_DEPTH"
 [[parameter]]
 name = "window"
@@ -250,7 +250,7 @@ kind = "integer"
 low = 10
 high = 25
 step = 10
-apply = "argument"
+carrier = "argument"
 [off]
 description = "without the accelerator"
 env = { PREFETCHER = "off" }

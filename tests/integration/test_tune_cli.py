@@ -20,7 +20,7 @@ name = "own"
 name = "x"
 kind = "ordinal"
 values = [1, 2, 4, 8]
-apply = "env"
+carrier = "env"
 key = "X"
 """
 RATE = 'echo "rate $((100 + 10 * ${X:-1}))"\n'

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from numpy import array
 
+from stripewise.carriers import LAYOUT, Setting
 from stripewise.measure.effects import verdicts
 from stripewise.report.export import export
 from stripewise.simulate import romio as rules
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 from stripewise.spec.report import parse_report
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
@@ -105,7 +105,7 @@ def test_a_file_that_is_there_keeps_its_layout_and_the_library_tells_it(driver: 
 
 def test_exported_hints_lay_files_out(driver: Driver, tmp_path: Path) -> None:
     settings = {"stripe_count": "6", "stripe_size": str(STRIPE), "start_ost": "5"}
-    plan = Plan(tuple(Setting(Apply.STRIPING, key, value, "lustre") for key, value in settings.items()))
+    plan = Plan(tuple(Setting(LAYOUT, key, value, "lustre") for key, value in settings.items()))
     hints = tmp_path / "hints"
     hints.write_text(export(plan, "hints").text)
     seen = driver.run(tmp_path / "fs", [Case("file")], 2, ROMIO_HINTS=str(hints))["file"]

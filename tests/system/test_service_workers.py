@@ -73,7 +73,12 @@ def test_every_run_is_made_exactly_once(
                     "name": f"e{number}",
                     "command": [str(program), "--api", "dummy", "--write", "--segments", "{segments}"],
                     "parameters": {
-                        "segments": {"kind": "ordinal", "values": list(range(1, 65)), "default": 1, "apply": "argument"}
+                        "segments": {
+                            "kind": "ordinal",
+                            "values": list(range(1, 65)),
+                            "default": 1,
+                            "carrier": "argument",
+                        }
                     },
                     "stacks": [],
                     "sampler": "random",

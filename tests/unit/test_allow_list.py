@@ -240,7 +240,7 @@ name = "own"
 name = "x"
 kind = "categorical"
 values = ["a", "/evil.so"]
-apply = "env"
+carrier = "env"
 key = "LD_PRELOAD"
 """
 

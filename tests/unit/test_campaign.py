@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.profiling.designs import first_batch
 from stripewise.profiling.schedule import of_shard, parse_shard, schedule
@@ -26,7 +27,6 @@ from stripewise.spec.campaign import (
 )
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Tunable
-from stripewise.spec.parameter import Apply
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"
 
@@ -234,7 +234,7 @@ def test_the_file_is_striped_before_and_deleted_after() -> None:
     points = Points(campaign)
     point = next(p for p in points.of("write") if p.values["stripe_count"] == 4 and p.workload.nodes == 2)
     settings = points.settings(point)
-    assert [s.key for s in settings if s.apply is Apply.STRIPING] == ["stripe_count"]
+    assert [s.key for s in settings if s.carrier is LAYOUT] == ["stripe_count"]
     found = benchmark_lines.lines(campaign, point, settings, "/opt/kernel")
     assert found.before == ("lfs setstripe -c 4 /scratch/stripewise-profile.dat",)
     assert found.command[:5] == ("srun", "-N", "2", "-n", "2") and "--existing" in found.command

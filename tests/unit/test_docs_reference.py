@@ -320,7 +320,7 @@ def test_examples_can_be_planned(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     bound = bind_space(experiment, experiment.workload, "romio")
     assert bound.space.count()[0] > 1
     for parameter in bound.space.parameters:
-        if parameter.apply == "argument":
+        if parameter.carrier == "argument":
             assert any(f"{{{parameter.setting}}}" in word for word in experiment.command)
 
 

@@ -7,38 +7,37 @@ import tomllib
 
 import pytest
 
+from stripewise.carriers import ARGUMENT, ENVIRONMENT, HDF5, HINT, HINTS_LIMIT, LAYOUT, MCA, Setting
 from stripewise.errors import UserError
 from stripewise.report.export import TARGETS, export
-from stripewise.report.export.hints import HINTS_LIMIT
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 
 HINTS = Plan(
     (
-        Setting(Apply.HINT, "romio_cb_write", "enable", "romio"),
-        Setting(Apply.HINT, "cb_nodes", "4", "romio"),
-        Setting(Apply.HINT, "cb_config_list", "*:4", "romio"),
+        Setting(HINT, "romio_cb_write", "enable", "romio"),
+        Setting(HINT, "cb_nodes", "4", "romio"),
+        Setting(HINT, "cb_config_list", "*:4", "romio"),
     ),
     "exp.3",
 )
 LUSTRE = Plan(
     (
-        Setting(Apply.STRIPING, "stripe_count", "8", "lustre"),
-        Setting(Apply.STRIPING, "stripe_size", str(4 << 20), "lustre"),
+        Setting(LAYOUT, "stripe_count", "8", "lustre"),
+        Setting(LAYOUT, "stripe_size", str(4 << 20), "lustre"),
         *HINTS.settings,
     )
 )
 MIXED = Plan(
     (
         *LUSTRE.settings,
-        Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),
-        Setting(Apply.STRIPING, "object_size", str(1 << 30), "cephfs"),
-        Setting(Apply.MCA, "io_ompio_num_aggregators", "2", "ompio"),
-        Setting(Apply.ENV, "H5FD_SUBFILING_STRIPE_SIZE", "33554432", "hdf5"),
-        Setting(Apply.ENV, "WITH_SPACE", "it's $HOME; rm -rf", "user"),
-        Setting(Apply.HDF5, "alignment", "1048576", "hdf5"),
-        Setting(Apply.ARGUMENT, "block", "4m", "user"),
-        Setting(Apply.HINT, "nc_header_align_size", "1048576", "pnetcdf"),
+        Setting(LAYOUT, "stripe_count", "4", "cephfs"),
+        Setting(LAYOUT, "object_size", str(1 << 30), "cephfs"),
+        Setting(MCA, "io_ompio_num_aggregators", "2", "ompio"),
+        Setting(ENVIRONMENT, "H5FD_SUBFILING_STRIPE_SIZE", "33554432", "hdf5"),
+        Setting(ENVIRONMENT, "WITH_SPACE", "it's $HOME; rm -rf", "user"),
+        Setting(HDF5, "alignment", "1048576", "hdf5"),
+        Setting(ARGUMENT, "block", "4m", "user"),
+        Setting(HINT, "nc_header_align_size", "1048576", "pnetcdf"),
     ),
     override=True,
     files="*/out.*",
@@ -70,8 +69,8 @@ def test_hints_file_has_a_key_and_a_value_a_line():
 
 
 def test_hints_file_refuses_what_romio_would_drop_silently():
-    values = [Setting(Apply.HINT, f"key_{i}", "v" * 900) for i in range(5)]
-    made = export(Plan((Setting(Apply.HINT, "spaced", "a b"), *values)), "hints")
+    values = [Setting(HINT, f"key_{i}", "v" * 900) for i in range(5)]
+    made = export(Plan((Setting(HINT, "spaced", "a b"), *values)), "hints")
     assert len(made.text.encode()) < HINTS_LIMIT
     assert "spaced" not in made.text
     assert any("white space" in line for line in made.cannot)
@@ -83,15 +82,15 @@ def test_striping_becomes_reserved_hints_only_where_romio_acts_on_them():
     text = export(LUSTRE, "hints").text
     assert "striping_factor 8\n" in text
     assert f"striping_unit {4 << 20}\n" in text
-    first = export(Plan((Setting(Apply.STRIPING, "start_ost", "3", "lustre"),)), "hints").text
+    first = export(Plan((Setting(LAYOUT, "start_ost", "3", "lustre"),)), "hints").text
     assert first == "start_iodevice 3\nromio_lustre_start_iodevice 3\n"
-    alone = export(Plan((Setting(Apply.STRIPING, "stripe_size", "1048576", "lustre"),)), "hints")
+    alone = export(Plan((Setting(LAYOUT, "stripe_size", "1048576", "lustre"),)), "hints")
     assert "striping_unit" not in alone.text
     assert "all OSTs" in alone.cannot[0]
-    every = export(Plan((Setting(Apply.STRIPING, "stripe_count", "-1", "lustre"),)), "hints")
+    every = export(Plan((Setting(LAYOUT, "stripe_count", "-1", "lustre"),)), "hints")
     assert "striping_factor" not in every.text
     assert len(every.cannot) == 1
-    ceph = export(Plan((Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),)), "hints")
+    ceph = export(Plan((Setting(LAYOUT, "stripe_count", "4", "cephfs"),)), "hints")
     assert "striping_factor" not in ceph.text
     assert "lfs" in ceph.cannot[0]
 
@@ -99,7 +98,7 @@ def test_striping_becomes_reserved_hints_only_where_romio_acts_on_them():
 def test_plan_survives_the_round_trip():
     made = export(MIXED, "plan")
     read = Plan.parse(made.text, "exported")
-    assert {(s.apply, s.key, s.value) for s in read.settings} == {(s.apply, s.key, s.value) for s in MIXED.settings}
+    assert {(s.carrier, s.key, s.value) for s in read.settings} == {(s.carrier, s.key, s.value) for s in MIXED.settings}
     assert (read.override, read.files) == (True, "*/out.*")
     assert made.cannot == []
 
@@ -162,7 +161,7 @@ def test_sbatch_keeps_the_environment_and_preloads_the_program_only():
     assert lines[-1].endswith(" ./solve")
     assert not any(line.startswith("# mpiexec") for line in lines)
     assert export(HINTS, "sbatch").text.splitlines()[-1] == "srun --export=ALL ./my_app"
-    argument = export(Plan((Setting(Apply.ARGUMENT, "block", "4m", "user"),)), "sbatch")
+    argument = export(Plan((Setting(ARGUMENT, "block", "4m", "user"),)), "sbatch")
     assert argument.empty and "srun" not in argument.text and len(argument.cannot) == 1
 
 
@@ -209,7 +208,7 @@ def test_lfs_lays_out_directories_and_takes_it_back():
 
 @pytest.mark.parametrize("value", ["1000", "4095", "100000", "many"])
 def test_lfs_refuses_sizes_that_lustre_misreads(value):
-    made = export(Plan((Setting(Apply.STRIPING, "stripe_size", value, "lustre"),)), "lfs")
+    made = export(Plan((Setting(LAYOUT, "stripe_size", value, "lustre"),)), "lfs")
     assert "setstripe" not in made.text
     assert "64 KiB" in made.cannot[0]
 
@@ -235,7 +234,7 @@ def test_every_export_accounts_for_every_setting(target):
         aliases = {"stripe_count": ("striping_factor", "-c", "stripe_width"), "stripe_size": ("striping_unit", "-S")}
         words = (setting.key, *aliases.get(setting.key, ()))
         assert any(word in told for word in words), setting
-        assert setting.value in told or setting.apply is Apply.ENV
+        assert setting.value in told or setting.carrier is ENVIRONMENT
     assert made.undo
     assert made.use
     assert made.wins

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stripewise.carriers import CARRIERS, ENVIRONMENT, HINT, LAYOUT, Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.profiling.array import Array
 from stripewise.report.export import TARGETS, export
@@ -32,8 +33,7 @@ from stripewise.runner.setup import environment_after
 from stripewise.spec.batch import MARKS, Batch, read_directives
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 
 SCHEDULERS = ("slurm", "pbs", "pbs_classic", "lsf")
 REFUSED = (UserError, ValidationError)
@@ -270,24 +270,24 @@ def test_a_jobs_identifier_is_not_an_option_of_scancel(identifier: str, tmp_path
 # -- plans, hints and exports ------------------------------------------------------------------------------------
 
 
-def plan_with(payload: str, apply: Apply, part: str) -> Plan:
+def plan_with(payload: str, carrier: Carrier, part: str) -> Plan:
     key = payload if part == "key" else "name"
     value = payload if part == "value" else "v"
-    layer = "lustre" if apply is Apply.STRIPING else ""
-    return Plan((Setting(apply, key, value, layer),), identifier=payload if part == "id" else "x")
+    layer = "lustre" if carrier is LAYOUT else ""
+    return Plan((Setting(carrier, key, value, layer),), identifier=payload if part == "id" else "x")
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_exports_hold_settings_and_programs_for_what_they_are(target: str, tmp_path: Path) -> None:
     number = 0
     for payload in PAYLOADS:
-        for apply in Apply:
+        for carrier in CARRIERS:
             for part in ("key", "value", "id"):
                 number += 1
                 folder = tmp_path / str(number)
                 try:
-                    made = export(plan_with(payload, apply, part), target, changed={"p": payload})
-                    Plan.parse(plan_with(payload, apply, part).text(), "x")
+                    made = export(plan_with(payload, carrier, part), target, changed={"p": payload})
+                    Plan.parse(plan_with(payload, carrier, part).text(), "x")
                 except REFUSED:
                     continue
                 assert_directives(made.text)
@@ -301,7 +301,7 @@ def test_exports_hold_settings_and_programs_for_what_they_are(target: str, tmp_p
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize("target", ["shell", "sbatch", "lfs"])
 def test_an_exports_program_and_directory_stay_on_their_line(target: str, payload: str, tmp_path: Path) -> None:
-    plan = Plan((Setting(Apply.STRIPING, "stripe_count", "2", "lustre"),))
+    plan = Plan((Setting(LAYOUT, "stripe_count", "2", "lustre"),))
     for number, words in enumerate(({"program": shlex.join(["./app", payload])}, {"directory": payload})):
         folder = tmp_path / str(number)
         try:
@@ -313,13 +313,13 @@ def test_an_exports_program_and_directory_stay_on_their_line(target: str, payloa
 
 
 @MANY
-@given(st.sampled_from(TARGETS), st.sampled_from(list(Apply)), WORDS, WORDS, WORDS)
+@given(st.sampled_from(TARGETS), st.sampled_from(CARRIERS), WORDS, WORDS, WORDS)
 def test_whatever_is_exported(
-    tmp_path_factory: pytest.TempPathFactory, target: str, apply: Apply, key: str, value: str, files: str
+    tmp_path_factory: pytest.TempPathFactory, target: str, carrier: Carrier, key: str, value: str, files: str
 ) -> None:
     folder = tmp_path_factory.mktemp("export")
-    layer = "lustre" if apply is Apply.STRIPING else ""
-    plan = Plan((Setting(apply, key, value, layer),), files=files)
+    layer = "lustre" if carrier is LAYOUT else ""
+    plan = Plan((Setting(carrier, key, value, layer),), files=files)
     try:
         Plan.parse(plan.text(), "x")
         made = export(plan, target)
@@ -333,7 +333,7 @@ def test_whatever_is_exported(
 @pytest.mark.parametrize("key", ["--split-string", "-S", "-u", "A;B", "A B", "1A", "é", ""])
 def test_a_plans_variables_have_names_and_are_no_options_of_env(key: str) -> None:
     with pytest.raises(UserError):
-        Plan((Setting(Apply.ENV, key, "touch foreign"),)).text()
+        Plan((Setting(ENVIRONMENT, key, "touch foreign"),)).text()
 
 
 @pytest.mark.parametrize(
@@ -346,14 +346,14 @@ def test_a_plans_variables_have_names_and_are_no_options_of_env(key: str) -> Non
     ],
 )
 def test_crays_variable_carries_only_the_plans_hints(key: str, value: str, files: str, tmp_path: Path) -> None:
-    found = inject(Plan((Setting(Apply.HINT, key, value),), files=files), Program(cray=True), None, tmp_path)
+    found = inject(Plan((Setting(HINT, key, value),), files=files), Program(cray=True), None, tmp_path)
     assert "MPICH_MPIIO_HINTS" not in found.environment
     assert found.lost
 
 
 @pytest.mark.parametrize("key, value", [("nc_a", "1;nc_b=2"), ("nc_a;nc_b", "1"), ("nc_a=1;b", "1")])
 def test_pnetcdfs_variable_carries_only_the_plans_hints(key: str, value: str, tmp_path: Path) -> None:
-    found = inject(Plan((Setting(Apply.HINT, key, value),)), Program(), None, tmp_path)
+    found = inject(Plan((Setting(HINT, key, value),)), Program(), None, tmp_path)
     assert "PNETCDF_HINTS" not in found.environment
     assert found.lost
 
@@ -362,7 +362,7 @@ def test_a_hints_file_holds_one_line_a_hint(tmp_path: Path) -> None:
     for payload in PAYLOADS:
         for key, value in ((payload, "1"), ("cb_nodes", payload)):
             try:
-                plan = Plan.parse(Plan((Setting(Apply.HINT, key, value),)).text(), "x")
+                plan = Plan.parse(Plan((Setting(HINT, key, value),)).text(), "x")
             except REFUSED:
                 continue
             found = inject(plan, Program(io="romio"), None, tmp_path)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.runner.inject.injection import HINTS_FILE, HINTS_LIMIT, Injection, Program, inject, prepend
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT, HINTS_FILE, HINTS_LIMIT, LAYOUT, MCA, Program, Setting
+from stripewise.runner.inject.injection import Injection, inject, prepend
+from stripewise.spec.plan import Plan
 
 FOLDER = Path("/runs/3")
 LIBRARY = Path("/cache/libstripewise.so")
@@ -17,11 +17,11 @@ STATIC = Program(abi="mpich", io="romio", obstacle="static")
 
 
 def hints(**values: str) -> tuple[Setting, ...]:
-    return tuple(Setting(Apply.HINT, key, value) for key, value in values.items())
+    return tuple(Setting(HINT, key, value) for key, value in values.items())
 
 
 def carriers(injection: Injection) -> list[str]:
-    return [entry.carrier for entry in injection.carried]
+    return [entry.by for entry in injection.carried]
 
 
 def test_the_runtime_gets_the_plan_and_observes_without_one() -> None:
@@ -54,9 +54,7 @@ def test_who_wins_follows_the_override() -> None:
 
 @pytest.mark.parametrize("library", [LIBRARY, None])
 def test_mca_and_variables_travel_the_same_way_with_and_without_the_runtime(library: Path | None) -> None:
-    plan = Plan(
-        (Setting(Apply.MCA, "fcoll", "vulcan"), Setting(Apply.ENV, "X", "a b"), Setting(Apply.ARGUMENT, "n", "4"))
-    )
+    plan = Plan((Setting(MCA, "fcoll", "vulcan"), Setting(ENVIRONMENT, "X", "a b"), Setting(ARGUMENT, "n", "4")))
     injection = inject(plan, Program("openmpi", "ompio"), library, FOLDER)
     assert injection.environment["OMPI_MCA_fcoll"] == "vulcan"
     assert injection.environment["X"] == "a b"
@@ -90,7 +88,7 @@ def test_what_a_hints_file_cannot_hold_is_named_not_dropped() -> None:
     two_words = inject(Plan(hints(cb_config_list="*:1, n2:2", cb_nodes="2")), STATIC, None, FOLDER)
     assert carriers(two_words) == ["none", "ROMIO_HINTS"]
     assert [entry.setting.key for entry in two_words.lost] == ["cb_config_list"]
-    many = inject(Plan(tuple(Setting(Apply.HINT, f"key_{i:03}", "v" * 50) for i in range(80))), STATIC, None, FOLDER)
+    many = inject(Plan(tuple(Setting(HINT, f"key_{i:03}", "v" * 50) for i in range(80))), STATIC, None, FOLDER)
     assert set(carriers(many)) == {"none"}
     assert str(HINTS_LIMIT) in many.carried[0].wins
     assert "ROMIO_HINTS" not in many.environment
@@ -100,7 +98,7 @@ def test_what_a_hints_file_cannot_hold_is_named_not_dropped() -> None:
 def test_the_largest_hints_file_that_romio_reads() -> None:
     line = len("k 1\n")
     for value, expected in ((HINTS_LIMIT - 1 - line - 2 - 1, "ROMIO_HINTS"), (HINTS_LIMIT - line - 2 - 1, "none")):
-        plan = Plan((Setting(Apply.HINT, "k", "1"), Setting(Apply.HINT, "l", "v" * value)))
+        plan = Plan((Setting(HINT, "k", "1"), Setting(HINT, "l", "v" * value)))
         assert carriers(inject(plan, STATIC, None, FOLDER))[1] == expected
 
 
@@ -141,25 +139,23 @@ def test_ompio_reads_no_hints_file() -> None:
 def test_lustre_layouts_become_hints_where_there_is_a_hint_for_them() -> None:
     plan = Plan(
         (
-            Setting(Apply.STRIPING, "stripe_count", "4", "lustre"),
-            Setting(Apply.STRIPING, "pool", "flash", "lustre"),
-            Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),
+            Setting(LAYOUT, "stripe_count", "4", "lustre"),
+            Setting(LAYOUT, "pool", "flash", "lustre"),
+            Setting(LAYOUT, "stripe_count", "4", "cephfs"),
         )
     )
     injection = inject(plan, STATIC, None, FOLDER)
     assert carriers(injection) == ["ROMIO_HINTS", "none", "none"]
     assert injection.files[HINTS_FILE] == "striping_factor 4\n"
     assert set(carriers(inject(plan, MPICH, LIBRARY, FOLDER))) == {"runtime"}
-    first = Plan((Setting(Apply.STRIPING, "start_ost", "3", "lustre"),))
+    first = Plan((Setting(LAYOUT, "start_ost", "3", "lustre"),))
     both = inject(first, STATIC, None, FOLDER).files[HINTS_FILE]
     assert both == "start_iodevice 3\nromio_lustre_start_iodevice 3\n"
 
 
 def test_nothing_is_carried_to_a_program_without_mpi():
     program = Program(without_mpi="ls uses no MPI library")
-    plan = Plan(
-        (*hints(cb_nodes="2"), Setting(Apply.MCA, "io_ompio_num_aggregators", "2"), Setting(Apply.ENV, "A", "1"))
-    )
+    plan = Plan((*hints(cb_nodes="2"), Setting(MCA, "io_ompio_num_aggregators", "2"), Setting(ENVIRONMENT, "A", "1")))
     injection = inject(plan, program, None, FOLDER)
     assert carriers(injection) == ["none", "none", "environment"]
     assert injection.lost[0].wins == "ls uses no MPI library"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.carriers import HINT, LAYOUT
 from stripewise.errors import UserError
 from stripewise.model.carriers import Way, knobs
 from stripewise.model.data import Data
@@ -18,7 +19,6 @@ from stripewise.model.table import Column, Schema
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request, parse_request
-from stripewise.spec.parameter import Apply
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
 
@@ -82,7 +82,7 @@ def test_the_plan_holds_the_layout_and_the_stand_in_for_the_access_pattern() -> 
     assert lines(found)["romio_cb_write"] == "disable"
     assert "romio_cb_read" not in lines(found)
     assert any("stands in for collective" in note for note in found.notes)
-    layout = [s for s in found.plan.settings if s.apply is Apply.STRIPING]
+    layout = [s for s in found.plan.settings if s.carrier is LAYOUT]
     assert {s.layer for s in layout} == {"lustre"}
 
 
@@ -320,7 +320,7 @@ def test_policies_change_no_layout_where_there_is_none_to_change() -> None:
     for words in ({"operation": "read"}, {"file_system": "ext4"}):
         for name in policy_names():
             found = by_policy(name, workload(**words))
-            assert not [s for s in found.plan.settings if s.apply is Apply.STRIPING]
+            assert not [s for s in found.plan.settings if s.carrier is LAYOUT]
     small = by_policy("mpi-io-study", workload(file_size=MIB))
     assert "stripe_count" not in lines(small)
     apart = by_policy("mpi-io-study", workload(file_per_process=True))
@@ -330,7 +330,7 @@ def test_policies_change_no_layout_where_there_is_none_to_change() -> None:
 def test_independent_programs_get_no_hint_for_collective_calls() -> None:
     for name in policy_names():
         found = by_policy(name, workload(collective=False))
-        assert not [s for s in found.plan.settings if s.apply is Apply.HINT]
+        assert not [s for s in found.plan.settings if s.carrier is HINT]
 
 
 def test_t3pio_s_formulas() -> None:

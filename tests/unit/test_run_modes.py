@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.carriers import LAYOUT, Program, Setting
 from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.artifact.content import TUNABLE, Artifact, Input, Texts
@@ -13,9 +14,8 @@ from stripewise.model.artifact.content import Setting as Choice
 from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.reader import read_artifact
-from stripewise.runner.inject.injection import Guidance, Program, inject
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.runner.inject.injection import Guidance, inject
+from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy, PolicyStriping
 
 LIBRARY, FOLDER = Path("/cache/libstripewise.so"), Path("/runs/3")
@@ -61,7 +61,7 @@ def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     assert read.workload == (("file_size", "64 GiB"),)
     assert read.allow == ("composite", "pool")
     assert made.environment["STRIPEWISE_PLAN"] == "/runs/3/plan"
-    laid = Plan((Setting(Apply.STRIPING, "stripe_count", "4", "lustre"),))
+    laid = Plan((Setting(LAYOUT, "stripe_count", "4", "lustre"),))
     applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance.under(policy))
     assert "allow pool" in applied.files["plan"] and applied.environment["STRIPEWISE_MODE"] == "apply"
     assert "allow" not in inject(laid, MPICH, LIBRARY, FOLDER).files["plan"]

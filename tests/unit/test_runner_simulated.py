@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.measure.effects import verdicts
 from stripewise.measure.observed import observed_workload
@@ -19,8 +20,7 @@ from stripewise.simulate.noise import percentiles
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 from stripewise.spec.workload import Workload
 from stripewise.tuning.dryrun import dry_run
@@ -68,7 +68,7 @@ def runner(site: str, changes: str = "", workload: dict[str, Any] | None = None,
 
 
 def plan(**hints: str) -> Plan:
-    return Plan(tuple(Setting(Apply.HINT, key, value) for key, value in hints.items()), "x.1")
+    return Plan(tuple(Setting(HINT, key, value) for key, value in hints.items()), "x.1")
 
 
 def run(simulated: SimulatedRunner, number: int = 0, with_plan: Plan = DEFAULT, **limits: float) -> Outcome:
@@ -173,7 +173,7 @@ def effects(site: str, *settings: Setting, workload: dict[str, Any] | None = Non
 
 
 def hint(key: str, value: str) -> Setting:
-    return Setting(Apply.HINT, key, value)
+    return Setting(HINT, key, value)
 
 
 def test_dead_knobs_are_called_dead_and_others_effective(site: str) -> None:
@@ -182,9 +182,9 @@ def test_dead_knobs_are_called_dead_and_others_effective(site: str) -> None:
     assert effects(site, hint("ind_wr_buffer_size", "4194304")) == {"ind_wr_buffer_size": "no_effect"}
     assert effects(site, hint("romio_cb_write", "enable")) == {"romio_cb_write": "no_effect"}
     assert effects(site, hint("romio_cb_write", "disable")) == {"romio_cb_write": "effective"}
-    assert effects(site, Setting(Apply.STRIPING, "stripe_count", "4", "lustre")) == {"stripe_count": "effective"}
+    assert effects(site, Setting(LAYOUT, "stripe_count", "4", "lustre")) == {"stripe_count": "effective"}
     # More than there are becomes what there is.
-    assert effects(site, Setting(Apply.STRIPING, "stripe_count", "64", "lustre")) == {"stripe_count": "no_effect"}
+    assert effects(site, Setting(LAYOUT, "stripe_count", "64", "lustre")) == {"stripe_count": "no_effect"}
 
 
 def test_a_dead_knob_changes_no_time_at_all(site: str) -> None:
@@ -195,7 +195,7 @@ def test_a_dead_knob_changes_no_time_at_all(site: str) -> None:
 
 
 def test_striping_of_another_file_system_is_not_applicable(site: str) -> None:
-    made = Plan((Setting(Apply.STRIPING, "stripe_count", "4", "cephfs"),))
+    made = Plan((Setting(LAYOUT, "stripe_count", "4", "cephfs"),))
     outcome = run(runner(site), with_plan=made)
     (setting,) = outcome.report.files[0].settings
     assert setting.outcome == "not_applicable"

@@ -372,7 +372,7 @@ def test_the_allow_list_is_strict(tmp_path: Path) -> None:
         {"env": {"LD_PRELOAD": "/tmp/x.so"}},
         {"hooks": {"before": ["id"]}},
         {"hooks": {"after": ["id"]}},
-        {"parameters": {"x": {"kind": "categorical", "values": ["a"], "apply": "env", "key": "LD_PRELOAD"}}},
+        {"parameters": {"x": {"kind": "categorical", "values": ["a"], "carrier": "env", "key": "LD_PRELOAD"}}},
         {"stacks": [str(tmp_path / "own.toml")]},
     ]
     for way in ways:

@@ -27,7 +27,7 @@ def test_a_users_own_stack():
     stack = parse_stack(
         STACK
         + """
-apply = "env"
+carrier = "env"
 key = "MY_DEPTH"
 [[parameter]]
 name = "buffer"

@@ -4,21 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stripewise.carriers import CARRIERS, ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Setting
 from stripewise.errors import UserError
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply, Kind, Parameter
-from stripewise.spec.plan import MAX_SETTINGS, Plan, Setting, settings_of
+from stripewise.spec.parameter import Kind, Parameter
+from stripewise.spec.plan import MAX_SETTINGS, Plan, settings_of
 from stripewise.spec.space import Derived, Space
 from stripewise.spec.vocabulary import check_plan
 
 WORD = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
-NAMED = [Apply.ENV, Apply.MCA]
-PLAIN = st.sampled_from([apply for apply in Apply if apply not in (Apply.STRIPING, *NAMED)])
+NAMED = [ENVIRONMENT, MCA]
+PLAIN = st.sampled_from([carrier for carrier in CARRIERS if carrier not in (LAYOUT, PNETCDF, *NAMED)])
 SETTING = (
-    st.builds(Setting, PLAIN, WORD, TEXT)
+    st.builds(Setting, PLAIN, WORD.filter(lambda key: not PNETCDF.owns(key)), TEXT)
     | st.builds(Setting, st.sampled_from(NAMED), st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), TEXT)
-    | st.builds(Setting, st.just(Apply.STRIPING), WORD, TEXT, st.sampled_from(["lustre", "cephfs"]))
+    | st.builds(Setting, st.just(LAYOUT), WORD, TEXT, st.sampled_from(["lustre", "cephfs"]))
+    | st.builds(Setting, st.just(PNETCDF), WORD.map("nc_{}".format), TEXT)
 )
 
 
@@ -63,7 +65,7 @@ def test_bad_plans_name_the_line(text, reason):
 @pytest.mark.parametrize("value", ["", "a\nb", "a\x00", "x" * 2000])
 def test_settings_that_cannot_be_carried_are_not_written(value):
     with pytest.raises(UserError):
-        Plan((Setting(Apply.HINT, "k", value),)).text()
+        Plan((Setting(HINT, "k", value),)).text()
 
 
 def test_an_identifier_cannot_smuggle_in_a_setting():
@@ -75,13 +77,13 @@ def test_an_identifier_cannot_smuggle_in_a_setting():
 
 def test_lines_and_words_are_those_of_the_runtimes_reader():
     plan = Plan.parse("stripewise-plan 1\r\noverride\tyes\r\n\thint\tk  a\u2028b\u00a0\r\n", "test")
-    assert plan == Plan((Setting(Apply.HINT, "k", "a\u2028b\u00a0"),), override=True)
+    assert plan == Plan((Setting(HINT, "k", "a\u2028b\u00a0"),), override=True)
 
 
 def test_comments_and_blank_lines():
     plan = Plan.parse("stripewise-plan 1\n# a note\n\n  \nid x\nhint  k   a b \n", "test")
-    assert plan == Plan((Setting(Apply.HINT, "k", "a b"),), "x")
-    assert plan.of(Apply.ENV) == ()
+    assert plan == Plan((Setting(HINT, "k", "a b"),), "x")
+    assert plan.of(ENVIRONMENT) == ()
 
 
 def space() -> Space:
@@ -90,16 +92,16 @@ def space() -> Space:
 
     return Space.bind(
         [
-            Parameter("mode", Kind.CATEGORICAL, ("automatic", "disable"), "automatic", apply=Apply.HINT),
+            Parameter("mode", Kind.CATEGORICAL, ("automatic", "disable"), "automatic", carrier=HINT),
             Parameter(
-                "n", Kind.ORDINAL, (1, 2, 3), 1, apply=Apply.HINT, key="cb_n", active_if=expression("mode != 'disable'")
+                "n", Kind.ORDINAL, (1, 2, 3), 1, carrier=HINT, key="cb_n", active_if=expression("mode != 'disable'")
             ),
-            Parameter("flag", Kind.BOOLEAN, (False, True), False, apply=Apply.MCA),
-            Parameter("count", Kind.ORDINAL, (1, 4), 1, apply=Apply.STRIPING, layer="lustre"),
+            Parameter("flag", Kind.BOOLEAN, (False, True), False, carrier=MCA),
+            Parameter("count", Kind.ORDINAL, (1, 4), 1, carrier=LAYOUT, layer="lustre"),
         ],
         derived=[
-            Derived("list", Apply.HINT, "", "*:{value}", expression("(n + nodes - 1) // nodes")),
-            Derived("half", Apply.ENV, "", "{value}", expression("n / 2"), expression("n > 2")),
+            Derived("list", HINT, "", "*:{value}", expression("(n + nodes - 1) // nodes")),
+            Derived("half", ENVIRONMENT, "", "{value}", expression("n / 2"), expression("n > 2")),
         ],
         context={"nodes": 2},
     )

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from stripewise.carriers import ENVIRONMENT, LAYOUT, MCA
 from stripewise.measure.evidence import RULES
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.parameter import Apply, Parameter, Safety, Scope, When
+from stripewise.spec.parameter import Parameter, Safety, Scope, When
 from stripewise.spec.plan import settings_of
 from stripewise.spec.stack import load_stack, stack_names
 from stripewise.spec.workload import Workload
@@ -49,9 +50,9 @@ def test_every_parameter_is_described_whole(stack: str, parameter: Parameter):
     assert parameter.safety is not Safety.CORRUPTING
     assert parameter.default in parameter.values
     assert parameter.layer == stack
-    if parameter.apply is Apply.STRIPING:
+    if parameter.carrier is LAYOUT:
         assert (parameter.when, parameter.safety) == (When.CREATE, Safety.LAYOUT)
-    if parameter.apply in (Apply.MCA, Apply.ENV):
+    if parameter.carrier in (MCA, ENVIRONMENT):
         assert (parameter.when, parameter.scope) == (When.START, Scope.PROCESS) or parameter.when is When.CREATE
     if parameter.when is When.CREATE:
         assert parameter.safety in (Safety.LAYOUT, Safety.FORMAT)

@@ -113,7 +113,7 @@ name = "depth"
 kind = "ordinal"
 values = [1, 2, 4, 8]
 default = 2
-apply = "env"
+carrier = "env"
 key = "PREFETCHER_DEPTH"
 [off]
 env = { PREFETCHER = "off" }

@@ -2,10 +2,10 @@
 
 import pytest
 
+from stripewise.carriers import ENVIRONMENT, HINT
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import settings_of
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
@@ -88,7 +88,7 @@ def test_an_excluded_parameter_is_left_out():
 
 
 def test_a_parameter_of_the_users_own_joins_the_space():
-    own = {"my_buffer": {"kind": "ordinal", "values": [1, 2, 4], "default": 2, "apply": "env", "key": "MY_BUFFER"}}
+    own = {"my_buffer": {"kind": "ordinal", "values": [1, 2, 4], "default": 2, "carrier": "env", "key": "MY_BUFFER"}}
     bound = bind_space(experiment(parameters=own), WRITER, "romio")
     assert bound.space["my_buffer"].default == 2
 
@@ -145,11 +145,11 @@ def test_what_is_not_searched_by_itself_is_searched_where_values_are_given():
 
 
 def hints_are_lost(parameter):
-    return "app uses no MPI library" if parameter.apply is Apply.HINT else ""
+    return "app uses no MPI library" if parameter.carrier is HINT else ""
 
 
 def test_what_cannot_reach_the_program_is_not_searched():
-    own = {"level": {"kind": "ordinal", "values": [1, 2, 4], "apply": "env", "key": "LEVEL"}}
+    own = {"level": {"kind": "ordinal", "values": [1, 2, 4], "carrier": "env", "key": "LEVEL"}}
     bound = bind_space(experiment(parameters=own), WRITER, "romio", lost=hints_are_lost)
     assert bound.space.names == ("level",)
     assert bound.left_out["cb_nodes"] == "app uses no MPI library"
@@ -163,7 +163,7 @@ def test_a_program_that_nothing_reaches_is_refused(make):
 
 def test_what_has_one_value_is_nothing_to_tune_where_the_rest_is_lost():
     def lost(parameter):
-        return "" if parameter.apply is Apply.ENV else "app uses no MPI library"
+        return "" if parameter.carrier is ENVIRONMENT else "app uses no MPI library"
 
     with pytest.raises(UserError, match="nothing is left to tune: app uses no MPI library"):
         check_space(experiment(stacks=["hdf5"]), Workload(), None, lost=lost)
@@ -197,7 +197,7 @@ name = "own"
 name = "x"
 kind = "ordinal"
 values = [1, 2, 4]
-apply = "env"
+carrier = "env"
 key = "X"
 """
 
@@ -208,7 +208,7 @@ key = "X"
         (OWN.replace("[1, 2, 4]", "[1]"), {}, "the default is the only configuration of x; give a parameter more"),
         ('constraint = ["x < 2"]\n' + OWN.replace("[1, 2, 4]", "[1]"), {}, "the only configuration of x; give"),
         (OWN, {"constraints": ["x < 2"]}, "the only configuration of x that satisfies 'x < 2'"),
-        (OWN + '[[derived]]\nname = "Y"\napply = "env"\nvalue = "z * 2"\n', {}, "stack own: 'z \\* 2' names z"),
+        (OWN + '[[derived]]\nname = "Y"\ncarrier = "env"\nvalue = "z * 2"\n', {}, "stack own: 'z \\* 2' names z"),
         ('constraint = ["z > 2"]\n' + OWN, {}, "stack own: 'z > 2' names z, which is no parameter"),
     ],
 )
@@ -250,18 +250,18 @@ io_component = ["ompio"]
 name = "always"
 kind = "ordinal"
 values = [1, 2]
-apply = "mca"
+carrier = "mca"
 [[parameter]]
 name = "young"
 kind = "ordinal"
 values = [1, 2]
-apply = "mca"
+carrier = "mca"
 since = "5.0"
 [[parameter]]
 name = "old"
 kind = "ordinal"
 values = [1, 2]
-apply = "mca"
+carrier = "mca"
 until = "4.1"
 """
 

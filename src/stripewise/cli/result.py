@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.markup import escape
 
+from stripewise.carriers import HDF5
 from stripewise.cli.hints import completed
 from stripewise.cli.output import console, interval, number, print_json
 from stripewise.cli.progress import left_out_lines, worst_case_line
 from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
-from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan, spell
 from stripewise.store.base import Store
 
@@ -143,7 +143,7 @@ def _carried_by_plan(result: dict[str, Any]) -> bool:
 def _forms(result: dict[str, Any]) -> str:
     """Forms to export a result in: HDF5's properties have no other carrier than the runtime."""
     settings = Plan.parse(result["plan"], "result").settings
-    only_runtime = settings and all(setting.apply is Apply.HDF5 for setting in settings)
+    only_runtime = settings and all(setting.carrier is HDF5 for setting in settings)
     return "plan|shell|sbatch" if only_runtime else "hints|shell|sbatch|openmpi|..."
 
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stripewise.carriers import Setting
 from stripewise.diagnosis import rules as rules  # noqa: PLC0414  registers the kinds
 from stripewise.diagnosis.finding import RULES, Finding, Severity
 from stripewise.diagnosis.limits import Limits
 from stripewise.measure.activity import Activity
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 
 _FIRST = 3
 
@@ -49,7 +50,7 @@ class Diagnosis:
         chosen: dict[tuple[str, str, str], Setting] = {}
         for finding in self.problems:
             for setting in finding.settings:
-                chosen.setdefault((setting.apply.value, setting.layer, setting.key), setting)
+                chosen.setdefault((setting.carrier.name, setting.layer, setting.key), setting)
         return tuple(chosen.values())
 
     def plan(self) -> str:

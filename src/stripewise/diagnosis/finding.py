@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stripewise.carriers import Setting
 from stripewise.diagnosis.limits import Limits
 from stripewise.measure.activity import Activity
-from stripewise.spec.plan import Setting
 
 _FILES_SHOWN = 10
 

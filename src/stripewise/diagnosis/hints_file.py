@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from stripewise.carriers import HINTS_LIMIT
 from stripewise.diagnosis.script import Knob, parse_script
-from stripewise.runner.inject.injection import HINTS_LIMIT
 
 _HERE = re.compile(r"\$\(pwd\)|`pwd`")
 _SUBMITTED = ("PWD", "SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LSB_SUBCWD")

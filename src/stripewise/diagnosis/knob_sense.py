@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from stripewise.carriers import LAYOUT
 from stripewise.diagnosis.script import Knob
 from stripewise.diagnosis.surroundings import Surroundings, library_name
 from stripewise.errors import UserError
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply, Kind, Parameter
+from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Stack, load_stack, stack_names
@@ -83,7 +84,7 @@ def _inactive(knob: Knob, stack: Stack, parameter: Parameter, where: Surrounding
 
 def _is_default(parameter: Parameter, value: Any) -> bool:
     """Whether the library's own default is known, and is this."""
-    known = parameter.default_from is None and parameter.apply is not Apply.STRIPING
+    known = parameter.default_from is None and parameter.carrier is not LAYOUT
     return known and bool(value == parameter.default)
 
 

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
+from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA
 from stripewise.diagnosis.knob_sense import known_stacks, meaningless
 from stripewise.diagnosis.script import Knob, Script, parse_script
 from stripewise.diagnosis.surroundings import CARRIES, MPI, Surroundings, library_name
 from stripewise.errors import UserError
-from stripewise.spec.parameter import Apply, Parameter
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.stack import Stack
 
 Verdict = Literal["dead", "doubtful", "live", "unknown"]
 _CLOSE = 0.8
 _MOST_BYTES = 1 << 20
-_SYSTEM = {"env": Apply.ENV, "openmpi": Apply.MCA, "lfs": Apply.STRIPING, "intel": Apply.ENV}
+_SYSTEM = {"env": ENVIRONMENT, "openmpi": MCA, "lfs": LAYOUT, "intel": ENVIRONMENT}
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,10 @@ def _carried(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
 
 def _find(knob: Knob) -> tuple[Stack, Parameter] | None:
     """The parameter behind a setting."""
-    apply = _SYSTEM.get(knob.carrier, Apply.HINT)
+    apply = _SYSTEM.get(knob.carrier, HINT)
     for stack in known_stacks():
         for parameter in stack.parameters:
-            if parameter.apply is apply and parameter.setting == knob.name:
+            if parameter.carrier is apply and parameter.setting == knob.name:
                 return stack, parameter
     return None
 
@@ -176,10 +177,10 @@ def _derived() -> frozenset[str]:
 def _unknown(knob: Knob) -> Judged:
     if knob.name in _derived():
         return Judged(knob, "live", "it goes with another setting of the same stack")
-    apply = _SYSTEM.get(knob.carrier, Apply.HINT)
-    names = sorted({p.setting for stack in known_stacks() for p in stack.parameters if p.apply is apply} | _derived())
+    apply = _SYSTEM.get(knob.carrier, HINT)
+    names = sorted({p.setting for stack in known_stacks() for p in stack.parameters if p.carrier is apply} | _derived())
     close = difflib.get_close_matches(knob.name, names, 1, _CLOSE)
-    if close and apply is Apply.HINT:
+    if close and apply is HINT:
         reason = (
             f"no hint has this name, and MPI libraries pass over unknown hints without a word; {close[0]} is meant?"
         )

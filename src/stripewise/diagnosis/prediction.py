@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import Setting
 from stripewise.measure.activity import Activity
 from stripewise.measure.observed import observe
 from stripewise.model.registry import load_model
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import Prescription
 from stripewise.prescribe.request import Request
-from stripewise.spec.plan import Setting
 from stripewise.spec.workload import Workload
 
 _MIB = 2**20

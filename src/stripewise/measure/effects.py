@@ -6,15 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from stripewise.carriers import Setting
 from stripewise.measure.evidence import RULES, legal
 from stripewise.measure.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
-from stripewise.spec.parameter import Apply, Parameter
-from stripewise.spec.plan import Setting
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.report import FileReport, Report, SettingOutcome
 from stripewise.spec.space import Derived, Space
-
-_OF_FILES = (Apply.HINT, Apply.STRIPING, Apply.HDF5)
-"""Settings that the runtime gives to each file."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def verdicts(
 def _effect(
     space: Space, setting: Setting, settings: Sequence[Setting], reports: Sequence[Report], baseline: Sequence[Report]
 ) -> Effect:
-    derived = next((d for d in space.derived if d.name == setting.key and d.apply is setting.apply), None)
+    derived = next((d for d in space.derived if d.name == setting.key and d.carrier is setting.carrier), None)
     parameter = _parameter(space, setting, derived)
     name = parameter.name if parameter is not None and derived is None else setting.key
     layer = parameter.layer if parameter is not None else setting.layer
@@ -82,7 +79,7 @@ def _effect(
     found: list[Effect] = []
     for report in reports:
         given = _file_of(report, setting)
-        if given is None and setting.apply in _OF_FILES:
+        if given is None and setting.carrier.reported:
             plain = replace(plain, evidence="no file of the run was given it")
             continue
         file, outcome = given or (report.main, None)
@@ -111,7 +108,7 @@ def _judge(
         return "refused", own, "application"
     if outcome is not None and outcome.outcome == "refused":
         return "refused", outcome.note or "the file system or the library refused it", "plan"
-    if outcome is not None and outcome.outcome == "not_applicable" and setting.apply in _OF_FILES:
+    if outcome is not None and outcome.outcome == "not_applicable" and setting.carrier.reported:
         return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
@@ -143,7 +140,7 @@ def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
         return NO_EFFECT, f"the library changed {given} to {echoed}"
     status, evidence = RULES[case.parameter.evidence](case)
     if status == UNPROVABLE and case.parameter.evidence != "none" and echoed is not None and case.before is None:
-        says = "HDF5" if case.parameter.apply is Apply.HDF5 else "MPI_File_get_info"
+        says = case.parameter.carrier.echo
         return "echoed", f"{says} returns {echoed}; {evidence}"
     return status, evidence
 
@@ -151,9 +148,9 @@ def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
 def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Parameter | None:
     for parameter in space.parameters:
         if derived is not None:
-            if parameter.name in derived.value.names and parameter.apply is setting.apply:
+            if parameter.name in derived.value.names and parameter.carrier is setting.carrier:
                 return parameter
-        elif parameter.setting == setting.key and parameter.apply is setting.apply:
+        elif parameter.setting == setting.key and parameter.carrier is setting.carrier:
             return parameter
     return None
 
@@ -172,11 +169,10 @@ def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
 
 def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
     """The file with most bytes that the setting was meant for."""
-    key = f"{setting.layer} {setting.key}" if setting.apply is Apply.STRIPING else setting.key
     best: tuple[FileReport, SettingOutcome] | None = None
     for file in report.files:
         for outcome in file.settings:
-            if outcome.key in (key, setting.key) and outcome.requested is not None:
+            if outcome.key in (setting.name, setting.key) and outcome.requested is not None:
                 if best is None or file.bytes > best[0].bytes:
                     best = (file, outcome)
                 break

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from stripewise.carriers import LAYOUT
 from stripewise.model.table import Column, Schema
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply, Parameter, When
+from stripewise.spec.parameter import Parameter, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived
 from stripewise.spec.stack import load_stack
@@ -118,7 +119,7 @@ def _pool(column: Column) -> Parameter:
         kind=Kind.CATEGORICAL,
         values=tuple(column.values),
         default=column.values[0] if column.default is None else column.default,
-        apply=Apply.STRIPING,
+        carrier=LAYOUT,
         key="pool",
         layer="lustre",
         when=When.CREATE,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from stripewise.carriers import HINT, Setting
 from stripewise.model.carriers import Knob, bytes_of, derived_settings
 from stripewise.spec.configuration import Configuration, Value
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Setting, settings_of, spell
+from stripewise.spec.plan import settings_of, spell
 from stripewise.spec.space import Space
 
 
@@ -33,12 +33,12 @@ def lines(
         if knob is standin:
             word = "enable" if value is True or str(value).lower() == "true" else "disable"
             keys = {"read": ("read",), "write": ("write",)}.get(operation or "", ("write", "read"))
-            settings += [Setting(Apply.HINT, f"romio_cb_{key}", word) for key in keys]
+            settings += [Setting(HINT, f"romio_cb_{key}", word) for key in keys]
         elif knob.parameter is not None:
             factor = bytes_of(knob.column)
             carried = int(float(value) * factor) if factor != 1.0 and not isinstance(value, str) else value
-            layer = knob.parameter.layer if knob.parameter.apply is Apply.STRIPING else ""
-            settings.append(Setting(knob.parameter.apply, knob.parameter.setting, spell(carried), layer))
+            parameter = knob.parameter
+            settings.append(Setting(parameter.carrier, parameter.setting, spell(carried), parameter.layer))
     return [*settings, *_derived(chosen, words)]
 
 

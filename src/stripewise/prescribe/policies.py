@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.prescribe.prescription import Advice, Change, Prescription, plan_of
 from stripewise.spec.configuration import Value
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Setting
 from stripewise.spec.workload import Workload
 
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -36,12 +35,12 @@ class _Made:
 
     def stripe(self, key: str, value: int, unit: str = "") -> None:
         """A field of the layout of files to be created."""
-        self.settings.append(Setting(Apply.STRIPING, key, str(value), "lustre"))
+        self.settings.append(Setting(LAYOUT, key, str(value), "lustre"))
         self.changes.append(Change(key, None, value, unit))
 
     def hint(self, key: str, value: Value, current: Value | None = None) -> None:
         """An MPI-IO hint."""
-        self.settings.append(Setting(Apply.HINT, key, str(value)))
+        self.settings.append(Setting(HINT, key, str(value)))
         self.changes.append(Change(key, current, value))
 
 

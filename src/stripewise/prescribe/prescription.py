@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from stripewise.carriers import Setting
 from stripewise.spec.configuration import Value
 from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 from stripewise.spec.workload import Workload
 
 _WIDE = 1.96
@@ -181,7 +182,7 @@ def _plain(entry: Change | Advice | Neighbour) -> dict[str, Any]:
 
 def plan_of(settings: Sequence[Setting], identifier: str) -> Plan:
     """Make a plan of settings; the last of a key counts."""
-    by_key: Mapping[Any, Setting] = {(s.apply, s.layer, s.key): s for s in settings}
+    by_key: Mapping[Any, Setting] = {(s.carrier, s.layer, s.key): s for s in settings}
     return Plan(tuple(by_key.values()), identifier)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.shell import check_job_name, directive, directive_path, quote_all
 from stripewise.spec.batch import of_lines
-from stripewise.spec.shell import check_job_name, directive, directive_path, quote_all
 
 Call = Callable[[Sequence[str]], "CompletedProcess[str]"]
 """Runs one of Slurm's commands."""

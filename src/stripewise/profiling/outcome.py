@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.profiling.plan import value_of
@@ -15,7 +16,6 @@ from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Factor, Tunable
 from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Apply
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
@@ -113,9 +113,9 @@ def _column(factor: Factor, rows: Sequence[Mapping[str, Any]]) -> Column:
 def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, Any]]) -> Column:
     column = _column(factor, rows)
     known = {p.name: p for name in campaign.stacks for p in load_stack(name).parameters}
-    parameter = known.get(factor.name) if factor.apply is None else None
+    parameter = known.get(factor.name) if factor.carrier is None else None
     default, active = factor.default, factor.active_if
-    if parameter is not None and parameter.apply is not Apply.STRIPING:
+    if parameter is not None and parameter.carrier is not LAYOUT:
         default = default if default is not None or parameter.default_from is not None else parameter.default
         usable = {f.name for f in campaign.factors} | Workload().words().keys()
         condition = parameter.active_if

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import RUNTIME
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.scratch import Scratch
@@ -121,7 +122,7 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
     if not expected:
         return State.FINISHED, ""
     if evidence.report is None:
-        by_runtime = [entry.setting.key for entry in evidence.injection.carried if entry.carrier == "runtime"]
+        by_runtime = [entry.setting.key for entry in evidence.injection.carried if entry.by == RUNTIME]
         if evidence.objective in REPORTED:
             why = f"objective {evidence.objective} needs one"
         elif by_runtime:

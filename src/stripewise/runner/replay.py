@@ -165,7 +165,7 @@ def _carried(land: Landscape) -> TableSpace:
     space = land.space
     set_by = {knob.name: knob for knob in knobs(land.table.schema) if bytes_of(knob.column) == 1}
     parameters = tuple(
-        replace(p, apply=knob.parameter.apply, key=knob.parameter.setting, layer=knob.parameter.layer)
+        replace(p, carrier=knob.parameter.carrier, key=knob.parameter.setting, layer=knob.parameter.layer)
         if (knob := set_by.get(p.name)) is not None and knob.parameter is not None
         else p
         for p in space.parameters

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.runner.local.output import last_line
-from stripewise.spec.shell import assign_all, quote, quote_all
+from stripewise.shell import assign_all, quote, quote_all
 
 SCRIPT = "run.sh"
 _FAILED = "stripewise: setup line {number} ended with exit code "

@@ -67,7 +67,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
             "env": campaign.env,
             "batch.directives": campaign.batch.directives,
             "stack files": files_of(campaign.stacks),
-            "tunables of one's own": [one.name for one in campaign.tunable if "apply" in one.model_fields_set],
+            "tunables of one's own": [one.name for one in campaign.tunable if "carrier" in one.model_fields_set],
         }
         for name, given in ways.items():
             if given:

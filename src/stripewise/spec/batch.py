@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stripewise.spec.shell import DirectiveOption, ResourceName
+from stripewise.shell import DirectiveOption, ResourceName
 
 MARKS = {"slurm": "#SBATCH", "pbs": "#PBS", "pbs_classic": "#PBS", "lsf": "#BSUB", "flux": "#flux:"}
 """How a line of a job script begins that is meant for the scheduler."""

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from stripewise.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import Bundled, explain_validation, parse_document
 from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Operation, Tunable
-from stripewise.spec.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Size
 
@@ -125,7 +125,7 @@ class Campaign(BaseModel):
         filled = []
         for entry in data["tunable"]:
             parameter = (
-                known.get(str(entry.get("name"))) if isinstance(entry, dict) and not entry.get("apply") else None
+                known.get(str(entry.get("name"))) if isinstance(entry, dict) and not entry.get("carrier") else None
             )
             if parameter is not None:
                 about: dict[str, Any] = {"role": parameter.role, "unit": parameter.unit, "scale": parameter.scale.value}

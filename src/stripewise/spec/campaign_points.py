@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from stripewise.carriers import ARGUMENT, HINT, LAYOUT, PNETCDF, Setting
 from stripewise.errors import UserError
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.expression import Expression
 from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Tunable
-from stripewise.spec.parameter import Apply, Kind, Parameter, Scale
-from stripewise.spec.plan import Setting, settings_of, spell
+from stripewise.spec.parameter import Kind, Parameter, Scale
+from stripewise.spec.plan import settings_of, spell
 from stripewise.spec.space import Derived, Space
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
@@ -147,18 +148,18 @@ class Points:
         if space is None:
             space = self._spaces[key] = self._space(point.operation, given, tuned)
         chosen = Configuration({f.name: values[f.name] for f in tuned})
-        found = [s for s in settings_of(space, chosen) if s.apply is not Apply.ARGUMENT] if tuned else []
-        named = {(s.apply, s.key) for s in found}
+        found = [s for s in settings_of(space, chosen) if s.carrier is not ARGUMENT] if tuned else []
+        named = {(s.carrier, s.key) for s in found}
         for factor in self.campaign.tunable:
             parameter = self._stacked(factor)
-            apply = parameter.apply if parameter is not None else factor.apply
-            if apply is None or apply is Apply.ARGUMENT:
+            carrier = parameter.carrier if parameter is not None else factor.carrier
+            if carrier is None or carrier is ARGUMENT:
                 continue
-            carried = parameter.setting if parameter is not None else factor.key or factor.name
-            always = apply is Apply.STRIPING or (parameter is None and factor.default is None)
-            if always and (apply, carried) not in named:
+            name = parameter.setting if parameter is not None else factor.key or factor.name
+            always = carrier is LAYOUT or (parameter is None and factor.default is None)
+            if always and (carrier, name) not in named:
                 layer = parameter.layer if parameter is not None else ""
-                found.append(Setting(apply, carried, spell(values[factor.name]), layer))
+                found.append(Setting(carrier, name, spell(values[factor.name]), layer))
         return tuple(found)
 
     def levels(self, operation: str) -> NDArray[np.float64]:
@@ -203,7 +204,7 @@ class Points:
 
     def _stacked(self, factor: Factor) -> Parameter | None:
         """The stack's parameter that a tunable is, if any."""
-        own = not isinstance(factor, Tunable) or factor.apply is not None
+        own = not isinstance(factor, Tunable) or factor.carrier is not None
         return None if own else self._known.get(factor.name)
 
     def _apart(self, operation: str) -> tuple[list[Factor], list[Tunable]]:
@@ -227,7 +228,7 @@ class Points:
         parameters = tuple(self._parameter(factor).bind(words) for factor in tuned)
         if workload.api == "posix":
             # No MPI-IO, no hints.
-            parameters = tuple(_still(p) if p.apply is Apply.HINT else p for p in parameters)
+            parameters = tuple(_still(p) if p.carrier in (HINT, PNETCDF) else p for p in parameters)
         known = names | context.keys()
         derived = [d for s in self._stacks for d in s.derived if d.value.names <= known and d.value.names & names]
         own = [c for s in self._stacks for c in s.constraints if c.names <= known]
@@ -255,12 +256,12 @@ class Points:
                 unit=factor.unit or "",
                 scale=Scale(factor.axis),
                 role=factor.role,
-                apply=factor.apply or Apply.ARGUMENT,
+                carrier=factor.carrier or ARGUMENT,
                 key=factor.key,
                 active_if=None if factor.active_if is None else Expression.parse(factor.active_if),
             )
         changed = replace(stack, values=tuple(values), default=values[0], role=factor.role, scale=Scale(factor.axis))
-        if stack.apply is Apply.STRIPING:
+        if stack.carrier is LAYOUT:
             # A layout is always made explicitly, whatever the directory says; none stands for "not set".
             return replace(
                 changed,
@@ -277,7 +278,7 @@ class Points:
         )
 
     def _check_way(self, factor: Tunable) -> None:
-        if factor.apply is not None or factor.role in WORKLOAD_ROLES:
+        if factor.carrier is not None or factor.role in WORKLOAD_ROLES:
             return
         campaign = self.campaign
         if not campaign.launches:
@@ -286,7 +287,7 @@ class Points:
             return
         raise UserError(
             f"[[tunable]] {factor.name}: nothing says how it is set",
-            "name a stack that has it, give apply, or put {" + factor.name + "} into the command",
+            "name a stack that has it, give carrier, or put {" + factor.name + "} into the command",
         )
 
     def _workload(self, operation: str, values: Mapping[str, Value]) -> Workload:

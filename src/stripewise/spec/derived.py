@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stripewise.carriers import Carrier
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Derived:
     ----------
     name : str
         The carrier's name of the setting.
-    apply, layer : Apply, str
+    carrier, layer : Carrier, str
         As in :class:`Parameter`.
     template : str
         The value with ``{value}`` in place of the computed number.
@@ -27,7 +27,7 @@ class Derived:
     """
 
     name: str
-    apply: Apply
+    carrier: Carrier
     layer: str
     template: str
     value: Expression

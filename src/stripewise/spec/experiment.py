@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from stripewise.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import parse_document
 from stripewise.spec.objective import Objective
-from stripewise.spec.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from stripewise.spec.parameter import Apply
+from stripewise.carriers import Carrier
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import Scalar
+from stripewise.spec.stack import Scalar, renamed
 
 Operation = Literal["read", "write"]
 
@@ -103,9 +103,11 @@ class Tunable(Factor):
     operations: list[Operation] = Field(
         default=["read", "write"], description="for which it can be set; for others it belongs to the workload"
     )
-    apply: Apply | None = Field(default=None, description="how it is set, where no stack says so")
+    carrier: Carrier | None = Field(default=None, description="how it is set, where no stack says so")
     key: str = ""
     active_if: str | None = None
+
+    _renamed = model_validator(mode="before")(staticmethod(renamed))
 
 
 def _size(value: Any) -> Any:

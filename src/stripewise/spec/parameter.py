@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from stripewise.carriers import ARGUMENT, Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
 from stripewise.spec.expression import Expression
@@ -27,17 +28,6 @@ class Scale(StrEnum):
 
     LINEAR = "linear"
     LOG2 = "log2"
-
-
-class Apply(StrEnum):
-    """The carrier that brings a value to the program."""
-
-    HINT = "hint"
-    MCA = "mca"
-    ENV = "env"
-    STRIPING = "striping"
-    HDF5 = "hdf5"
-    ARGUMENT = "argument"
 
 
 class When(StrEnum):
@@ -92,7 +82,7 @@ class Parameter:
         Of ordered values.
     role : str
         The field's word for it (see the design's table format); ``other`` if none fits.
-    apply, key : Apply, str
+    carrier, key : Carrier, str
         The carrier and the name that the carrier uses.
     layer : str
         The stack's layer (``romio``, ``lustre`` ...); for striping, the file system.
@@ -128,7 +118,7 @@ class Parameter:
     unit: str = ""
     scale: Scale = Scale.LINEAR
     role: str = "other"
-    apply: Apply = Apply.ARGUMENT
+    carrier: Carrier = ARGUMENT
     key: str = ""
     layer: str = ""
     when: When = When.OPEN

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from stripewise.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.errors import UserError
+from stripewise.shell import is_unicode
 from stripewise.spec.configuration import Configuration, Value
-from stripewise.spec.parameter import Apply
-from stripewise.spec.shell import is_unicode, is_variable
 from stripewise.spec.space import Space
 
 HEADER = "stripewise-plan 1"
@@ -23,41 +23,7 @@ MAX_VALUE = 1023
 ALLOWANCES = ("composite", "pool")
 """Kinds of a folder's layout that files may be laid out against."""
 
-_VERBS = {
-    Apply.HINT: "hint",
-    Apply.STRIPING: "layout",
-    Apply.HDF5: "hdf5",
-    Apply.ENV: "env",
-    Apply.MCA: "mca",
-    Apply.ARGUMENT: "argument",
-}
 _BLANK = " \t"
-_CARRIERS = {verb: apply for apply, verb in _VERBS.items()}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One line of a plan.
-
-    Attributes
-    ----------
-    apply : Apply
-        The carrier.
-    key, value : str
-        As the carrier spells them.
-    layer : str
-        For striping the file system (``lustre``, ``cephfs``); otherwise empty.
-    """
-
-    apply: Apply
-    key: str
-    value: str
-    layer: str = ""
-
-    def line(self) -> str:
-        """The setting as a line of the plan."""
-        layer = f" {self.layer}" if self.apply is Apply.STRIPING else ""
-        return f"{_VERBS[self.apply]}{layer} {self.key} {self.value}"
 
 
 @dataclass(frozen=True)
@@ -135,6 +101,7 @@ class Plan:
         workload: list[tuple[str, str]] = []
         allow: list[str] = []
         fields = {"id": "", "override": "no", "file": "*"}
+        wanted = {**verbs(), "workload": 2}
         for number, line in enumerate(lines[1:], start=2):
             if not line.strip(_BLANK) or line.startswith("#"):
                 continue
@@ -151,18 +118,16 @@ class Plan:
                     raise UserError(f"{where}: allow is '{rest[:40]}'", f"write {' or '.join(ALLOWANCES)}")
                 allow.append(rest)
                 continue
-            if verb not in _CARRIERS and verb != "workload":
-                known = [*fields, *_CARRIERS, "workload", "allow"]
-                raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join(known)}")
-            parts = re.split(r"[ \t]+", rest, maxsplit=2 if verb == "layout" else 1) if rest else []
-            if len(parts) != (3 if verb == "layout" else 2):
+            if verb not in wanted:
+                raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join([*fields, *wanted, 'allow'])}")
+            parts = re.split(r"[ \t]+", rest, maxsplit=wanted[verb] - 1) if rest else []
+            if len(parts) != wanted[verb]:
                 raise UserError(f"{where}: a '{verb}' needs a key and a value")
             if verb == "workload":
                 _check_words(parts[0], parts[1], where)
                 workload.append((parts[0], parts[1]))
                 continue
-            layer = parts.pop(0) if verb == "layout" else ""
-            setting = Setting(_CARRIERS[verb], parts[0], parts[1], layer)
+            setting = read_setting(verb, parts)
             _check(setting, where)
             settings.append(setting)
             if len(settings) > MAX_SETTINGS:
@@ -171,18 +136,15 @@ class Plan:
             tuple(settings), fields["id"], fields["override"] == "yes", fields["file"], tuple(workload), tuple(allow)
         )
 
-    def of(self, *carriers: Apply) -> tuple[Setting, ...]:
+    def of(self, *carriers: Carrier) -> tuple[Setting, ...]:
         """The settings of some carriers."""
-        return tuple(setting for setting in self.settings if setting.apply in carriers)
+        return tuple(setting for setting in self.settings if setting.carrier in carriers)
 
 
 def _check(setting: Setting, where: str) -> None:
     _check_words(setting.key, setting.value, where)
-    # A name that is none would be an option of env, which stands before the program.
-    if setting.apply in (Apply.ENV, Apply.MCA) and not is_variable(setting.key):
-        raise UserError(
-            f"{where}: {setting.key[:40]!r} is not the name of a variable", "use letters, digits and _ only"
-        )
+    if wrong := setting.carrier.wrong_key(setting.key):
+        raise UserError(f"{where}: {setting.key[:40]!r} {wrong}", "use letters, digits and _ only")
 
 
 def _check_words(key: str, value: str, where: str) -> None:
@@ -220,7 +182,7 @@ def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ..
         value = folded[parameter.name]
         if active[index] and value != parameter.default:
             changed.add(parameter.name)
-            settings.append(Setting(parameter.apply, parameter.setting, spell(value), parameter.layer))
+            settings.append(Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer))
     words: Mapping[str, object] = {**space.context, **folded}
     for derived in space.derived:
         if not derived.value.names & changed:
@@ -230,10 +192,10 @@ def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ..
         number = derived.value(words)
         if isinstance(number, float) and number == int(number):
             number = int(number)
-        settings.append(Setting(derived.apply, derived.name, derived.template.format(value=number), derived.layer))
+        settings.append(Setting(derived.carrier, derived.name, derived.template.format(value=number), derived.layer))
     return _unique(settings)
 
 
 def _unique(settings: Iterable[Setting]) -> tuple[Setting, ...]:
-    by_key = {(setting.apply, setting.layer, setting.key): setting for setting in settings}
+    by_key = {(setting.carrier, setting.layer, setting.key): setting for setting in settings}
     return tuple(by_key.values())

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from stripewise.carriers import ARGUMENT, Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import OPERATIONS, Apply, Kind, Parameter, Safety, Scale, Scope, When
+from stripewise.spec.parameter import OPERATIONS, Kind, Parameter, Safety, Scale, Scope, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived, Knowledge
 
@@ -30,6 +31,13 @@ def _plain(value: Any) -> Any:
 
 
 Scalar = Annotated[Any, BeforeValidator(_plain)]
+
+
+def renamed(data: Any) -> Any:
+    """Refuse the key that ``carrier`` had before, by its new name."""
+    if isinstance(data, dict) and "apply" in data:
+        raise ValueError(f"'apply' is called 'carrier' now, and is one of {', '.join(Carrier.known)}")
+    return data
 
 
 class ParameterEntry(BaseModel):
@@ -47,7 +55,7 @@ class ParameterEntry(BaseModel):
     unit: str = ""
     scale: Scale | None = None
     role: str = "other"
-    apply: Apply = Apply.ARGUMENT
+    carrier: Carrier = ARGUMENT
     key: str = ""
     when: When = When.OPEN
     scope: Scope = Scope.FILE
@@ -64,6 +72,8 @@ class ParameterEntry(BaseModel):
     cost: float = 0.0
     description: str = ""
     trap: str = ""
+
+    _renamed = model_validator(mode="before")(staticmethod(renamed))
 
     def build(self, layer: str) -> Parameter:
         """Make the parameter.
@@ -85,7 +95,7 @@ class ParameterEntry(BaseModel):
             unit=self.unit,
             scale=self.scale or Scale.LINEAR,
             role=self.role,
-            apply=self.apply,
+            carrier=self.carrier,
             key=self.key,
             layer=layer,
             when=self.when,
@@ -144,10 +154,12 @@ class DerivedEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     name: str
-    apply: Apply
+    carrier: Carrier
     template: str = "{value}"
     value: str
     active_if: str | None = None
+
+    _renamed = model_validator(mode="before")(staticmethod(renamed))
 
 
 class KnowledgeEntry(BaseModel):
@@ -245,7 +257,7 @@ def parse_stack(text: str, origin: str) -> Stack:
             parameters=tuple(parameter.build(layer) for parameter in entry.parameter),
             constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
             derived=tuple(
-                Derived(d.name, d.apply, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
+                Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
                 for d in entry.derived
             ),
             knowledge=tuple(Knowledge(Expression.parse(k.condition), k.gain, k.source) for k in entry.knowledge),

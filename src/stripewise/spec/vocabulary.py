@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from functools import cache
 
+from stripewise.carriers import Carrier, Setting
 from stripewise.errors import UserError
-from stripewise.spec.parameter import Apply, Kind, Parameter
-from stripewise.spec.plan import Plan, Setting, spell
+from stripewise.spec.parameter import Kind, Parameter
+from stripewise.spec.plan import Plan, spell
 from stripewise.spec.stack import load_stack, stack_names
 
 _CLOSE = 0.85
@@ -28,14 +29,14 @@ def words_of(parameter: Parameter) -> tuple[str, ...] | None:
 
 
 @cache
-def _known() -> dict[tuple[Apply, str], tuple[str, ...] | None]:
+def _known() -> dict[tuple[Carrier, str], tuple[str, ...] | None]:
     """Keys of all stacks, with their values where these are words."""
-    known: dict[tuple[Apply, str], tuple[str, ...] | None] = {}
+    known: dict[tuple[Carrier, str], tuple[str, ...] | None] = {}
     for name in stack_names():
         stack = load_stack(name)
         for parameter in stack.parameters:
-            known[parameter.apply, parameter.setting] = words_of(parameter)
-        known |= {(derived.apply, derived.name): None for derived in stack.derived}
+            known[parameter.carrier, parameter.setting] = words_of(parameter)
+        known |= {(derived.carrier, derived.name): None for derived in stack.derived}
     return known
 
 
@@ -47,7 +48,7 @@ def check_value(setting: Setting, where: str) -> None:
     UserError
         If the key takes words and the value is none of them.
     """
-    values = _known().get((setting.apply, setting.key))
+    values = _known().get((setting.carrier, setting.key))
     if values is not None and setting.value not in values:
         raise UserError(
             f"{where}: {setting.key} does not know '{setting.value}' and would ignore it silently",
@@ -71,7 +72,7 @@ def check_plan(plan: Plan, where: str) -> list[str]:
     doubts = []
     for setting in plan.settings:
         check_value(setting, where)
-        names = [key for apply, key in _known() if apply is setting.apply]
+        names = [key for carrier, key in _known() if carrier is setting.carrier]
         close = difflib.get_close_matches(setting.key, names, 1, _CLOSE)
         if close and setting.key not in names:
             doubts.append(f"{setting.key} is no hint that is known here: was {close[0]} meant?")

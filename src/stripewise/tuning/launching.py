@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stripewise.carriers import ENVIRONMENT, Setting
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting, settings_of
+from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.stack import OffEntry, load_stack
 from stripewise.spec.trial import Role, Run, Trial
 from stripewise.tuning.space import BoundSpace
@@ -61,7 +61,7 @@ def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, t
     for stack in stacks:
         off = stack.off if trial.role is Role.REFERENCE else None
         exports = off.env if off is not None else stack.env or {}
-        settings += [Setting(Apply.ENV, key, value) for key, value in exports.items()]
+        settings += [Setting(ENVIRONMENT, key, value) for key, value in exports.items()]
     if bound is not None and trial.role is Role.CANDIDATE:
         settings += settings_of(bound.space, trial.configuration)
     return Plan(tuple(settings), f"{identifier}.{trial.number}", experiment.override, experiment.files)

@@ -6,11 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stripewise.carriers import Setting
 from stripewise.errors import UserError
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import ParameterOverride
 from stripewise.spec.parameter import Parameter
-from stripewise.spec.plan import Setting, spell
+from stripewise.spec.plan import spell
 from stripewise.spec.stack import ParameterEntry
 from stripewise.spec.vocabulary import check_value
 
@@ -24,7 +25,7 @@ def _entry(parameter: Parameter) -> dict[str, Any]:
     plain = {
         name: getattr(parameter, name)
         for name in (
-            *("name", "kind", "default", "unit", "scale", "role", "apply", "key", "when", "scope", "since", "until"),
+            *("name", "kind", "default", "unit", "scale", "role", "carrier", "key", "when", "scope", "since", "until"),
             *("safety", "evidence", "cost", "description", "trap"),
         )
     }
@@ -46,7 +47,7 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
         If a value is none of the carrier's, or the definition contradicts itself.
     """
     for value in override.values or []:
-        known = Setting(parameter.apply, parameter.setting, spell(value), parameter.layer)
+        known = Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer)
         check_value(known, f"[parameters.{parameter.name}]")
     changes = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
     if not changes:

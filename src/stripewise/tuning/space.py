@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from stripewise.carriers import HINT
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply, Kind, Parameter, When
+from stripewise.spec.parameter import Kind, Parameter, When
 from stripewise.spec.policy import load_policy
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, load_stack, stack_names
@@ -262,7 +263,7 @@ def _chosen(
 
 
 def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], named_stacks: bool) -> UserError:
-    unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, apply=Apply.HINT))
+    unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, carrier=HINT))
     if unreachable:
         unseen = "" if named_stacks else "name --stack romio if it starts one unseen, "
         return UserError(

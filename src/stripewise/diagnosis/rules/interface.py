@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from stripewise.carriers import HINT
 from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import ompio
 from stripewise.measure.activity import Activity, FileActivity
-from stripewise.spec.parameter import Apply
 from stripewise.spec.parameter import Kind as ParameterKind
 from stripewise.spec.plan import spell
 from stripewise.spec.sizes import format_size
@@ -61,7 +61,7 @@ def _words() -> dict[str, tuple[str, ...]]:
     known = {}
     for name in stack_names():
         for parameter in load_stack(name).parameters:
-            if parameter.apply is Apply.HINT and parameter.kind is ParameterKind.CATEGORICAL:
+            if parameter.carrier is HINT and parameter.kind is ParameterKind.CATEGORICAL:
                 known[parameter.setting] = tuple(spell(value) for value in parameter.values)
     return known
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from stripewise.carriers import Setting
 from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import stripes
 from stripewise.measure.activity import Activity, FileActivity
-from stripewise.spec.plan import Setting
 from stripewise.spec.sizes import format_size
 
 _GRADES = "ABCDE"

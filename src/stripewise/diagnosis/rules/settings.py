@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stripewise.carriers import HDF5, HINT, LAYOUT, Setting
 from stripewise.measure.activity import FileActivity
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Setting
 
 
 def hint(key: str, value: str) -> Setting:
     """An MPI-IO hint."""
-    return Setting(Apply.HINT, key, value)
+    return Setting(HINT, key, value)
 
 
 def ompio(files: Sequence[FileActivity]) -> bool:
@@ -41,7 +40,7 @@ def alignment(files: Sequence[FileActivity], unit: int | None) -> tuple[Setting,
     if not unit or unit < 2:
         return ()
     if any(file.hdf5 for file in files):
-        return (Setting(Apply.HDF5, "alignment", str(unit)),)
+        return (Setting(HDF5, "alignment", str(unit)),)
     if any(file.pnetcdf for file in files):
         return (hint("nc_var_align_size", str(unit)),)
     return ()
@@ -49,7 +48,7 @@ def alignment(files: Sequence[FileActivity], unit: int | None) -> tuple[Setting,
 
 def stripes(count: int, size: int | None = None) -> tuple[Setting, ...]:
     """Lay a new file out over ``count`` targets."""
-    found = [Setting(Apply.STRIPING, "stripe_count", str(count), "lustre")]
+    found = [Setting(LAYOUT, "stripe_count", str(count), "lustre")]
     if size:
-        found.append(Setting(Apply.STRIPING, "stripe_size", str(size), "lustre"))
+        found.append(Setting(LAYOUT, "stripe_size", str(size), "lustre"))
     return tuple(found)

@@ -20,9 +20,6 @@ from stripewise.model.artifact.program import OUTPUT, Numbers, Program, run
 CONTEXT, WORD, TUNABLE = 0, 1, 2
 """Kinds of inputs: trained on and given; used by rules alone; to be chosen."""
 
-CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "advice")
-"""How a tunable is set, by its number in the file; ``advice`` is for the program's author."""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -56,7 +53,7 @@ class Input:
     default : int
         Place among the values.
     carrier : str
-        One of :data:`CARRIERS`.
+        One of :data:`stripewise.carriers.NUMBERED`.
     layer, key : str
         As in a plan.
     factor : float

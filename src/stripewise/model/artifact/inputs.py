@@ -13,18 +13,9 @@ from stripewise.model.carriers import Knob, Way, bytes_of, derived_settings, kno
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import spell
 from stripewise.spec.workload import Workload
 
-_CARRIERS = {
-    Apply.HINT: "hint",
-    Apply.STRIPING: "layout",
-    Apply.HDF5: "hdf5",
-    Apply.ENV: "env",
-    Apply.MCA: "mca",
-    Apply.ARGUMENT: "argument",
-}
 _NUMBERS = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
 
 
@@ -142,8 +133,8 @@ class Inputs:
         if parameter is None:
             return {"carrier": "advice", "layer": knob.way.value, "key": knob.name}
         return {
-            "carrier": _CARRIERS[parameter.apply],
-            "layer": parameter.layer if parameter.apply is Apply.STRIPING else "",
+            "carrier": parameter.carrier.in_artifact,
+            "layer": parameter.layer if parameter.carrier.of_file_system else "",
             "key": parameter.setting,
             "cost": parameter.cost,
         }
@@ -221,8 +212,9 @@ class Inputs:
             active = None if entry.active_if is None else compile_expression(entry.active_if, names, self._code)
             needs = tuple(by_parameter[name] for name in sorted(entry.value.names & by_parameter.keys()))
             value = compile_expression(entry.value, names, self._code)
-            layer = entry.layer if entry.apply is Apply.STRIPING else ""
-            yield DerivedSetting(_CARRIERS[entry.apply], layer, entry.name, entry.template, value, active, needs)
+            layer = entry.layer if entry.carrier.of_file_system else ""
+            carrier = entry.carrier.in_artifact
+            yield DerivedSetting(carrier, layer, entry.name, entry.template, value, active, needs)
 
     def value(self, place: int) -> Program:
         """A column as the encoder sees it: folded where it means nothing."""

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stripewise.carriers import NUMBERED
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
-from stripewise.model.artifact.content import CARRIERS, TUNABLE, Artifact, DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.content import TUNABLE, Artifact, DerivedSetting, Input, Setting, Texts
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact.program import Op, Program
 
@@ -131,7 +132,7 @@ class _Reader:
             found.append(
                 Input(
                     *(text(name), kind, text(role), text(unit), bool(categorical)),
-                    *(tuple(values[first : first + count]), default, CARRIERS[carrier], text(layer), text(key)),
+                    *(tuple(values[first : first + count]), default, NUMBERED[carrier], text(layer), text(key)),
                     *(factor, cost, self._optional(free), self._optional(active), self._optional(same)),
                 )
             )
@@ -143,7 +144,7 @@ class _Reader:
         for carrier, layer, key, template, value, active, mask, _ in form.DERIVED.iter_unpack(self._parts[7]):
             needs = tuple(number for bit, number in enumerate(tunables) if mask >> bit & 1)
             programs = self._programs[value], self._optional(active)
-            found.append(DerivedSetting(CARRIERS[carrier], text(layer), text(key), text(template), *programs, needs))
+            found.append(DerivedSetting(NUMBERED[carrier], text(layer), text(key), text(template), *programs, needs))
         return tuple(found)
 
     def _members(self) -> tuple[Member, ...]:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stripewise.carriers import NUMBERED
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
-from stripewise.model.artifact.content import CARRIERS, TUNABLE, Artifact, DerivedSetting
+from stripewise.model.artifact.content import TUNABLE, Artifact, DerivedSetting
 from stripewise.model.artifact.members import NONE, TreeBlock
 from stripewise.model.artifact.program import MAX_STACK, Op, Program, depth
 
@@ -139,7 +140,7 @@ class _Writer:
                 form.INPUT.pack(
                     entry.kind,
                     *(code(entry.name), code(entry.role), code(entry.unit), int(entry.categorical)),
-                    *(first, len(entry.values), entry.default, CARRIERS.index(entry.carrier)),
+                    *(first, len(entry.values), entry.default, NUMBERED.index(entry.carrier)),
                     *(code(entry.layer), code(entry.key)),
                     *(self._optional(p) for p in (entry.free, entry.active, entry.same)),
                     *(0, 0, entry.factor, entry.cost),
@@ -152,7 +153,7 @@ class _Writer:
         tunables = [n for n, known in enumerate(self._artifact.inputs) if known.kind == TUNABLE]
         mask = sum(1 << tunables.index(number) for number in entry.needs)
         return form.DERIVED.pack(
-            CARRIERS.index(entry.carrier),
+            NUMBERED.index(entry.carrier),
             *(code(entry.layer), code(entry.key), code(entry.template)),
             *(self._program(entry.value), self._optional(entry.active), mask, 0),
         )

@@ -10,11 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from stripewise.errors import UserError
-from stripewise.report.export.experiment import toml
-from stripewise.report.export.hints import hints
-from stripewise.report.export.layout import lfs
-from stripewise.report.export.request import Export, Request
-from stripewise.report.export.scripts import plan_file, sbatch, shell
+from stripewise.report.export.request import Export, Request, hints, lfs
+from stripewise.report.export.scripts import plan_file, sbatch, shell, toml
 from stripewise.report.export.vendors import cray, intel, openmpi
 from stripewise.spec.configuration import Value
 from stripewise.spec.plan import Plan

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from stripewise.carriers import CARRIERS, HINT, PNETCDF, Expressed, Form, Setting, hint_lines
+from stripewise.shell import assign, quote
 from stripewise.spec.configuration import Value
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -58,42 +59,124 @@ class Request:
     changed: Mapping[str, Value]
 
     @property
-    def hints(self) -> list[Setting]:
-        """MPI-IO hints; PnetCDF's own, which MPI-IO does not know, are left out."""
-        return [s for s in self.plan.of(Apply.HINT) if not s.key.startswith("nc_")]
+    def hints(self) -> tuple[Setting, ...]:
+        """MPI-IO hints."""
+        return self.plan.of(HINT)
 
     @property
-    def pnetcdf(self) -> list[Setting]:
+    def pnetcdf(self) -> tuple[Setting, ...]:
         """PnetCDF's own hints."""
-        return [s for s in self.plan.of(Apply.HINT) if s.key.startswith("nc_")]
+        return self.plan.of(PNETCDF)
+
+    def express(
+        self, *forms: Form, mpi: str = "", place: str = "", otherwise: str = ""
+    ) -> tuple[dict[Form, list[tuple[str, str]]], list[str]]:
+        """Ask each carrier to write its settings in the first of some forms that it knows.
+
+        Parameters
+        ----------
+        *forms : Form
+        mpi, place : str
+            See :meth:`~stripewise.carriers.Carrier.express`.
+        otherwise : str
+            Why a setting is missing whose carrier knows none of the forms; empty if it travels otherwise.
+
+        Returns
+        -------
+        (dict, list of str)
+            Names and values by form, and what cannot be expressed.
+        """
+        pairs: dict[Form, list[tuple[str, str]]] = {form: [] for form in forms}
+        cannot: list[str] = []
+        for carrier in CARRIERS:
+            settings = self.plan.of(carrier)
+            if not settings:
+                continue
+            said: Expressed | None = None
+            for form in forms:
+                said = carrier.express(form, settings, mpi=mpi, place=place)
+                if said is not None:
+                    pairs[form] += said.pairs
+                    cannot += said.cannot
+                    break
+            if said is None and otherwise:
+                cannot += [setting.but(otherwise) for setting in settings]
+        return pairs, cannot
 
     @property
-    def stripes(self) -> dict[str, str]:
-        """Lustre's layout keys."""
-        return {s.key: s.value for s in self.plan.of(Apply.STRIPING) if s.layer == "lustre"}
+    def needs_runtime(self) -> list[str]:
+        """Why files and variables alone cannot carry the plan; empty if they can."""
+        plan = self.plan
+        return [
+            reason
+            for carrier in CARRIERS
+            if (settings := plan.of(carrier))
+            for reason in carrier.needs_runtime(settings, override=plan.override, pattern=plan.files)
+        ]
+
+    @property
+    def scope(self) -> list[str]:
+        """What carriers that act on the whole process lose of a plan's reach."""
+        plan = self.plan
+        lost = [f"the limit to files {plan.files}: this acts on all files of the program"] if plan.files != "*" else []
+        return lost + (["override: here the program's own hints win"] if plan.override else [])
 
 
-def no(setting: Setting, why: str) -> str:
-    """A line of what cannot be expressed."""
-    return f"{setting.key}={setting.value} {why}"
+def exported(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Shell lines that export variables, and the line that takes them back."""
+    known = dict(pairs)
+    lines = [assign(name, value) for name, value in known.items()]
+    return lines, [f"unset {' '.join(known)}"] if known else []
 
 
-def arguments(plan: Plan) -> list[str]:
-    """Settings that stand on the program's command line, which no variable or file can carry."""
-    where = "is an argument of the program: put it where the command has"
-    return [no(s, f"{where} {{{s.key}}}") for s in plan.of(Apply.ARGUMENT)]
+def hints_file(lines: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Shell lines that write a hints file and name it to ROMIO, and what takes it back."""
+    written = [*heredoc("stripewise.hints", "".join(lines)), 'export ROMIO_HINTS="$PWD/stripewise.hints"']
+    return written, ["unset ROMIO_HINTS", "rm -f stripewise.hints"]
 
 
-def scope(plan: Plan) -> list[str]:
-    """What environment-wide carriers lose of a plan's reach."""
-    lost = []
-    if plan.files != "*":
-        lost.append(f"the limit to files {plan.files}: this acts on all files of the program")
-    if plan.override:
-        lost.append("override: here the program's own hints win")
-    return lost
+def heredoc(path: str, content: str) -> list[str]:
+    """Shell lines that write a file."""
+    # Only a line feed ends a here-document's line; every line of a plan or hints file has two words at least.
+    return [f"cat > {path} <<'END_OF_SETTINGS'", *content.removesuffix("\n").split("\n"), "END_OF_SETTINGS"]
 
 
 def text(lines: Iterable[str]) -> str:
     """Join lines."""
     return "".join(f"{line}\n" for line in lines)
+
+
+def hints(request: Request) -> Export:
+    """The file that ``ROMIO_HINTS`` names."""
+    pairs, cannot = request.express(Form.HINTS, otherwise="is not an MPI-IO hint")
+    lines, refused = hint_lines(pairs[Form.HINTS])
+    return Export(
+        "".join(lines),
+        "unset ROMIO_HINTS\nrm -f stripewise.hints\n",
+        [*cannot, *refused, *request.scope],
+        'save as stripewise.hints, then: export ROMIO_HINTS="$PWD/stripewise.hints" (a whole path, readable on rank 0)',
+        "the program's own MPI_Info wins over this file; this file replaces /etc/romio-hints. ROMIO ignores an "
+        "unreadable file silently. Open MPI's OMPIO does not read it.",
+        "stripewise.hints",
+    )
+
+
+def lfs(request: Request) -> Export:
+    """Commands that give a directory a default layout for the files to be created in it."""
+    directory = request.directory
+    # No command takes a path that begins with ./ for an option.
+    operand = f"./{directory}" if directory.startswith("-") else directory
+    place = quote(operand) if directory != "DIRECTORY" else "DIRECTORY"
+    pairs, cannot = request.express(Form.COMMANDS, place=place, otherwise="is not a file layout")
+    lines = [line for line, _ in pairs[Form.COMMANDS] if line]
+    undo = [line for _, line in pairs[Form.COMMANDS] if line]
+    if lines:
+        undo.append("# files written in between keep their layout; copy them to change it")
+    return Export(
+        text(lines),
+        text(undo),
+        cannot,
+        "run it once; only files created afterwards in the directory are laid out so",
+        "what the program or ROMIO asks for at creation wins over the directory's layout; existing files keep theirs.",
+        "stripewise-layout.sh",
+    )

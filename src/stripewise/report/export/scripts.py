@@ -1,14 +1,14 @@
-"""The plan itself, and shell and job scripts around it."""
+"""The plan itself, shell and job scripts around it, and an experiment file's tables."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from stripewise.report.export.environment import environment, heredoc, needs_runtime
-from stripewise.report.export.request import Export, Request, text
-from stripewise.spec.parameter import Apply
+from stripewise.carriers import MCA, Form
+from stripewise.report.export.request import Export, Request, exported, heredoc, hints_file, text
+from stripewise.shell import assign
 from stripewise.spec.plan import Plan
-from stripewise.spec.shell import assign
 
 
 def plan_file(request: Request) -> Export:
@@ -31,9 +31,10 @@ def _plan_wins(plan: Plan) -> str:
 
 def shell(request: Request) -> Export:
     """Shell lines that set all that the environment can carry, and preload the runtime where that is not enough."""
-    lines, undo, cannot = environment(request)
+    pairs, cannot = request.express(Form.VARIABLES)
+    lines, undo = exported(pairs[Form.VARIABLES])
     wins = ["PNETCDF_HINTS wins over the program's own."] if request.pnetcdf else []
-    reasons = needs_runtime(request)
+    reasons = request.needs_runtime
     use = "source it in the shell or job script, before the program starts"
     if reasons:
         lines += heredoc("stripewise.plan", request.plan.text())
@@ -46,11 +47,10 @@ def shell(request: Request) -> Export:
         wins.append(_plan_wins(request.plan))
         use += "; then start the program as its last line shows"
     elif request.hints:
-        lines += heredoc("stripewise.hints", "".join(f"{s.key} {s.value}\n" for s in request.hints))
-        lines.append('export ROMIO_HINTS="$PWD/stripewise.hints"')
-        undo += ["unset ROMIO_HINTS", "rm -f stripewise.hints"]
+        made, back = hints_file(f"{s.key} {s.value}\n" for s in request.hints)
+        lines, undo = lines + made, undo + back
         wins.append("the program's own MPI_Info wins over ROMIO_HINTS; Open MPI's OMPIO does not read it.")
-    if request.plan.of(Apply.MCA):
+    if request.plan.of(MCA):
         wins.append("mpirun --mca wins over OMPI_MCA_* variables, which win over mca-params.conf.")
     return Export(text(lines), text(undo), cannot, use, " ".join(wins), "stripewise.sh")
 
@@ -61,7 +61,7 @@ def sbatch(request: Request) -> Export:
     if not base.text:
         return Export("", "", base.cannot, "the job script stays as it is", "", "stripewise-job.sh")
     lines = [line for line in base.text.removesuffix("\n").split("\n") if not line.startswith("# mpiexec")]
-    prefix = f"{_preload()} " if needs_runtime(request) else ""
+    prefix = f"{_preload()} " if request.needs_runtime else ""
     lines += [
         "# --export=ALL keeps the variables above; --export=NAME=VALUE would drop the others and split at commas",
         f"srun --export=ALL {prefix}{request.program}",
@@ -82,3 +82,27 @@ def _library(request: Request) -> str:
 
 def _preload() -> str:
     return 'env LD_PRELOAD="$STRIPEWISE_LIBRARY${LD_PRELOAD:+:$LD_PRELOAD}"'
+
+
+def toml(request: Request) -> Export:
+    """Tables that narrow the next experiment to the values found and the defaults."""
+    lines: list[str] = []
+    cannot: list[str] = []
+    if request.plan.settings and not request.changed:
+        cannot.append("the plan's settings: an experiment names parameters, and this plan does not say which they were")
+    for name, value in request.changed.items():
+        if isinstance(value, bool):
+            cannot.append(f"{name}={str(value).lower()}: a boolean parameter always has both values")
+            continue
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+        lines += [f"[parameters.{name}]", f"values = [{shown}]", ""]
+    if lines:
+        lines.insert(0, "# narrows the next experiment to these values and the defaults")
+    return Export(
+        text(lines).rstrip("\n") + "\n" if lines else "",
+        "remove these tables from the experiment file\n",
+        cannot,
+        "add it to an experiment file; the default of each parameter stays in the space, as the baseline",
+        "an experiment file wins over the stack files that it names.",
+        "parameters.toml",
+    )

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from stripewise.report.export.environment import environment, heredoc
-from stripewise.report.export.hints import as_hints, hint_lines
-from stripewise.report.export.request import Export, Request, no, scope, text
-from stripewise.spec.parameter import Apply
+from stripewise.carriers import LAYOUT, Form, hint_lines
+from stripewise.filesystems import of_file
+from stripewise.report.export.request import Export, Request, exported, hints_file, text
+from stripewise.shell import assign
 from stripewise.spec.plan import Plan
-from stripewise.spec.shell import assign
 
-_OMPI_LUSTRE = {"stripe_count": "fs_lustre_stripe_width", "stripe_size": "fs_lustre_stripe_size"}
 _INTEL = {"cb_nodes": "I_MPI_FILESYSTEM_CB_NODES", "cb_config_list": "I_MPI_FILESYSTEM_CB_CONFIG_LIST"}
+_RUNTIME = "needs the runtime: use the shell export"
 
 
 def cray(request: Request) -> Export:
     """``MPICH_MPIIO_HINTS``."""
-    lines, undo, cannot = environment(request, mca=False)
-    pairs, refused = as_hints(request)
-    cannot += refused
+    pairs, cannot = request.express(Form.VARIABLES, Form.HINTS, mpi="cray", otherwise=_RUNTIME)
+    lines, undo = exported(pairs[Form.VARIABLES])
     good = []
-    for key, value in pairs:
+    for key, value in pairs[Form.HINTS]:
         if any(c in key + value for c in ":,"):
             cannot.append(f"{key}={value}: MPICH_MPIIO_HINTS separates at ':' and ',' and cannot hold such a value")
         else:
@@ -32,7 +30,6 @@ def cray(request: Request) -> Export:
         lines.append(assign("MPICH_MPIIO_HINTS", joined))
         lines.append("export MPICH_MPIIO_HINTS_DISPLAY=1  # prints the hints in force at each open, as evidence")
         undo.append("unset MPICH_MPIIO_HINTS MPICH_MPIIO_HINTS_DISPLAY")
-    cannot += [no(s, "needs the runtime: use the shell export") for s in request.plan.of(Apply.HDF5)]
     return Export(
         text(lines),
         text(undo),
@@ -51,34 +48,24 @@ def _patterns(plan: Plan) -> list[str]:
 
 def intel(request: Request) -> Export:
     """``I_MPI_FILESYSTEM`` variables, and a hints file for what they do not know."""
-    lines, undo, cannot = environment(request, mca=False)
-    pairs, refused = as_hints(request)
-    cannot += refused
-    direct = [(key, value) for key, value in pairs if key in _INTEL]
-    names = []
-    lustre = bool(request.stripes) or any(key.startswith("romio_lustre") for key, _ in pairs)
-    if direct or lustre:
+    pairs, cannot = request.express(Form.VARIABLES, Form.HINTS, mpi="intel", otherwise=_RUNTIME)
+    lines, undo = exported(pairs[Form.VARIABLES])
+    hints = pairs[Form.HINTS]
+    direct = [(_INTEL[key], value) for key, value in hints if key in _INTEL]
+    system = _driver(request, [key for key, _ in hints])
+    forced = [("I_MPI_FILESYSTEM_FORCE", system)] if system else []
+    if direct or forced:
         lines.append("# Intel MPI 2021.11 and later; before that, I_MPI_EXTRA_FILESYSTEM=1 and the hints file alone")
-        lines.append("export I_MPI_FILESYSTEM=1")
-        names.append("I_MPI_FILESYSTEM")
-    if lustre:
-        lines.append("export I_MPI_FILESYSTEM_FORCE=lustre")
-        names.append("I_MPI_FILESYSTEM_FORCE")
-    for key, value in direct:
-        lines.append(assign(_INTEL[key], value))
-        names.append(_INTEL[key])
-    if names:
-        undo.append(f"unset {' '.join(names)}")
-    others, too_much = hint_lines(pairs)
-    cannot += too_much
+        made, back = exported([("I_MPI_FILESYSTEM", "1"), *forced, *direct])
+        lines, undo = lines + made, undo + back
+    others, too_much = hint_lines(hints)
     if others:
-        lines += [*heredoc("stripewise.hints", "".join(others)), 'export ROMIO_HINTS="$PWD/stripewise.hints"']
-        undo += ["unset ROMIO_HINTS", "rm -f stripewise.hints"]
-    cannot += [no(s, "needs the runtime: use the shell export") for s in request.plan.of(Apply.HDF5)]
+        made, back = hints_file(others)
+        lines, undo = lines + made, undo + back
     return Export(
         text(lines),
         text(undo),
-        cannot + (scope(request.plan) if pairs else []),
+        cannot + too_much + (request.scope if hints else []),
         "put it into the job script, before mpirun",
         "the I_MPI_FILESYSTEM variables act on every file of the process; the program's own MPI_Info wins over "
         "ROMIO_HINTS. I_MPI_FILESYSTEM=1 switches native file-system support on, which may open files with another "
@@ -87,23 +74,18 @@ def intel(request: Request) -> Export:
     )
 
 
+def _driver(request: Request, hints: list[str]) -> str:
+    """The file system whose driver ROMIO must use for the plan to act; empty if any serves."""
+    named = [setting.layer for setting in request.plan.of(LAYOUT)]
+    named += [key.split("_")[1] for key in hints if key.startswith("romio_") and key.count("_") > 1]
+    return next((system.name for kind in named if (system := of_file(kind)).drivers), "")
+
+
 def openmpi(request: Request) -> Export:
     """``OMPI_MCA`` variables and lines of a parameter file."""
-    lines, undo, cannot = environment(request)
-    parameters = [(s.key, s.value) for s in request.plan.of(Apply.MCA)]
-    for setting in request.plan.of(Apply.STRIPING):
-        name = _OMPI_LUSTRE.get(setting.key) if setting.layer == "lustre" else None
-        if name is None:
-            cannot.append(no(setting, "has no MCA parameter; use the lfs export"))
-        else:
-            parameters.append((name, setting.value))
-            lines.append(assign(f"OMPI_MCA_{name}", setting.value))
-            undo.append(f"unset OMPI_MCA_{name}")
-    cannot += [
-        no(s, "is a hint for ROMIO, which OMPIO does not read; run with --mca io romio341 and use the hints export")
-        for s in request.hints
-    ]
-    cannot += [no(s, "needs the runtime: use the shell export") for s in request.plan.of(Apply.HDF5)]
+    pairs, cannot = request.express(Form.MCA, Form.VARIABLES, mpi="openmpi", otherwise=_RUNTIME)
+    parameters = pairs[Form.MCA]
+    lines, undo = exported([*pairs[Form.VARIABLES], *((f"OMPI_MCA_{name}", value) for name, value in parameters)])
     if parameters:
         lines.append("# or, for all your jobs, these lines in $HOME/.openmpi/mca-params.conf (without the #):")
         lines += [f"#   {name} = {value}" for name, value in parameters]
@@ -111,7 +93,7 @@ def openmpi(request: Request) -> Export:
     return Export(
         text(lines),
         text(undo),
-        cannot + (scope(request.plan) if parameters else []),
+        cannot + (request.scope if parameters else []),
         "put it into the job script, before mpirun",
         "mpirun --mca NAME VALUE wins over OMPI_MCA_NAME, which wins over $HOME/.openmpi/mca-params.conf, which wins "
         "over the installation's openmpi-mca-params.conf. All act on the whole process.",

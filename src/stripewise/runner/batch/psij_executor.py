@@ -9,8 +9,8 @@ from io import StringIO
 from typing import IO, Any
 
 from stripewise.runner.batch.scheduled import Request
+from stripewise.shell import directive
 from stripewise.spec.batch import MARKS, Batch
-from stripewise.spec.shell import directive
 
 Call = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 """Calls one of the scheduler's programs."""

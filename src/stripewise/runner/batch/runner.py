@@ -26,10 +26,10 @@ from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, run_id
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import look
+from stripewise.shell import job_name
 from stripewise.spec.batch import MARKS, Directives, of_lines, read_directives
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.shell import job_name
 from stripewise.spec.workload import Workload
 
 _T = TypeVar("_T")

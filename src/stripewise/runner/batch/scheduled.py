@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from stripewise.shell import check_job_name, directive_path
 from stripewise.spec.batch import Batch
-from stripewise.spec.shell import check_job_name, directive_path
 
 
 class Phase(StrEnum):

@@ -18,8 +18,8 @@ from typing import Any
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.runner.batch.psij_executor import watchful
 from stripewise.runner.batch.scheduled import Phase, Request, Standing, Ticket
+from stripewise.shell import directive_path, job_identifier
 from stripewise.spec.batch import Batch
-from stripewise.spec.shell import directive_path, job_identifier
 
 COMMAND_SECONDS = 60.0
 """A scheduler's command that takes longer has failed: its daemon may be restarting."""

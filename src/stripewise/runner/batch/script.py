@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.runner.setup import prologue
-from stripewise.spec.shell import assign_all, quote, quote_all, variable_name
+from stripewise.shell import assign_all, quote, quote_all, variable_name
 
 BEGAN = "began"
 ENDED = "ended"

@@ -15,9 +15,9 @@ from stripewise.runner.batch.slurm import SlurmScheduler
 from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id, write_atomically
 from stripewise.runner.program.preflight import Target
+from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.shell import job_name
 from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 

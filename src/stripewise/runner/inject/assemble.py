@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stripewise.carriers import ARGUMENT, Program
 from stripewise.errors import UserError
-from stripewise.runner.inject.injection import Guidance, Injection, Program, inject
+from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.local.scratch import Scratch
 from stripewise.runner.program.command import CommandLine, substitute
 from stripewise.spec.experiment import Experiment, ParameterOverride
 from stripewise.spec.launch import Launch
-from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import spell
 from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack
@@ -45,15 +45,15 @@ def arguments_of(experiment: Experiment) -> dict[str, str]:
     found: dict[str, str] = {}
     for stack in experiment.stacks:
         for parameter in load_stack(stack).parameters:
-            found |= {parameter.name: parameter.setting} if parameter.apply is Apply.ARGUMENT else {}
+            found |= {parameter.name: parameter.setting} if parameter.carrier is ARGUMENT else {}
     for name, override in experiment.parameters.items():
         extra = override.model_extra or {}
-        apply = extra.get("apply")
+        carrier = extra.get("carrier")
         if override.exclude:
             found.pop(name, None)
-        elif apply == Apply.ARGUMENT or (apply is None and "kind" in extra):
+        elif carrier == ARGUMENT.name or (carrier is None and "kind" in extra):
             found[name] = str(extra.get("key") or name)
-        elif apply is not None:
+        elif carrier is not None:
             found.pop(name, None)
     return found
 
@@ -63,7 +63,7 @@ def defaults_of(experiment: Experiment) -> dict[str, str]:
     found: dict[str, str] = {}
     for stack in experiment.stacks:
         for parameter in load_stack(stack).parameters:
-            if parameter.apply is Apply.ARGUMENT:
+            if parameter.carrier is ARGUMENT:
                 found[parameter.name] = found[parameter.setting] = spell(parameter.default)
     for name, override in experiment.parameters.items():
         value = _default(override)
@@ -119,7 +119,7 @@ def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch |
     if launch is not None:
         known |= {name: spell(value) for name, value in launch.configuration.items()}
         # A key of the carrier may differ from the parameter's name, and derived settings have no parameter at all.
-        known |= {setting.key: setting.value for setting in launch.plan.of(Apply.ARGUMENT)}
+        known |= {setting.key: setting.value for setting in launch.plan.of(ARGUMENT)}
     known["run"] = str(launch.number) if launch else "0"
     known["run_folder"] = str(place.path) if place else "."
     return known

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stripewise.carriers import ARGUMENT
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.inject.runtime import runtime_for
 from stripewise.runner.local.scratch import write_atomically
 from stripewise.runner.program.command import substitute
 from stripewise.runner.program.preflight import look
-from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
 
@@ -67,7 +67,7 @@ def prepare(
     """
     environment = os.environ if environment is None else environment
     cwd = cwd or Path.cwd()
-    values = {setting.key: setting.value for setting in plan.of(Apply.ARGUMENT)}
+    values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
     target = look([substitute(word, values) for word in command], environment, cwd)
     library = None
     if not target.program.obstacle and target.mpi is not None:

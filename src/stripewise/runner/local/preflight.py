@@ -8,19 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import LOST, Carried, Setting
 from stripewise.errors import UserError
 from stripewise.runner import hooks
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.base import Preflight
 from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_of, words_of
-from stripewise.runner.inject.injection import Carried, inject
+from stripewise.runner.inject.injection import inject
 from stripewise.runner.inject.runtime import runtime_for
 from stripewise.runner.program import environment as surroundings
 from stripewise.runner.program.preflight import Target, check_objective, check_placeholders, look
 from stripewise.runner.setup import environment_after
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Parameter
-from stripewise.spec.plan import Plan, Setting, spell
+from stripewise.spec.plan import Plan, spell
 from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack, stack_names
 
@@ -117,8 +118,8 @@ def _carried(experiment: Experiment, target: Target, library: Path | None) -> tu
             override = experiment.parameters.get(parameter.name)
             if override is None or not override.exclude:
                 value = spell(parameter.default) or "?"
-                settings.append(Setting(parameter.apply, parameter.setting, value, parameter.layer))
-        settings += [Setting(d.apply, d.name, _DERIVED, d.layer) for d in stack.derived]
+                settings.append(Setting(parameter.carrier, parameter.setting, value, parameter.layer))
+        settings += [Setting(d.carrier, d.name, _DERIVED, d.layer) for d in stack.derived]
     plan = Plan(tuple(settings), override=experiment.override, files=experiment.files)
     return inject(plan, target.program, library, Path("/")).carried
 
@@ -132,7 +133,7 @@ def _lost(experiment: Experiment, target: Target, library: Path | None) -> Calla
         program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
 
     def why(parameter: Parameter) -> str:
-        setting = Setting(parameter.apply, parameter.setting, spell(parameter.default) or "?", parameter.layer)
+        setting = Setting(parameter.carrier, parameter.setting, spell(parameter.default) or "?", parameter.layer)
         lost = inject(Plan((setting,), override=experiment.override), program, library, Path("/")).lost
         return lost[0].wins if lost else ""
 
@@ -158,13 +159,13 @@ def _warnings(target: Target, library: Path | None, carried: tuple[Carried, ...]
     found += [
         f"{entry.setting.key} is not set along with what it follows from: {entry.wins}"
         for entry in derived
-        if entry.carrier == "none"
+        if entry.by == LOST
     ]
     return found
 
 
 def _ways(carried: tuple[Carried, ...]) -> str:
-    ways = dict.fromkeys(entry.carrier for entry in carried if entry.carrier not in ("none", "command"))
+    ways = dict.fromkeys(entry.by for entry in carried if entry.by not in (LOST, "command"))
     return " and ".join(ways) or "nothing"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.model.table import Table, read_table
 from stripewise.runner.base import Preflight, Runner
@@ -23,7 +24,6 @@ from stripewise.spec.experiment import Experiment, Hooks, ObjectiveEntry
 from stripewise.spec.factor import WORKLOAD_ROLES
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Apply
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 
@@ -132,9 +132,7 @@ class Bench:
         """Write the launch of a point's run."""
         settings = self._points.settings(point)
         identifier = self._identifier
-        plan = Plan(
-            tuple(s for s in settings if s.apply is not Apply.STRIPING), f"{identifier}.{number}", override=True
-        )
+        plan = Plan(tuple(s for s in settings if s.carrier is not LAYOUT), f"{identifier}.{number}", override=True)
         launch = Launch(
             identifier, number, self._configuration(point), plan, phase, timeout=self.campaign.timeout, attempt=attempt
         )

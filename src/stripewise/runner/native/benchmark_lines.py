@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stripewise.carriers import LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.runner.program.command import placeholders, substitute
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Setting, spell
+from stripewise.spec.plan import spell
 
 _LFS = {"stripe_count": "-c", "stripe_size": "-S", "overstripe_count": "-C", "pool": "-p", "start_ost": "-i"}
 _CEPH = ("stripe_unit", "stripe_count", "object_size")
@@ -141,11 +141,11 @@ def _removal(path: str) -> str:
 
 def _layout(settings: tuple[Setting, ...], path: str) -> list[str]:
     """Commands that make the file, empty, with its layout."""
-    lustre = [s for s in settings if s.apply is Apply.STRIPING and s.layer == "lustre"]
-    ceph = [s for s in settings if s.apply is Apply.STRIPING and s.layer == "cephfs"]
+    lustre = [s for s in settings if s.carrier is LAYOUT and s.layer == "lustre"]
+    ceph = [s for s in settings if s.carrier is LAYOUT and s.layer == "cephfs"]
     for setting in settings:
         known = {"lustre": tuple(_LFS), "cephfs": _CEPH}.get(setting.layer, ())
-        if setting.apply is Apply.STRIPING and setting.key not in known:
+        if setting.carrier is LAYOUT and setting.key not in known:
             raise UserError(f"no command is known that gives a file its {setting.key}", "leave that tunable out")
     if lustre:
         options = [word for s in lustre for word in (_LFS[s.key], s.value)]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stripewise.carriers import LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.runner.hooks import check_caches
 from stripewise.runner.native import benchmark_lines
@@ -16,8 +17,6 @@ from stripewise.runner.program.environment import file_system
 from stripewise.runner.program.mpi import describe, library_of_launcher
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Setting
 
 _STRIPES = {"lustre": ("lustre", "lfs"), "cephfs": ("ceph", "setfattr")}
 _STEP = ["srun", "-N", "{nodes}", "-n", "{processes}", "--ntasks-per-node", "{processes_per_node}"]
@@ -66,7 +65,7 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
 
 
 def _check_stripes(settings: Sequence[Setting], folder: Path, path: str | None) -> None:
-    for layer in {s.layer for s in settings if s.apply is Apply.STRIPING}:
+    for layer in {s.layer for s in settings if s.carrier is LAYOUT}:
         kind, tool = _STRIPES.get(layer, ("", ""))
         found = file_system(folder) or "unknown"
         # A client in user space, as CephFS has one, is listed as fuse.ceph-fuse.

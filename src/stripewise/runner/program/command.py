@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from stripewise.errors import UserError
 from stripewise.runner.program.launchers import LAUNCHERS, WRAPPERS, Grammar
-from stripewise.spec.shell import is_plain
+from stripewise.shell import is_plain
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from stripewise.carriers import Program
 from stripewise.errors import UserError
-from stripewise.runner.inject.injection import Program
 from stripewise.runner.judge import REPORTED
 from stripewise.runner.program.binary import Binary, Kind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
@@ -210,7 +210,7 @@ def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known
         if not {name, key} & written:
             raise UserError(
                 f"parameter {name} is passed as an argument, but {{{key}}} does not stand in the command",
-                f"write {{{key}}} where its value belongs, or set 'apply' for it",
+                f"write {{{key}}} where its value belongs, or set 'carrier' for it",
             )
     return [
         f"{{{name}}} in the command is no parameter and is passed on as it is"

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from stripewise import __version__
+from stripewise.carriers import ENVIRONMENT, HDF5, HINT, LAYOUT, MCA, PNETCDF, Setting
 from stripewise.runner.simulated.calls import SystemCalls, system_calls
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome
 from stripewise.simulate.layout import pieces
-from stripewise.spec.parameter import Apply
-from stripewise.spec.plan import Plan, Setting
+from stripewise.spec.plan import Plan
 from stripewise.spec.report import Report
 from stripewise.spec.site import Site
 from stripewise.spec.workload import Workload
@@ -218,23 +218,22 @@ def _layout(site: Site, outcome: Outcome) -> dict[str, Any] | None:
 def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]:
     """What became of one setting: passed on, or not applicable; an echo is left out, for it proves nothing."""
     lustre = site.mpi.driver != "romio_ufs"
-    key, note, outcome = setting.key, "", "applied"
-    if setting.apply is Apply.STRIPING:
-        key = f"{setting.layer} {setting.key}"
+    note, outcome = "", "applied"
+    if setting.carrier is LAYOUT:
         if setting.layer != "lustre" or not lustre or setting.key not in _LAYOUT:
             outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
         elif workload.operation == "read":
             outcome, note = "not_applicable", "the file is there already"
-    elif setting.apply is Apply.HDF5 and workload.api != "hdf5":
+    elif setting.carrier is HDF5 and workload.api != "hdf5":
         outcome, note = "not_applicable", "the simulated program does not use HDF5"
-    carried = setting.apply in (Apply.HINT, Apply.ENV, Apply.MCA)
+    carried = setting.carrier in (HINT, PNETCDF, ENVIRONMENT, MCA)
     return {
-        "layer": {Apply.STRIPING: "layout"}.get(setting.apply, setting.apply.value),
-        "key": key,
+        "layer": setting.carrier.verb,
+        "key": setting.name,
         "requested": setting.value,
         "application": None,
         "given": setting.value if carried and outcome == "applied" else None,
-        "echoed": setting.value if carried and setting.apply is Apply.HINT and outcome == "applied" else None,
+        "echoed": setting.value if carried and setting.carrier.verb == HINT.verb and outcome == "applied" else None,
         "outcome": outcome,
         "note": note,
     }

@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stripewise.carriers import Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.simulate.access import Access
 from stripewise.spec.documents import explain_validation
-from stripewise.spec.parameter import Apply, Kind, Parameter
+from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import Plan, spell
 from stripewise.spec.site import Site, load_site
 from stripewise.spec.stack import load_stack
@@ -72,8 +73,8 @@ def settings_of_plan(plan: Plan) -> dict[str, Any]:
     known = _parameters()
     found: dict[str, Any] = {}
     for setting in plan.settings:
-        parameter = known.get((setting.apply, setting.layer if setting.apply is Apply.STRIPING else "", setting.key))
-        if parameter is None and setting.apply is not Apply.STRIPING:
+        parameter = known.get((setting.carrier, setting.name))
+        if parameter is None and not setting.carrier.of_file_system:
             found[setting.key] = setting.value
         elif parameter is not None and _understood(parameter, setting.value):
             found[parameter.name] = setting.value
@@ -81,10 +82,10 @@ def settings_of_plan(plan: Plan) -> dict[str, Any]:
 
 
 @cache
-def _parameters() -> dict[tuple[Apply, str, str], Parameter]:
-    """Parameters of the stacks that the simulated cluster models, by carrier, file system and key."""
+def _parameters() -> dict[tuple[Carrier, str], Parameter]:
+    """Parameters of the stacks that the simulated cluster models, by carrier and name."""
     return {
-        (parameter.apply, parameter.layer if parameter.apply is Apply.STRIPING else "", parameter.setting): parameter
+        (parameter.carrier, Setting(parameter.carrier, parameter.setting, "", parameter.layer).name): parameter
         for stack in _STACKS
         for parameter in load_stack(stack).parameters
     }

@@ -1,0 +1,76 @@
+"""Carriers: the ways in which a setting reaches a program, one module each. Everything else asks the carrier."""
+
+from __future__ import annotations
+
+from stripewise.carriers.argument import ARGUMENT
+from stripewise.carriers.base import (
+    LOST,
+    RUNTIME,
+    Carried,
+    Carrier,
+    Expressed,
+    Form,
+    Launch,
+    Program,
+    Setting,
+    carrier_named,
+)
+from stripewise.carriers.environment import ENVIRONMENT
+from stripewise.carriers.hdf5 import HDF5
+from stripewise.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines
+from stripewise.carriers.layout import LAYOUT
+from stripewise.carriers.mca import MCA
+from stripewise.carriers.pnetcdf import PNETCDF
+
+__all__ = [
+    "ARGUMENT",
+    "CARRIERS",
+    "ENVIRONMENT",
+    "HDF5",
+    "HINT",
+    "HINTS_FILE",
+    "HINTS_LIMIT",
+    "LAYOUT",
+    "LOST",
+    "MCA",
+    "NUMBERED",
+    "PNETCDF",
+    "RUNTIME",
+    "Carried",
+    "Carrier",
+    "Expressed",
+    "Form",
+    "Launch",
+    "Program",
+    "Setting",
+    "carrier_named",
+    "hint_lines",
+    "read_setting",
+    "verbs",
+]
+
+CARRIERS = (HINT, LAYOUT, HDF5, PNETCDF, ENVIRONMENT, MCA, ARGUMENT)
+"""All of them. Their verbs stand in the order of ``SW_APPLY_*`` in ``stripewise_format.h``."""
+
+NUMBERED = (*dict.fromkeys(carrier.verb for carrier in CARRIERS), "advice")
+"""How artifacts name by a number what sets a tunable; ``advice`` is for the program's author."""
+
+
+def verbs() -> dict[str, int]:
+    """Give the first words of a plan's settings, each with how many words follow."""
+    return {carrier.verb: 3 if carrier.of_file_system else 2 for carrier in CARRIERS}
+
+
+def read_setting(verb: str, words: list[str]) -> Setting:
+    """Make a setting of a plan's line.
+
+    Parameters
+    ----------
+    verb : str
+        One of :func:`verbs`.
+    words : list of str
+        As many as the verb wants.
+    """
+    *layer, key, value = words
+    carrier = next(c for c in CARRIERS if c.verb == verb)
+    return Setting(carrier, key, value, *layer)

@@ -1,0 +1,36 @@
+"""Variables of the program's environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stripewise.carriers.base import Carried, Carrier, Expressed, Form, Launch, Setting
+from stripewise.shell import is_variable
+
+
+class Environment(Carrier):
+    """The launcher exports them."""
+
+    name = verb = "env"
+    acts = ("launch",)
+    needs_mpi = False
+
+    def wrong_key(self, key: str) -> str:
+        """Anything else would be an option of ``env``, which stands before the program."""
+        return "" if is_variable(key) else "is not the name of a variable"
+
+    def bring(self, setting: Setting, launch: Launch) -> Carried:
+        """By the environment."""
+        launch.environment[setting.key] = setting.value
+        return Carried(setting, "environment", "the plan wins over the user's environment")
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """As themselves."""
+        if form is not Form.VARIABLES:
+            return None
+        good = [(s.key, s.value) for s in settings if is_variable(s.key)]
+        bad = [s.but("is not a name that a shell can export") for s in settings if not is_variable(s.key)]
+        return Expressed(good, bad)
+
+
+ENVIRONMENT = Environment()

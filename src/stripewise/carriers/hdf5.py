@@ -1,0 +1,31 @@
+"""Properties of HDF5: of a file where it is created or opened, of a dataset where it is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stripewise.carriers.base import LOST, RUNTIME, RUNTIME_OVERRIDES, Carried, Carrier, Launch, Setting
+
+
+class Hdf5(Carrier):
+    """Only the runtime can set them; HDF5 has neither a file nor a variable for them."""
+
+    name = verb = "hdf5"
+    acts = ("create", "open", "dataset")
+    reported = True
+    echo = "HDF5"
+    proofs = frozenset({"calls", "hdf5"})
+
+    def bring(self, setting: Setting, launch: Launch) -> Carried:
+        """By the runtime."""
+        if not launch.preloaded:
+            return Carried(setting, LOST, "only the runtime can apply it, and it cannot be preloaded here")
+        wins = RUNTIME_OVERRIDES if launch.override else "properties that the program sets itself win"
+        return Carried(setting, RUNTIME, wins)
+
+    def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
+        """Always."""
+        return ["sets HDF5 properties"]
+
+
+HDF5 = Hdf5()

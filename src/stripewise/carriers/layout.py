@@ -1,0 +1,82 @@
+"""The layout of a file on storage, chosen when the file is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stripewise.carriers.base import LOST, RUNTIME, RUNTIME_WINS, Carried, Carrier, Expressed, Form, Launch, Setting
+from stripewise.carriers.hint import bring_as_hints
+from stripewise.filesystems import FileSystem, Key, named
+
+
+class Layout(Carrier):
+    """The runtime lays a file out as the program creates it; commands lay out directories before."""
+
+    name = verb = "layout"
+    acts = ("create",)
+    of_file_system = True
+    reported = True
+    decided = True
+    proofs = frozenset({"layout"})
+
+    def bring(self, setting: Setting, launch: Launch) -> Carried:
+        """By the runtime, else by hints that mean the same."""
+        system, key = _known(setting)
+        if launch.preloaded and system.in_program:
+            return Carried(setting, RUNTIME, "a file that exists keeps its layout")
+        if launch.preloaded:
+            how = "use the lfs export on the directory" if system.keys else "no command is known for it"
+            return Carried(setting, LOST, f"the runtime cannot lay out files of {setting.layer}: {how}")
+        if key is None or not key.hints:
+            return Carried(setting, LOST, "layouts are applied by the runtime, which cannot be preloaded here")
+        only = f"{RUNTIME_WINS}; it acts only under ROMIO's {system.label} driver, on new files"
+        return bring_as_hints(setting, key.hints, launch, only)
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """As the file system's own commands, or as the hints and parameters that mean the same."""
+        if form is Form.VARIABLES:
+            return None
+        said = Expressed()
+        layouts: dict[str, dict[str, str]] = {}
+        for setting in settings:
+            layouts.setdefault(setting.layer, {})[setting.key] = setting.value
+        for setting in settings:
+            system, key = _known(setting)
+            others = layouts[setting.layer]
+            if form is Form.COMMANDS:
+                why = system.refused(setting.key, setting.value, others)
+                if not system.keys:
+                    why = f"belongs to the file system {setting.layer}, for which no command is known"
+                if why:
+                    said.cannot.append(setting.but(why))
+            elif form is Form.MCA:
+                if key is not None and key.mca:
+                    said.pairs.append((key.mca, setting.value))
+                else:
+                    said.cannot.append(setting.but("has no MCA parameter; use the lfs export"))
+            else:
+                why = system.not_as_hint(setting.key, setting.value, others)
+                if key is None or not key.hints:
+                    said.cannot.append(setting.but("has no hint; use the lfs export"))
+                elif why:
+                    said.cannot.append(setting.but(f"{why}; use the lfs export"))
+                else:
+                    said.pairs += [(name, setting.value) for name in key.hints]
+        if form is Form.COMMANDS:
+            for layer, layout in layouts.items():
+                kept = {k: v for k, v in layout.items() if not named(layer).refused(k, v, layout)}
+                lines, undo = named(layer).for_directory(kept, place) if kept else ([], [])
+                said.pairs += [(line, "") for line in lines] + [("", line) for line in undo]
+        return said
+
+    def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
+        """No variable lays out a file."""
+        return ["lays out new files"]
+
+
+def _known(setting: Setting) -> tuple[FileSystem, Key | None]:
+    system = named(setting.layer)
+    return system, next((key for key in system.keys if key.name == setting.key), None)
+
+
+LAYOUT = Layout()

@@ -1,0 +1,172 @@
+"""What Stripewise knows of one file system: how to recognise it, how it lays out files, and what says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stripewise.shell import quote
+
+Ask = Callable[[list[str]], str]
+"""Runs a command and gives what it prints; empty if it fails."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A field of a file's layout.
+
+    Attributes
+    ----------
+    name : str
+        As plans, reports and stacks spell it.
+    role : str
+        The field's word for it: ``stripe_count``, ``stripe_size``, ``pool`` or ``other``.
+    options : tuple of str
+        Of the command that lays out files; the first is the one that Stripewise writes.
+    hints : tuple of str
+        MPI-IO hints by which ROMIO's driver sets the same at creation, with older names.
+    mca : str
+        The parameter of Open MPI that sets the same.
+    """
+
+    name: str
+    role: str = "other"
+    options: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    mca: str = ""
+
+
+@dataclass(frozen=True)
+class LayoutFound:
+    """The layout of a file or directory, for people.
+
+    Attributes
+    ----------
+    status : {"ok", "missing", "note"}
+    text : str
+    fix : str
+        What to do about it; empty where nothing is to be done.
+    """
+
+    status: str
+    text: str
+    fix: str = ""
+
+
+class FileSystem:
+    """One file system. A subclass in a module of this package is found by itself.
+
+    Attributes
+    ----------
+    name : str
+        In plans (``layout NAME KEY VALUE``), and of the stack that has its parameters.
+    label : str
+        For people.
+    types : tuple of str
+        Types of its mounts, as prefixes; ``fuse.`` before them is left out.
+    drivers : tuple of str
+        Prefixes of ROMIO's ``romio_filesystem_type``.
+    keys : tuple of Key
+        Fields of a layout, in the order in which commands take them. Empty: files have no layout to choose.
+    in_program : bool
+        Whether the runtime can lay out a file when the program creates it; otherwise only commands can.
+    tool : str
+        The program that lays out files.
+    command : tuple of str
+        Words of the command that takes the keys' options; empty where there is none.
+    """
+
+    name = ""
+    label = ""
+    types: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    keys: tuple[Key, ...] = ()
+    in_program = False
+    tool = ""
+    command: tuple[str, ...] = ()
+
+    # -- recognising ---------------------------------------------------------------------------------------
+
+    def is_type(self, kind: str) -> bool:
+        """Whether a mount of a type is of this file system."""
+        return bool(self.types) and kind.removeprefix("fuse.").startswith(self.types)
+
+    def is_driver(self, driver: str) -> bool:
+        """Whether ROMIO opened the file with a driver of this file system."""
+        return bool(self.drivers) and driver.upper().startswith(self.drivers)
+
+    # -- keys ----------------------------------------------------------------------------------------------
+
+    def key(self, name: str) -> Key | None:
+        """The key of a name; also of an MPI-IO hint or a parameter of Open MPI that sets the same."""
+        return next((key for key in self.keys if name in (key.name, key.mca, *key.hints)), None)
+
+    def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
+        """Say why a key cannot have a value in a layout; empty if it can.
+
+        Parameters
+        ----------
+        name, value : str
+        others : mapping
+            The whole layout.
+        """
+        return "" if self.key(name) else f"is not a layout field of {self.label}"
+
+    def not_as_hint(self, name: str, value: str, others: Mapping[str, str]) -> str:
+        """Say why a key's hints would not have the effect of the key; empty if they have, or there are none."""
+        return ""
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
+        """Give shell lines that lay out the new files of a directory, and lines that undo it.
+
+        Parameters
+        ----------
+        layout : mapping
+            Key to value; none of them is :meth:`refused`.
+        place : str
+            The directory, quoted.
+        """
+        return [], []
+
+    def for_file(self, layout: Mapping[str, str], path: str) -> list[str]:
+        """Give shell lines that create an empty file with a layout."""
+        return []
+
+    def options(self, layout: Mapping[str, str], joint: str = " ") -> list[str]:
+        """Give the command's options for a layout."""
+        words = []
+        for key in self.keys:
+            if key.name in layout:
+                option, value = key.options[0], quote(layout[key.name])
+                words += [option, value] if joint == " " else [f"{option}{joint}{value}"]
+        return words
+
+    def in_script(self, line: str) -> Iterator[tuple[str, str]]:
+        """Give the keys and values of the layouts that a line of a shell script sets."""
+        words = line.split()
+        start = next((i for i in range(len(words)) if tuple(words[i : i + len(self.command)]) == self.command), None)
+        if not self.command or start is None:
+            return
+        names = {option: key.name for key in self.keys for option in key.options}
+        rest = words[start + len(self.command) :]
+        for place, word in enumerate(rest):
+            option, equal, value = word.partition("=")
+            if option in names:
+                yield names[option], value if equal else next(iter(rest[place + 1 :]), "")
+            elif word[:2] in names and len(word) > 2 and not word.startswith("--"):
+                yield names[word[:2]], word[2:]
+
+    def look(self, path: Path, tool: str | None, ask: Ask) -> LayoutFound | None:
+        """Look at the layout of a file or directory; None where there is none to look at.
+
+        Parameters
+        ----------
+        path : Path
+        tool : str or None
+            Where :attr:`tool` is, if it is installed.
+        ask : callable
+        """
+        return None
