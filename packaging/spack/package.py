@@ -35,6 +35,7 @@ class Stripewise(PythonPackage):
     depends_on("py-sqlalchemy@2.0.25:", type=("build", "run"))
     depends_on("py-alembic@1.13:", type=("build", "run"))
     depends_on("py-plotly@5.20:", type=("build", "run"))
+    depends_on("py-jinja2@3.1:", type=("build", "run"))
     depends_on("py-psij-python@0.9.9:", type=("build", "run"))
     depends_on("py-darshan@3.4.5:", type=("build", "run"))
 
@@ -46,7 +47,6 @@ class Stripewise(PythonPackage):
     with when("+server"):
         depends_on("py-fastapi@0.110:", type=("build", "run"))
         depends_on("py-uvicorn@0.29:", type=("build", "run"))
-        depends_on("py-jinja2@3.1:", type=("build", "run"))
         depends_on("py-psycopg@3.1:", type=("build", "run"))
         depends_on("py-python-multipart@0.0.9:", type=("build", "run"))
 

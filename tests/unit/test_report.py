@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import numpy as np
@@ -17,7 +16,6 @@ from stripewise.report import details
 from stripewise.report.html import render_report, write_report, write_whole
 from stripewise.report.machine import control, sentence
 from stripewise.report.reading import Reading
-from stripewise.report.svg import render_trajectory, write_trajectory
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import finished
@@ -209,7 +207,6 @@ def test_hostile_text_is_shown_and_never_run():
     assert clean.of("img") == []
     assert clean.words.count("alert(2)") >= 12
     assert "<script>alert" not in source
-    ET.fromstring(render_trajectory(record, trials))
 
 
 def test_a_gain_not_proven_is_not_sold():
@@ -239,7 +236,6 @@ def test_simulated_results_say_so_at_the_top(source):
     page = Page(render_report(record, trials))
     assert page.words.index("Simulated: these runs were computed, not measured") < page.words.index("Proven")
     assert "Simulated: these runs" not in source
-    assert "Simulated. Proven" in render_trajectory(record, trials)
     held = str(details.validity(Reading(record, trials)))
     assert "Simulated</" in held and "Measured</" not in held
 
@@ -264,9 +260,8 @@ def test_a_bare_result_makes_a_report():
 def test_unfinished_experiment_is_refused(tmp_path):
     record, trials = finished()
     record = dataclasses.replace(record, result=None)
-    for write in (write_report, write_trajectory):
-        with pytest.raises(UserError, match="stripewise resume"):
-            write(record, trials, tmp_path / "out")
+    with pytest.raises(UserError, match="stripewise resume"):
+        write_report(record, trials, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -353,40 +348,6 @@ def test_too_few_runs_of_the_default_tell_nothing():
 def test_equal_and_negative_values_are_taken():
     assert control([5.0] * 12).broken == []
     assert control([-1.0, 0.0, 1.0, 0.5, -0.5, 0.2, -0.2, 0.1]).broken == []
-
-
-# -- the still picture ---------------------------------------------------------------------------------------
-
-
-def test_still_picture_is_valid_and_holds_every_run(tmp_path):
-    record, trials = finished()
-    write_trajectory(record, trials, tmp_path / "t.svg")
-    root = ET.parse(tmp_path / "t.svg").getroot()
-    ns = "{http://www.w3.org/2000/svg}"
-    assert root.find(f"{ns}title").text == record.result["verdict"]
-    runs = [run for trial in trials for run in trial.runs]
-    marks = len(root.findall(f".//{ns}circle")) + len(root.findall(f".//{ns}path"))
-    kinds = 6
-    assert marks == len(runs) + kinds + 1
-    for text in root.iter(f"{ns}text"):
-        assert 0 <= float(text.get("x")) <= 880
-
-
-@pytest.mark.parametrize("values", [[1.0], [5.0, 5.0], [0.001, 900.0], [0.0, -3.0]])
-def test_still_picture_of_odd_values(values):
-    record, _ = finished()
-    runs = [Run(i, i, Phase.SEARCH, State.FINISHED, v) for i, v in enumerate(values)]
-    trials = tuple(Trial(i, Configuration({}), Role.CANDIDATE, (run,)) for i, run in enumerate(runs))
-    record.result["default"]["value"] = values[0]
-    ET.fromstring(render_trajectory(record, trials))
-
-
-def test_long_verdict_is_wrapped():
-    record, trials = finished(verdict="Not proven, so the default is kept: " + "word " * 40)
-    root = ET.fromstring(render_trajectory(record, trials))
-    titles = [text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("class") == "title"]
-    assert len(titles) >= 2
-    assert all(len(text.text) <= 96 for text in titles)
 
 
 def test_the_command_that_applies_names_the_store_that_was_given():

@@ -56,23 +56,26 @@ def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[
     drawn = figures(reading)
     names = set(drawn)
     measured = date(record.result.get("validity", {}).get("date"))
+    sections = {
+        "settings": ("Settings", findings.settings(reading)),
+        "proof": ("Proof", findings.confirmation(reading, names)),
+        "effects": ("Effects", findings.effects(reading)),
+        "apply": ("Apply", details.apply(reading)),
+        "trajectory": ("Search", findings.trajectory(reading)),
+        "parameters": ("Parameters", findings.parameters(reading, names)),
+        "machine": ("Machine", details.machine(reading, names)),
+        "validity": ("Validity", details.validity(reading)),
+        "cost": ("Cost", details.cost(reading, names)),
+        "runs": ("Runs", details.runs(reading)),
+        "provenance": ("Provenance", details.provenance(reading)),
+    }
     return page(
+        "report.html",
         title=record.experiment.name or f"Experiment {record.id}",
         subtitle=f"{measured} · experiment {record.id}",
+        headings={name: heading for name, (heading, _) in sections.items()},
         headline=findings.headline(reading),
-        sections={
-            "settings": ("Settings", findings.settings(reading)),
-            "proof": ("Proof", findings.confirmation(reading, names)),
-            "effects": ("Effects", findings.effects(reading)),
-            "apply": ("Apply", details.apply(reading)),
-            "trajectory": ("Search", findings.trajectory(reading)),
-            "parameters": ("Parameters", findings.parameters(reading, names)),
-            "machine": ("Machine", details.machine(reading, names)),
-            "validity": ("Validity", details.validity(reading)),
-            "cost": ("Cost", details.cost(reading, names)),
-            "runs": ("Runs", details.runs(reading)),
-            "provenance": ("Provenance", details.provenance(reading)),
-        },
+        sections={name: content for name, (_, content) in sections.items()},
         figures=drawn,
         simulated=bool(record.result.get("simulated")),
     )

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+
+import markupsafe
 
 from stripewise.spec.sizes import format_size
 
-
-class Html(str):
-    """Text that is HTML already; anything else is escaped when it is put into a page."""
-
-    __slots__ = ()
-
-    def __html__(self) -> str:
-        """Tell template engines that nothing is to be escaped any more."""
-        return str(self)
-
-
-def escape(value: object) -> Html:
-    """Make HTML of any value."""
-    return value if isinstance(value, Html) else Html(html.escape(str(value), quote=True))
+Html = markupsafe.Markup
+escape = markupsafe.escape
 
 
 def join(parts: Iterable[object]) -> Html:
@@ -153,7 +143,11 @@ def measured_text(value: Any, unit: str) -> str:
     return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
 
 
-def changes(configuration: Mapping[str, Any], default: Mapping[str, Any], units: Mapping[str, str]) -> list[str]:
+def changes(
+    configuration: Mapping[str, Any],
+    default: Mapping[str, Any] = MappingProxyType({}),
+    units: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
     """Write what a configuration changes, a word a parameter."""
     return [
         f"{name}={value_text(value, units.get(name, ''))}"

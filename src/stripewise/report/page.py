@@ -1,80 +1,104 @@
-"""The frame of every page that is one file: head, policy, banner, figures and scripts, with nothing from a network."""
+"""From data to HTML: the one template environment, and the frame of pages that are one file."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Mapping
 from importlib import resources
-from string import Template
 from typing import Any
 
-from stripewise.report.markup import Html, escape, join, paragraph, section, tag
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-SIMULATED = "Simulated: these runs were computed, not measured."
+from stripewise.plots.style import number
+from stripewise.report import markup
+from stripewise.spec.sizes import format_size
+
+
+@functools.cache
+def environment() -> Environment:
+    """Give the environment of all templates: every value is escaped, and a name that is not there is an error."""
+    made = Environment(
+        loader=PackageLoader("stripewise.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters |= {
+        "number": number,
+        "duration": markup.duration,
+        "moment": markup.moment,
+        "date": markup.date,
+        "interval": markup.interval,
+        "size": format_size,
+        "value_text": markup.value_text,
+        "measured": markup.measured_text,
+        "changes": markup.changes,
+        "count": markup.count,
+        "sentence": markup.capitalised,
+        "zip": lambda left, right: list(zip(left, right, strict=True)),
+        "fingerprint": _fingerprint,
+    }
+    return made
+
+
+def render(template: str, **context: Any) -> Markup:
+    """Fill a template."""
+    return Markup(environment().get_template(template).render(context))
 
 
 def page(
+    template: str,
     *,
     title: str,
-    subtitle: object,
-    headline: object = "",
-    sections: Mapping[str, tuple[str, object]],
+    subtitle: str,
     figures: Mapping[str, Any],
+    headings: Mapping[str, str],
     simulated: bool = False,
     brand: str = "Stripewise report",
+    **context: Any,
 ) -> str:
-    """Write a page of the reports' looks that needs no network.
+    """Write a page that needs no network.
 
     Parameters
     ----------
-    title : str
-    subtitle : object
-        Escaped, unless it is HTML already.
-    headline : object
-        Escaped, unless it is HTML already.
-    sections : mapping
-        Identifier to heading and content, in order. Content that is a section already (its heading says more than the
-        link to it) stays as it is; without content there is neither section nor link.
+    template : str
+        One that extends ``page.html``.
+    title, subtitle : str
     figures : mapping
-        Plotly figures by the names under which the content leaves places for them.
+        Plotly figures by the names under which the template leaves places for them.
+    headings : mapping
+        Identifiers of sections and the words that link to them, in order; those that the template leaves out get no
+        link.
     simulated : bool
         Whether to say so at the top.
     brand : str
         What kind of page it is.
+    **context
+        What the template needs besides.
     """
     # Plotly takes half a second to import; commands that draw nothing are not to wait for it.
     from plotly.offline import get_plotlyjs  # noqa: PLC0415
 
     from stripewise.report.figures import figures_json  # noqa: PLC0415
 
-    shown = {name: entry for name, entry in sections.items() if entry[1]}
-    plotly, script = Html(get_plotlyjs()), Html(asset("drawing.js") + asset("report.js"))
-    return Template(asset("report.html")).substitute(
-        title=escape(title),
-        brand=escape(brand),
-        subtitle=paragraph(subtitle, class_="subtitle") if subtitle else "",
-        style=asset("report.css"),
-        policy=f"script-src {_fingerprint(plotly)} {_fingerprint(script)}",
-        banner=tag("div", tag("strong", SIMULATED), class_="simulated", role="note") if simulated else "",
-        headline=escape(headline),
-        nav=navigation({name: heading for name, (heading, _) in shown.items()}),
-        sections=join(_section(name, heading, content) for name, (heading, content) in shown.items()),
-        figures=figures_json(dict(figures)),
-        plotly=plotly,
-        script=script,
-    )
-
-
-def _section(name: str, heading: str, content: object) -> Html:
-    if isinstance(content, Html) and content.startswith("<section "):
-        return content
-    return section(name, heading, content)
-
-
-def navigation(headings: Mapping[str, str]) -> str:
-    """Links to sections, by identifier."""
-    return " ".join(tag("a", heading, href=f"#{name}") for name, heading in headings.items())
+    frame = {
+        "title": title,
+        "brand": brand,
+        "subtitle": subtitle,
+        "headings": headings,
+        "simulated": simulated,
+        "figures": figures,
+        # The package's own style and scripts, and JSON in which no element can end.
+        "style": Markup(asset("report.css")),
+        "plotly": Markup(get_plotlyjs()),
+        "script": Markup(asset("drawing.js") + asset("report.js")),
+        "drawn": Markup(figures_json(dict(figures))),
+    }
+    return str(render(template, **frame, **context))
 
 
 def asset(name: str) -> str:
@@ -82,7 +106,7 @@ def asset(name: str) -> str:
     return (resources.files("stripewise.report") / "assets" / name).read_text("utf-8")
 
 
-def _fingerprint(script: str) -> str:
+def _fingerprint(script: str) -> Markup:
     """The hash by which a browser lets exactly this script run, and no other."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+    digest = hashlib.sha256(str(script).encode()).digest()
+    return Markup(f"'sha256-{base64.b64encode(digest).decode()}'")  # base64 holds nothing to escape

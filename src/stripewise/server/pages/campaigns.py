@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.model.table import Table, read_table
-from stripewise.report.summary import operation_section, summary_figures
+from stripewise.report.summary import summary_context, summary_figures
 from stripewise.server import campaigns
 from stripewise.server.pages.drawings import as_json
 from stripewise.server.pages.view import PageRoute, render
@@ -81,15 +81,11 @@ def campaign_page(service: Service, identifier: str) -> dict[str, Any]:
     """Collect what the page of one campaign shows."""
     shown = campaigns.show(service, identifier)
     found = measured(service, shown["id"])
-    sections = []
-    if found is not None:
-        table, reports = found
-        names = {f"{report.operation}-{kind}" for report in reports for kind in ("bands", "tree", "silhouettes")}
-        sections = [operation_section(table, report, names) for report in reports]
     return {
+        "operations": [],
+        **(summary_context(*found) if found else {}),
         "campaign": {**shown, "state": _word(shown["state"])},
         "open": shown["state"] in ("queued", "running"),
-        "sections": sections,
         "simulated": str(shown["runner"]).startswith("sim:"),
         "rows": len(found[0]) if found else 0,
     }

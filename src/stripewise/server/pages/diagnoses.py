@@ -51,10 +51,9 @@ def show_diagnoses(request: Request, service: Here) -> HTMLResponse:
 def show_diagnosis(request: Request, service: Here, id: Id) -> HTMLResponse:
     """Show a diagnosis."""
     shown, activity, figures = drawn(service, id)
-    document = {"prediction": None, **shown["diagnosis"]}
-    sections = page.sections(document, activity, figures, str(document.get("plan", "")))
-    kept = {name: entry for name, entry in sections.items() if entry[1]}
-    return render(request, "diagnosis.html", title=shown["name"], shown=shown, sections=kept)
+    plan = str(shown["diagnosis"].get("plan", ""))
+    found = page.context(shown["diagnosis"], activity, figures, plan)
+    return render(request, "diagnosis_page.html", title=shown["name"], shown=shown, **found)
 
 
 @router.get("/diagnoses/{id}/figures.json")

@@ -13,16 +13,15 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.exceptions import HTTPException
 
 from stripewise import __version__
 from stripewise.errors import StripewiseError
-from stripewise.plots.style import number
 from stripewise.report import markup
+from stripewise.report.page import environment
 from stripewise.server.problems import status_of
 from stripewise.server.service import get_session
-from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Phase
 
 NAVIGATION = (
@@ -49,25 +48,15 @@ STATE_WORDS = {
 
 @functools.cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("stripewise.server.pages"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
+    """The reports' environment with the service's own templates, which may include the reports'."""
+    shared = environment()
+    made = shared.overlay(
+        loader=ChoiceLoader([PackageLoader("stripewise.server.pages"), PackageLoader("stripewise.report")])
     )
-    made.filters |= {
-        "number": number,
-        "duration": markup.duration,
-        "moment": markup.moment,
+    made.filters = {
+        **shared.filters,
         "minute": _minute,
-        "interval": markup.interval,
-        "size": format_size,
-        "value_text": markup.value_text,
-        "count": markup.count,
-        "sentence": markup.capitalised,
         "plain": _plain,
-        "measured": markup.measured_text,
         "indented": _indented,
         "phase": _phase,
         "defaults_of": _defaults,
