@@ -112,12 +112,11 @@ def _late(file: FileActivity, limits: Limits) -> float:
 
 @rule(
     "stragglers",
-    "Ranks that are slow with like work",
-    "One rank takes much longer than another for as many bytes: its node, its network link or the target "
-    "it uses is busy, and "
-    "all wait for it.",
-    "Look whether it is always the same rank, node or OST: then it is the machine's. Else spread the load "
-    "over more targets.",
+    "Ranks that are slow with equal work",
+    "One rank takes much longer than another for the same number of bytes: its node, its network link or the "
+    "target it uses is busy, and all wait for it.",
+    "Check whether it is always the same rank, node or OST: then the machine is the cause. Otherwise spread the "
+    "load over more targets.",
     ("P19",),
 )
 def stragglers(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:

@@ -133,7 +133,7 @@ def _aggregated(file: FileActivity) -> bool | None:
     "Each rank already writes or reads one large contiguous block, yet the data is first sent to "
     "aggregators: the exchange "
     "costs time and only a few ranks do the I/O.",
-    "Leave collective buffering to ranks whose pieces interleave: switch it off here.",
+    "Use collective buffering only for ranks whose pieces interleave: switch it off here.",
 )
 def collective_costs(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for aggregation of blocks that are large already."""
@@ -216,9 +216,8 @@ def read_modify_write(activity: Activity, limits: Limits, kind: Kind) -> Iterato
 @rule(
     "shared-without-mpiio",
     "Shared files without MPI-IO",
-    "Ranks that write one file through POSIX know nothing of each other: no aggregation, no striping "
-    "hints, and each waits "
-    "for the others' locks.",
+    "Ranks that write one file through POSIX know nothing of each other: they cannot aggregate or set layout "
+    "hints, and each waits for the others' locks.",
     "Open shared files through MPI-IO, or a library on it (HDF5, PnetCDF, ADIOS2); then settings can help as well.",
     ("M01",),
 )

@@ -18,8 +18,8 @@ def _lustre(activity: Activity) -> bool:
     "file-per-process",
     "A file for each rank",
     "Thousands of creations hit the metadata server at once, and whoever reads the files later opens thousands again.",
-    "Write one shared file, or a few with a group of ranks each (subfiling); with files of their own use "
-    "a stripe count of 1.",
+    "Write one shared file, or a few with a group of ranks each (subfiling); if each rank keeps its own file, use"
+    " a stripe count of 1.",
 )
 def file_per_process(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for a file a rank at scale."""
@@ -51,7 +51,7 @@ def _meta(file: FileActivity) -> float:
     "metadata-storm",
     "Time goes to metadata",
     "Opens, stats and creations are served by few metadata servers; they do not get faster with more ranks.",
-    "Open once and keep files open, stat on one rank, use fewer files; with HDF5 collective metadata.",
+    "Open once and keep files open, stat on one rank, use fewer files; with HDF5, use collective metadata.",
     ("P17",),
 )
 def metadata_storm(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
@@ -128,7 +128,7 @@ def reopens(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]
     "small-files",
     "Many small files",
     "A small file costs as many metadata requests as a large one, for little data.",
-    "Put them together: one shared file, an archive, or a container format (HDF5, ADIOS2).",
+    "Combine them: one shared file, an archive, or a container format (HDF5, ADIOS2).",
 )
 def small_files(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for many files with little data."""
@@ -149,7 +149,7 @@ def small_files(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Find
 @rule(
     "flushes",
     "Frequent flushes",
-    "Each flush waits until the data is on the disks, and so undoes write-behind.",
+    "Each flush waits until the data is on the disks, and so defeats write-behind.",
     "Flush once before the file is closed, or at each checkpoint that must survive.",
 )
 def flushes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:

@@ -108,9 +108,9 @@ def _no_calls(file: FileActivity, requested: dict[str, str]) -> dict[str, str]:
 @rule(
     "dead-settings",
     "Settings that do nothing here",
-    "A setting that the library does not know, or that does not apply here, is passed over in silence: whoever set it "
-    "believes in an effect that is not there.",
-    "Remove them, or set what this stack knows.",
+    "A setting that the library does not know, or that does not apply here, is ignored silently: whoever set it "
+    "expects an effect that does not exist.",
+    "Remove them, or set what this stack supports.",
 )
 def dead_settings(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for settings without effect."""
@@ -148,9 +148,8 @@ def _reread(file: FileActivity, ranks: int) -> int:
     "Reads that memory may have answered",
     "What the job itself wrote shortly before may still be in the client's memory: then a read measures "
     "memory, not storage.",
-    "For a measurement read with another node than wrote (the kernel's and IOR's --reorder on several "
-    "nodes), write more than "
-    "the memory holds, or drop the caches between; take the read bandwidth for cached until then.",
+    "For a measurement read with another node than wrote (the kernel's and IOR's --reorder on several nodes), "
+    "write more than the memory holds, or drop the caches between; treat the read bandwidth as cached until then.",
 )
 def cached_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""

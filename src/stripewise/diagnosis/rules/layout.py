@@ -42,7 +42,7 @@ def _wide(file: FileActivity, limits: Limits) -> bool:
     "one-stripe",
     "One stripe under many ranks",
     "All ranks share the bandwidth of a single storage target, while the others are idle.",
-    "Stripe the file over more targets before it is created.",
+    "Set a layout with more targets before the file is created.",
 )
 def one_stripe(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for large shared files on one stripe."""
@@ -106,7 +106,7 @@ def _off_stripe(file: FileActivity) -> bool | None:
     "Requests across stripe boundaries",
     "A request that spills over into the next stripe needs two servers and two locks, and its neighbour "
     "needs the same ones.",
-    "Choose a stripe size that the request size divides, or the other way round.",
+    "Choose a stripe size that the request size divides, or the reverse.",
 )
 def stripe_unaligned(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Look for request sizes that do not fit the stripes."""
@@ -138,7 +138,7 @@ def stripe_unaligned(activity: Activity, limits: Limits, kind: Kind) -> Iterator
     "ost-imbalance",
     "Uneven load on the storage targets",
     "The fullest target is done last, and everyone waits for it.",
-    "Let the file system choose the targets (no start index), and stripe large files wider.",
+    "Let the file system choose the targets (no start index), and use more stripes for large files.",
 )
 def ost_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Compare the bytes of the targets."""
@@ -166,9 +166,9 @@ def ost_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Fi
 @rule(
     "slow-ost",
     "A slow storage target",
-    "One target needs far more time a byte than the others: it is busy with other jobs, rebuilding or failing.",
-    "Tell the operators; avoid the target with a pool or a list of targets until it is mended. It is no "
-    "fault of the settings.",
+    "One target needs far more time per byte than the others: it is busy with other jobs, rebuilding or failing.",
+    "Tell the operators; avoid the target with a pool or a list of targets until it is repaired. The settings are"
+    " not the cause.",
 )
 def slow_ost(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Compare the seconds a byte of the targets, where a trace or files on one target tell them."""
@@ -211,10 +211,10 @@ def seconds_a_byte(activity: Activity) -> dict[int, float]:
 
 @rule(
     "striping-grade",
-    "Grade of the striping",
-    "Large shared files want many stripes, small ones one, requests that fit the stripes, and targets "
-    "that are used evenly.",
-    "See the findings on striping.",
+    "Grade of the layout",
+    "Large shared files need many stripes and small ones need one; requests should fit the stripes, and all "
+    "targets should be used evenly.",
+    "See the findings on layout.",
 )
 def striping_grade(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Grade the striping chosen, A to E."""

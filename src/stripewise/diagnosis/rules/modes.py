@@ -50,14 +50,14 @@ def blocking_calls(activity: Activity, limits: Limits, kind: Kind, direction: st
         "collective-reads",
         "Collective reads",
         "Aggregators can merge them.",
-        "Nothing to mend.",
+        "Nothing to fix.",
         ("M04",),
     ),
     write=Words(
         "collective-writes",
         "Collective writes",
         "Aggregators can merge them.",
-        "Nothing to mend.",
+        "Nothing to fix.",
         ("M05",),
     ),
 )
@@ -90,8 +90,8 @@ def _aggregators(activity: Activity) -> tuple[FileActivity, int, int] | None:
 @rule(
     "aggregators",
     "Number of aggregators",
-    "With fewer aggregators than nodes some network links stay idle; with several a node they share one link.",
-    "Start from one aggregator a node; tune finds the best number.",
+    "With fewer aggregators than nodes some network links stay idle; with several per node they share one link.",
+    "Start from one aggregator per node; tune finds the best number.",
     ("M08", "M09"),
 )
 def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
@@ -113,9 +113,9 @@ def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Find
 
 @rule(
     "aggregator-a-node",
-    "One aggregator a node",
+    "One aggregator per node",
     "Each node's network link carries its part.",
-    "Nothing to mend.",
+    "Nothing to fix.",
     ("M10",),
 )
 def aggregator_a_node(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:

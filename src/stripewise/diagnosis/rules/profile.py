@@ -31,13 +31,13 @@ def _leaning(activity: Activity, kind: Kind, way: str) -> Iterator[Finding]:
             return
 
 
-@rule("write-heavy", "Mostly writing", "Settings for writes matter most.", "Nothing to mend.", ("P01", "P03"))
+@rule("write-heavy", "Mostly writing", "Settings for writes matter most.", "Nothing to fix.", ("P01", "P03"))
 def write_heavy(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Say that the job mostly writes."""
     yield from _leaning(activity, kind, "write")
 
 
-@rule("read-heavy", "Mostly reading", "Settings for reads matter most.", "Nothing to mend.", ("P02", "P04"))
+@rule("read-heavy", "Mostly reading", "Settings for reads matter most.", "Nothing to fix.", ("P02", "P04"))
 def read_heavy(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
     """Say that the job mostly reads."""
     yield from _leaning(activity, kind, "read")

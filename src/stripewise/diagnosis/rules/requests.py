@@ -136,7 +136,7 @@ def unaligned_file(activity: Activity, limits: Limits, kind: Kind) -> Iterator[F
 @rule(
     "unaligned-memory",
     "Buffers off the memory's alignment",
-    "Buffers off the memory's alignment keep direct and zero-copy transfers from being used.",
+    "Buffers off the memory's alignment prevent direct and zero-copy transfers.",
     "Allocate buffers with posix_memalign.",
     ("P07",),
 )
@@ -169,7 +169,7 @@ def _backwards(calls: Calls) -> int:
     write=Words(
         "random-writes",
         "Writes in random order",
-        "Jumps keep write-behind from merging requests, and each stripe's lock moves to and fro.",
+        "Jumps prevent write-behind from merging requests, and the lock of each stripe moves back and forth.",
         "Sort the requests, or write collectively, so that aggregators write in order.",
         ("P13",),
     ),
@@ -212,15 +212,15 @@ def random_order(activity: Activity, limits: Limits, kind: Kind, direction: str)
     read=Words(
         "sequential-reads",
         "Reads in order",
-        "Requests in order are what read-ahead is made for.",
-        "Nothing to mend.",
+        "Read-ahead works best with requests in order.",
+        "Nothing to fix.",
         ("P12",),
     ),
     write=Words(
         "sequential-writes",
         "Writes in order",
-        "Requests in order are what write-behind is made for.",
-        "Nothing to mend.",
+        "Write-behind works best with requests in order.",
+        "Nothing to fix.",
         ("P14",),
     ),
 )
@@ -251,7 +251,7 @@ def in_order(activity: Activity, limits: Limits, kind: Kind, direction: str) -> 
     write=Words(
         "redundant-writes",
         "The same place written again",
-        "What is overwritten was written in vain.",
+        "Time spent on data that is overwritten is lost.",
         "Write a place once it has its last value, or keep it in memory until then.",
         ("P10",),
     ),
