@@ -9,7 +9,7 @@ import pytest
 from stripewise.evaluation.race import contestant, play, race
 from stripewise.evaluation.transfer import prior_of_others
 from stripewise.model.landscape import Landscape
-from tests.unit.test_race import table, workloads
+from tests.integration.test_race import table, workloads
 
 
 @pytest.fixture(scope="module")

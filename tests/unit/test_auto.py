@@ -56,6 +56,7 @@ def test_default_comes_first():
     assert first.tag == "default"
 
 
+@pytest.mark.slow
 def test_finds_the_best_of_a_thousand_in_few_runs():
     def cost(row):
         return 0.05 * (row[0] - 7) ** 2 + 0.3 * (row[1] > 4)
@@ -64,6 +65,7 @@ def test_finds_the_best_of_a_thousand_in_few_runs():
     assert min(map(cost, rows)) <= 0.05
 
 
+@pytest.mark.slow
 def test_recommends_by_belief_and_not_by_luck():
     # Noise of 20%, told by repeats; at b = 9 all is 40% slower, but one single run was lucky.
     rng = np.random.default_rng(0)
@@ -79,6 +81,7 @@ def test_recommends_by_belief_and_not_by_luck():
     assert best[0].configuration["b"] == 0
 
 
+@pytest.mark.slow
 def test_straggler_counts_less_than_its_value():
     rows = [(a, b, 0) for a in range(5) for b in range(5)]
     values = [1.0 + 0.01 * (k % 3) for k in range(25)]
@@ -90,6 +93,7 @@ def test_straggler_counts_less_than_its_value():
     assert upset.process.data.variance[12] > 1.5
 
 
+@pytest.mark.slow
 def test_failing_region_is_left_alone():
     def cost(row):
         return -0.3 * row[0]
@@ -116,6 +120,7 @@ def test_failing_region_is_left_alone():
     assert bad < 0.5
 
 
+@pytest.mark.slow
 def test_pruned_run_teaches_more_than_its_bound():
     rows = [(a, 0, 0) for a in range(6)]
     finished = [trial(GRID, k, row, 3.0) for k, row in enumerate(rows[:5])]
@@ -127,6 +132,7 @@ def test_pruned_run_teaches_more_than_its_bound():
     assert AutoSampler().recommend(GRID, History(ELAPSED, (*finished, pruned)))[0].number < 5
 
 
+@pytest.mark.slow
 def test_pending_runs_keep_others_away():
     past = random_history(GRID, 15, cost=lambda row: 0.1 * abs(row[0] - 5))
     batch = AutoSampler().ask(GRID, past, sampler_rng(0, 15), 6)
@@ -138,6 +144,7 @@ def test_pending_runs_keep_others_away():
     assert other.configuration != batch[0].configuration
 
 
+@pytest.mark.slow
 def test_model_prior_is_asked_first_and_a_wrong_one_is_recovered_from():
     def cost(row):
         return 0.1 * ((row[0] - 2) ** 2 + (row[1] - 2) ** 2)
@@ -150,6 +157,7 @@ def test_model_prior_is_asked_first_and_a_wrong_one_is_recovered_from():
     assert min(map(cost, wrong)) <= 0.3
 
 
+@pytest.mark.slow
 def test_prior_saves_the_plan_only_while_the_runs_bear_it_out():
     def cost(row):
         return 0.1 * ((row[0] - 2) ** 2 + (row[1] - 2) ** 2)
@@ -181,6 +189,7 @@ def test_knowledge_of_the_stack_is_a_prior():
     assert without[1, 0] != 8
 
 
+@pytest.mark.slow
 def test_expected_improvement_falls_as_the_search_goes_on():
     def cost(row):
         return 0.1 * abs(row[0] - 5)
@@ -199,6 +208,7 @@ LARGE = Space.bind(
 )
 
 
+@pytest.mark.slow
 def test_screening_finds_nearly_the_best_acquisition():
     reached = []
     for seed in range(6):
@@ -211,6 +221,7 @@ def test_screening_finds_nearly_the_best_acquisition():
     assert np.sum(np.array(reached) > 0.99) >= 5
 
 
+@pytest.mark.slow
 def test_ten_million_points_and_thousands_of_trials():
     space = Space.bind([Parameter(f"p{k}", Kind.INTEGER, range(10), 0) for k in range(7)])
     past = random_history(space, 3000, cost=lambda row: 0.05 * abs(row[0] - 5))
@@ -236,6 +247,7 @@ def test_subsampling_keeps_the_best_and_the_breadth():
     np.testing.assert_array_equal(subsample(cost, 5000), np.flatnonzero(~np.isnan(cost)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search_rule", ["auto", "exhaustive", "screened"])
 def test_same_question_same_answer(search_rule):
     past = random_history(GRID, 12)

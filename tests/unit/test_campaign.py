@@ -68,6 +68,7 @@ def small(extra: str = "", **design: object) -> Campaign:
     return parse_campaign(text, "small.toml")
 
 
+@pytest.mark.slow
 def test_the_grid_of_the_study_has_its_printed_numbers() -> None:
     campaign = load_campaign("mpi-io-ann")
     points = Points(campaign)
@@ -87,6 +88,7 @@ def test_the_grid_of_the_study_has_its_printed_numbers() -> None:
         assert factor.assumed or factor.name == "collective"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", preset_names())
 def test_presets_can_be_planned(name: str) -> None:
     campaign = load_campaign(name)
@@ -179,6 +181,7 @@ def test_posix_has_neither_hints_nor_collective_calls() -> None:
 # -- designs and order ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["subset", "latin_hypercube"])
 def test_smaller_designs_have_their_size_without_repetition(kind: str) -> None:
     campaign = load_campaign("quick", [("design.kind", kind), ("design.size", 40)])

@@ -45,6 +45,7 @@ def entry():
     return name, target
 
 
+@pytest.mark.slow
 def test_code_keeps_the_contract(package):
     suite = package.TestCoordinateSampler()
     assert isinstance(suite, SamplerContract)

@@ -308,6 +308,7 @@ def test_a_stack_file_of_the_user_makes_a_space(tmp_path: Path) -> None:
         assert bound.space.count()[0] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
 def test_examples_can_be_planned(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
@@ -329,6 +330,7 @@ def test_python_in_documents_is_complete(text: str) -> None:
     ast.parse(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [DOCS / "how-to" / "tune-a-python-function.md", REFERENCE / "python.md"], ids=name_of)
 def test_python_of_the_guide_runs(page: Path, tmp_path: Path) -> None:
     for number, text in enumerate(blocks(page, "python")):

@@ -111,6 +111,7 @@ def test_shell_needs_no_preload_for_hints_alone(tmp_path):
     assert (tmp_path / "stripewise.hints").read_text() == export(HINTS, "hints").text
 
 
+@pytest.mark.slow
 def test_shell_preloads_directly_before_the_program_where_needed(tmp_path):
     made = export(MIXED, "shell", library="/opt/with space/libstripewise.so", program="./solve --fast")
     last = made.text.splitlines()[-1]

@@ -40,6 +40,7 @@ def data(n, seed=0, noise=0.1, runs=1):
     return levels, truth, Observations(GEOMETRY.knots(levels), cost - cost.mean(), np.full(n, 1 / runs), np.zeros(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", DECAYS)
 def test_gradient_is_that_of_the_value(decay: Decay):
     _, _, known = data(20)
@@ -74,6 +75,7 @@ def test_many_valued_axis_is_thinned_to_knots():
     assert np.all(np.diff(count.knot) >= 0)
 
 
+@pytest.mark.slow
 def test_predicts_what_it_has_not_seen():
     _, _, known = data(60)
     process = fit(GEOMETRY, known)
@@ -83,6 +85,7 @@ def test_predicts_what_it_has_not_seen():
     assert np.all(sd > 0)
 
 
+@pytest.mark.slow
 def test_noise_is_learned_from_repeats():
     _, _, known = data(30, noise=0.02)
     loud = Observations(known.knots, known.cost, known.variance, known.prior, squares=40 * 0.3**2, freedom=40)
@@ -109,6 +112,7 @@ def test_prediction_matches_the_textbook():
     np.testing.assert_allclose(sd**2, o - np.einsum("ij,ij->i", c, np.linalg.solve(k, c.T).T), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_residue_is_kept_and_noise_is_not():
     _, _, known = data(15)
     process = fit(GEOMETRY, known)
@@ -131,6 +135,7 @@ def test_left_out_prediction_is_that_without_the_observation():
     assert sd[5] == pytest.approx(np.hypot(deviation[0], process.noise), rel=0.05)
 
 
+@pytest.mark.slow
 def test_wrong_prior_is_recovered_from():
     levels, truth, known = data(60, noise=0.02)
     wrong = Observations(known.knots, known.cost, known.variance, -3 * (truth - truth.mean()))
@@ -150,12 +155,14 @@ def smooth_and_stepped():
     return [Observations(GEOMETRY.knots(levels), cost - cost.mean(), nothing + 1, nothing) for cost in (even, stepped)]
 
 
+@pytest.mark.slow
 def test_the_decay_that_explains_the_data_counts_more():
     for known, likely in zip(smooth_and_stepped(), reversed(DECAYS), strict=True):
         found = {decay: most_probable(GEOMETRY, known, decay=decay) for decay in DECAYS}
         assert max(found, key=lambda decay: found[decay][1]) is likely
 
 
+@pytest.mark.slow
 def test_the_average_includes_the_variance_between_processes():
     _, _, known = data(30)
     one, other = (

@@ -45,16 +45,19 @@ def claims(noise, gain: float, most: int, experiments: int = 200) -> int:
     return claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [normal, cori])
 @pytest.mark.parametrize("most", [8, 14, 24, 30])
 def test_nothing_to_gain_is_rarely_claimed(noise, most):
     assert claims(noise, 1.0, most) <= 10
 
 
+@pytest.mark.slow
 def test_a_tenth_is_found_under_a_tenth_of_noise():
     assert claims(normal, 1.1, 28) >= 160
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gain", "most", "power"), [(1.5, 12, 0.76), (1.2, 24, 0.77), (1.5, 24, 0.97)])
 def test_gains_on_a_production_system(gain, most, power):
     """Powers are those of 20,000 simulated experiments; 200 may fall three standard deviations short of them."""

@@ -181,6 +181,7 @@ def test_the_smooth_regression_continues_a_trend() -> None:
     assert np.array_equal(again.predict(x), smooth.predict(x))
 
 
+@pytest.mark.slow
 def test_many_cells_are_thinned_but_all_are_heard() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(0, 6, (1500, 1)).astype(np.float32)
@@ -236,6 +237,7 @@ def test_a_workload_with_many_cells_says_no_more_of_other_workloads() -> None:
     assert weights(both, truth, np.ones(500))[0] > 0.5 > weights(both, truth, np.ones(500), groups)[0]
 
 
+@pytest.mark.slow
 def test_auto_predicts_between_mean_and_median_of_skewed_noise() -> None:
     rng = np.random.default_rng(0)
     clean = sample_table(repeats=6, noise=0.0)

@@ -112,6 +112,7 @@ def test_parallel_coordinates_colour_by_goodness_when_minimising():
     assert colours == {"fast": WORST_TO_BEST[-1][1], "slow": WORST_TO_BEST[0][1]}
 
 
+@pytest.mark.slow
 def test_parallel_coordinates_keep_the_best_of_very_many():
     axes = [plots.Axis("a", [str(i) for i in range(1000)]), plots.Axis("b", ["0", "1"])]
     lines = [plots.Line([i, i % 2], float(i + 1), str(i)) for i in range(1000)]

@@ -52,6 +52,7 @@ def test_bars_far_longer_than_most_are_cut_and_say_their_seconds() -> None:
     assert plots.bounds(usual).layout.yaxis.range is None
 
 
+@pytest.mark.slow
 def test_the_report_of_a_simulated_experiment_shows_them() -> None:
     record, trials = finished(simulated=True)
     facts = {

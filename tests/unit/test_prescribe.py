@@ -58,6 +58,7 @@ def lines(found: Any) -> dict[str, str]:
     return {setting.key: setting.value for setting in found.plan.settings}
 
 
+@pytest.mark.slow
 def test_the_best_combination_of_what_can_be_set_is_prescribed() -> None:
     found = prescriber().prescribe(Request(workload()))
     row = {"operation": "write", "nodes": 4, "ppn": 4, "file_gib": 8, "transfer_size": MIB}
@@ -131,6 +132,7 @@ def test_the_best_settings_are_kept_as_they_are() -> None:
     assert again.kept
 
 
+@pytest.mark.slow
 def test_rules_of_the_stacks_are_obeyed() -> None:
     # cb_nodes: at most the processes, and a multiple of the nodes above them; nothing where buffering is off.
     found = prescriber(*HINTS).prescribe(Request(workload(nodes=2, processes_per_node=1)))

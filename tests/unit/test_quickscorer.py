@@ -61,6 +61,7 @@ def test_no_rows() -> None:
     assert len(QuickScorer(trees).predict(np.zeros((0, 2), dtype=np.float32))) == 0
 
 
+@pytest.mark.slow
 def test_the_first_trees_alone() -> None:
     rng = np.random.default_rng(2)
     trees = random_trees(rng, 6, 20, 3)

@@ -95,6 +95,7 @@ def test_the_best_is_not_given_up_for_what_is_only_perhaps_near():
     assert economical(SPACE, often, rank(often))[0].number == 2
 
 
+@pytest.mark.slow
 def test_tune_confirms_the_cheaper_and_says_what_it_was_preferred_to():
     def seconds(configuration):
         return {1: 10.0, 2: 9.0, 4: 4.1, 8: 4.05, 16: 4.0}[configuration["stripes"]]

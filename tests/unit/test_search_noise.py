@@ -83,6 +83,7 @@ def test_dynamic_may_leave_unpromising_trials_alone():
     assert next_of("dynamic", history(settled, 1.4), promising=1.5, promising_schedule="multiplicative") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["mean", "median"])
 def test_intervals_cover_the_truth_as_often_as_they_say(statistic):
     rng = np.random.default_rng(1)

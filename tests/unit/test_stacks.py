@@ -99,6 +99,7 @@ def test_every_condition_can_be_computed(stack):
             assert condition(words) in (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["romio_cb_pfr", "romio_cb_alltoall", "romio_cb_fr_type", "hdf5_dxpl_mpio"])
 def test_what_aborts_or_hangs_programs_is_never_searched(setting):
     space = bound(STRIDED, "romio", "hdf5").space

@@ -69,6 +69,7 @@ def test_every_line_has_a_checksum_and_a_sequence(tmp_path: Path, opened: Callab
     assert all(len(event["checksum"]) == 16 for event in events)
 
 
+@pytest.mark.slow
 def test_every_cut_of_the_last_line_is_tolerated_and_told(tmp_path: Path, opened: Callable[[], JournalStore]) -> None:
     store = opened()
     identifier, claim = start(store)

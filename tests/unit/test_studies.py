@@ -92,6 +92,7 @@ def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:
     assert [middle([3, 1, 2]), middle([4, None]), middle([4, None, None])] == ["2", "4", "not reached"]
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_ends_the_study(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StudyError, match="profile nothing"):
         stripewise("profile", "nothing")
@@ -115,6 +116,7 @@ def test_campaigns_of_data_sieving_have_408_patterns_and_configurations(tmp_path
     assert [t.name for t in load_campaign(str(file)).tunable][2:] == ["romio_ds_read", "romio_ds_write"]
 
 
+@pytest.mark.slow
 def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
     from benchmarks.studies.searches import space_of
 

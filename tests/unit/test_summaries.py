@@ -65,6 +65,7 @@ def test_five_numbers_are_minimum_quartiles_and_maximum() -> None:
     assert entry.picked == pytest.approx(np.median(own[1::2])) and entry.scored == pytest.approx(np.median(own[0::2]))
 
 
+@pytest.mark.slow
 def test_reads_and_writes_are_kept_apart() -> None:
     reports = summarise(build(steady))
     assert [report.operation for report in reports] == ["write", "read"]
@@ -103,6 +104,7 @@ def test_few_or_equal_configurations_make_no_clusters() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_thousands_of_configurations_are_grouped_first() -> None:
     rng = np.random.default_rng(0)
     base = np.repeat([1000.0, 10.0], 2500)
@@ -140,6 +142,7 @@ def test_the_best_setting_of_a_slow_workload_lies_in_the_best_cluster_it_can_rea
     assert shares == {1: 0.0, 2: 1.0, 4: 0.0}
 
 
+@pytest.mark.slow
 def test_luck_is_not_crowned() -> None:
     """Where nothing matters, the best of eighteen is worth what any is, however good its luckiest half looks."""
     crowned, honest = [], []
@@ -205,6 +208,7 @@ def test_malformed_tables_end_in_one_line(
     assert message in error and "row 7" in error and error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_table(build(steady), tmp_path / "site")
     assert main(["summarize", str(tmp_path / "site.csv")]) == 0

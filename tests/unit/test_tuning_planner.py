@@ -109,6 +109,7 @@ experiments = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(experiments, st.integers(1, 4), st.sampled_from([0.0, 0.3, 1.0]), st.booleans())
 def test_the_budget_is_never_exceeded_and_every_plan_ends(experiment, capacity, failing, reference):

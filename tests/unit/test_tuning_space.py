@@ -114,6 +114,7 @@ def test_a_stack_for_another_mpi_leaves_nothing_to_tune():
         bind_space(experiment(), WRITER, "ompio")
 
 
+@pytest.mark.slow
 def test_a_program_without_hdf5_is_told_what_the_stack_acts_on():
     other = WRITER.model_copy(update={"api": "mpiio"})
     with pytest.raises(UserError, match="no parameter of hdf5 can act on this program") as caught:

@@ -1,6 +1,6 @@
 """docs/reference/rest.md lists every operation of /openapi.json, and no other.
 
-``STRIPEWISE_WRITE_DOCS=1 python -m pytest tests/unit/test_docs_rest.py`` writes its tables anew.
+``STRIPEWISE_WRITE_DOCS=1 python -m pytest tests/integration/test_docs_rest.py`` writes its tables anew.
 """
 
 from __future__ import annotations
