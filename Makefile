@@ -54,15 +54,16 @@ unit: $(VENV)/.dev ## the tests that answer in seconds
 	PYTHONDONTWRITEBYTECODE= $(PYTEST) -n auto -p no:schemathesis -m "not slow" tests/unit
 
 # Types and the analysis of C take most of the time, and neither waits for the other.
-lint: $(VENV)/.dev ## style, types, import layers, C style and analysis
-	$(BIN)/ruff check src tests benchmarks examples docs packaging
-	$(BIN)/ruff format --check src tests benchmarks examples docs packaging
+lint: $(VENV)/.dev ## style, types, import layers and circles, C style and analysis
+	$(BIN)/ruff check src tests benchmarks examples docs packaging tools
+	$(BIN)/ruff format --check src tests benchmarks examples docs packaging tools
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 	@$(MAKE) --no-print-directory -j2 -Oline lint-types lint-native
 
 lint-types:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/circles.py
 
 lint-native:
 	$(BIN)/python native/tidy.py --mpicc $(BIN)/mpicc --clang-tidy $(BIN)/clang-tidy
@@ -92,8 +93,8 @@ cluster-down: ## end it, and remove its state
 	@$(PYTHON) -m tests.system.testbed down
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
-	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging
-	$(BIN)/ruff format src tests benchmarks examples docs packaging
+	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging tools
+	$(BIN)/ruff format src tests benchmarks examples docs packaging tools
 	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 
 clean: ## remove what make has made

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies.steps import Study, StudyError, in_memory, stripewise, write_toml
+from benchmarks.studies.steps import Study, StudyError, in_memory, stripewise, summarised, write_toml
 
 HERE = Path(__file__).resolve().parent
 KIB, MIB = 1 << 10, 1 << 20
@@ -110,8 +110,6 @@ class Program:
 
 def real(study: Study) -> None:
     """Measure and summarise; then one observed run prescribes, and the program learns while it runs."""
-    from benchmarks.studies.sctuner import summarised  # noqa: PLC0415  imports this module
-
     apis, pieces = study.size(["posix", "mpiio", "hdf5"], ["hdf5"]), [4 * KIB]
     repeats, phases, rounds = study.size(100, 1), study.size(60, 5), study.size(5, 1)
     table, model = study.work / "interfaces-table", study.work / "interfaces.model"

@@ -1,4 +1,3 @@
-# ruff: noqa: E501  texts of the page
 """Study 004: interfaces, sizes and aggregators measured a hundred times each; what stays good under load."""
 
 from __future__ import annotations
@@ -7,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies.steps import Study, stripewise, write_toml
+from benchmarks.studies.steps import Study, stripewise, summarised, write_toml
 
 SITE = "sim:cori-haswell"
 MIB, GIB = 1 << 20, 1 << 30
@@ -61,46 +60,6 @@ def simulated(study: Study) -> None:
 def _at_scale(study: Study, plan: Mapping[str, Any], table: Path) -> dict[str, Any]:
     title, text = f"At {NODES} nodes (simulated)", f"{NODES} nodes with 8 processes each write and read 1 TiB."
     return summarised(plan, table, title, text)
-
-
-def summarised(plan: Mapping[str, Any], table: Path, title: str, text: str, *options: str | Path) -> dict[str, Any]:
-    """Profile a campaign and give what is dependable in its table.
-
-    Parameters
-    ----------
-    plan : mapping
-        The campaign.
-    table : Path
-        Where its table goes.
-    title, text : str
-        Of the page.
-    *options
-        Of ``profile``.
-    """
-    file = write_toml(table.with_name(f"{table.name}-campaign.toml"), plan)
-    stripewise("profile", file, "--out", table, *options)
-    told = stripewise("summarize", table)
-    operations = {}
-    for name, own in told["operations"].items():
-        # The most dependable setting that lies in the clusters' best one for the most workloads would be the same pick.
-        best = own["consistent"][0]
-        words = ", ".join(f"{key}={value}" for key, value in best["configuration"].items() if value is not None)
-        by_cluster = max(own["consistent"], key=lambda entry: (entry["best_cluster"], entry["low"]))
-        operations[name] = {
-            "configurations": len(own["summaries"]),
-            "clusters": own["clusters"]["count"] if own["clusters"] else 1,
-            "configuration": best["configuration"],
-            "setting": words,
-            "low": best["low"],
-            "best_cluster": best["best_cluster"],
-            "picked_by_clusters": by_cluster["best_cluster"] <= best["best_cluster"],
-        }
-    return {
-        "title": title,
-        "text": f"{text} {told['rows']:,} runs of {', '.join(plan['workload'][0]['values'])}, {plan['repeats']} of each configuration.",
-        "rows": told["rows"],
-        "operations": operations,
-    }
 
 
 def _speedups(study: Study, setting: Mapping[str, Any], sizes: list[int]) -> list[dict[str, Any]]:

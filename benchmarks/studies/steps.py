@@ -192,3 +192,44 @@ def _table(lines: list[str], prefix: str, document: Mapping[str, Any]) -> None:
 
 def _tables(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
+
+
+def summarised(plan: Mapping[str, Any], table: Path, title: str, text: str, *options: str | Path) -> dict[str, Any]:
+    """Profile a campaign and give what is dependable in its table.
+
+    Parameters
+    ----------
+    plan : mapping
+        The campaign.
+    table : Path
+        Where its table goes.
+    title, text : str
+        Of the page.
+    *options
+        Of ``profile``.
+    """
+    file = write_toml(table.with_name(f"{table.name}-campaign.toml"), plan)
+    stripewise("profile", file, "--out", table, *options)
+    told = stripewise("summarize", table)
+    operations = {}
+    for name, own in told["operations"].items():
+        # The most dependable setting that lies in the clusters' best one for the most workloads would be the same pick.
+        best = own["consistent"][0]
+        words = ", ".join(f"{key}={value}" for key, value in best["configuration"].items() if value is not None)
+        by_cluster = max(own["consistent"], key=lambda entry: (entry["best_cluster"], entry["low"]))
+        operations[name] = {
+            "configurations": len(own["summaries"]),
+            "clusters": own["clusters"]["count"] if own["clusters"] else 1,
+            "configuration": best["configuration"],
+            "setting": words,
+            "low": best["low"],
+            "best_cluster": best["best_cluster"],
+            "picked_by_clusters": by_cluster["best_cluster"] <= best["best_cluster"],
+        }
+    apis = ", ".join(plan["workload"][0]["values"])
+    return {
+        "title": title,
+        "text": f"{text} {told['rows']:,} runs of {apis}, {plan['repeats']} of each configuration.",
+        "rows": told["rows"],
+        "operations": operations,
+    }
