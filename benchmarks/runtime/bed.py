@@ -120,7 +120,7 @@ def carry_out(experiment: Experiment, scratch: Path) -> tuple[dict[str, Any], tu
     with open_store(f"sqlite:///{scratch}/bed.db") as store:
         identifier = store.create(experiment)
         runner = make_runner(experiment, scratch / identifier, cwd=ROOT)
-        result = Session(store, identifier, runner, "benchmark").run()
+        result = Session(store, identifier, runner, "benchmark").run().as_json()
         return result, store.trials(identifier), identifier
 
 

@@ -34,7 +34,7 @@ def test_any_configuration_comes_back(address: str, tmp_path: Path, values: dict
         store.plan(identifier, claim, Trial(0, Configuration(values), tag=tag), run_of(0, reason=tag))
         (trial,) = store.trials(identifier)
         same(dict(trial.configuration), values)
-        same(store.record(identifier).facts, {"values": values})
+        same(dict(store.record(identifier).facts), {"values": values})
         assert (trial.tag, trial.runs[0].reason) == (tag, tag)
 
 

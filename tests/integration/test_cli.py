@@ -9,8 +9,10 @@ import typer
 
 from stripewise.cli import hints, main
 from stripewise.cli.main import app
-from stripewise.cli.output import interval, number
+from stripewise.cli.output import number
+from stripewise.cli.result import interval
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Interval
 from stripewise.store.opening import open_store
 
 SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.tuning", "stripewise.spec")
@@ -100,7 +102,7 @@ def test_numbers_are_written_as_people_read_them(value: float | None, text: str)
 
 
 def test_intervals_are_written_like_numbers() -> None:
-    assert interval([7045.2, 11920.0]) == "7,045 to 11,920"
+    assert interval(Interval(7045.2, 11920.0)) == "7,045 to 11,920"
     assert interval(None) == ""
 
 

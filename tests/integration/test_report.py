@@ -18,7 +18,7 @@ from stripewise.report.machine import control, sentence
 from stripewise.report.reading import Reading
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
-from tests.unit.finished_experiment import finished
+from tests.unit.finished_experiment import changed, finished
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
@@ -188,14 +188,12 @@ def test_figures_are_json_for_every_place(source, page):
 
 
 def test_hostile_text_is_shown_and_never_run():
-    record, trials = finished(verdict=EVIL, importance_note=EVIL, reason=EVIL, left_out={"x": EVIL})
-    record.result["failures"] = [{"run": 8, "reason": EVIL, "count": 1}]
-    record.result["environment"] = {"mpi": EVIL, "modules": [EVIL]}
-    record.result["workload"] = {"driver": EVIL}
-    record.result["validity"]["warning"] = EVIL
-    record.result["objective"]["name"] = f"regex:({EVIL})"
-    record.result["effects"][0] |= {"name": EVIL, "evidence": EVIL, "echoed": EVIL, "layer": EVIL, "status": EVIL}
-    record.result["confirmation"]["kept"] = [EVIL]
+    record, trials = finished(
+        verdict=EVIL, importance_note=EVIL, reason=EVIL, left_out={"x": EVIL},
+        failures=[{"run": 8, "reason": EVIL, "count": 1}], environment={"mpi": EVIL, "modules": [EVIL]},
+        workload={"driver": EVIL}, validity__warning=EVIL, objective__name=f"regex:({EVIL})", confirmation__kept=[EVIL],
+        effects=[{"name": EVIL, "evidence": EVIL, "echoed": EVIL, "layer": EVIL, "status": EVIL}],
+    )  # fmt: skip
     experiment = record.experiment.model_copy(update={"name": EVIL, "command": [EVIL]})
     record = dataclasses.replace(record, experiment=experiment, owner=EVIL)
     broken = dataclasses.replace(trials[3].runs[0], state=State.FAILED, reason=EVIL)
@@ -211,7 +209,7 @@ def test_hostile_text_is_shown_and_never_run():
 
 def test_a_gain_not_proven_is_not_sold():
     record, trials = finished()
-    result = record.result
+    result = record.result.as_json()
     candidate = {**result["best"], "speedup": 1.04, "speedup_ci95": [0.97, 1.12]}
     kept = {"value": 220.6, "ci95": None, "runs": 8}
     changes = {
@@ -219,8 +217,8 @@ def test_a_gain_not_proven_is_not_sold():
         "verdict": "Not proven, so the default is kept.", "plan": "stripewise-plan 1\noverride no\nfile *\n",
         "best": {"configuration": result["default"]["configuration"], **kept, "trial": 0, "is": "default"},
     }  # fmt: skip
-    record.result.update(changes)
-    record.result["confirmation"]["more_budget"] = "With 24 pairs a gain of 1.04 could be shown."
+    more = "With 24 pairs a gain of 1.04 could be shown."
+    record = changed(record, **changes, confirmation__more_budget=more)
     page = Page(render_report(record, trials))
     words = page.words
     assert "Default kept" in words
@@ -248,7 +246,7 @@ def test_a_bare_result_makes_a_report():
         plan="stripewise-plan 1\noverride no\nfile *\n", validity={"date": None, "warning": ""},
         confirmation={"pairs": [], "decision": "none", "kept": [], "not_kept": []},
         best={"configuration": {}, "value": None, "ci95": None, "runs": 0, "trial": 0, "is": "default"},
-        default={"configuration": {}, "value": None, "ci95": None, "runs": 0}, space={}, cost={}, reason="stopped",
+        default={"configuration": {}, "value": None, "ci95": None, "runs": 0}, space={}, cost=None, reason="stopped",
     )  # fmt: skip
     run = Run(0, 0, Phase.SEARCH, State.FAILED, reason="no value")
     page = Page(render_report(record, (Trial(0, Configuration({}), Role.DEFAULT, (run,)),)))
@@ -306,8 +304,8 @@ def test_incumbent_is_the_best_median_of_the_search_only():
 def test_spending_adds_up_to_the_whole_time():
     reading = Reading(*finished())
     seconds, launches = reading.spending()
-    assert sum(seconds.values()) == pytest.approx(reading.result["seconds"])
-    assert sum(launches.values()) == reading.result["runs"]
+    assert sum(seconds.values()) == pytest.approx(reading.result.seconds)
+    assert sum(launches.values()) == reading.result.runs
     assert launches["failed"] == launches["stopped early"] == launches["warm-up"] == 1
 
 
@@ -353,4 +351,4 @@ def test_equal_and_negative_values_are_taken():
 def test_the_command_that_applies_names_the_store_that_was_given():
     record, trials = finished()
     page = render_report(record, trials, lambda text: f"{text} --store journal:/shared/runs")
-    assert f"stripewise run {record.result['experiment']} --store journal:/shared/runs -- " in without_scripts(page)
+    assert f"stripewise run {record.result.experiment} --store journal:/shared/runs -- " in without_scripts(page)

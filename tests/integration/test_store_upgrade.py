@@ -14,6 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from stripewise.errors import StoreError
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Role, State
 from stripewise.store import upgrade as upgrading
 from stripewise.store.engines import create_file, sqlite_engine
@@ -90,7 +91,7 @@ def test_an_old_database_keeps_everything(dump: Path, tmp_path: Path) -> None:
         interrupted, finished = store.records()
         assert (finished.experiment.name, finished.state) == ("finished", "finished")
         assert finished.experiment.command == ["mpiexec", "-n", "4", "./app"]
-        assert (finished.facts, finished.result) == ({"nodes": 1}, {"speedup": 3.1, "confirmed": True})
+        assert (finished.facts, finished.result) == ({"nodes": 1}, Result(speedup=3.1, confirmed=True))
         assert (finished.trials, finished.runs, finished.ended) == (3, 4, 4)
         trials = store.trials(finished.id)
         assert [trial.role for trial in trials] == [Role.DEFAULT, Role.CANDIDATE, Role.CANDIDATE]

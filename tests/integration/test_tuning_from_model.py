@@ -61,7 +61,7 @@ def tune(model: Path | None, budget: int = 12, store: Any = None) -> tuple[Any, 
     notes: list[str] = []
     runner = FunctionRunner(bandwidth, SPACE, Objective("bandwidth", "maximize", "MiB/s"))
     listener = lambda event: notes.append(str(event.data.get("text", "")))  # noqa: E731
-    result = Session(opened, identifier, runner, "tests", listener).run()
+    result = Session(opened, identifier, runner, "tests", listener).run().as_json()
     return result, opened.trials(identifier), notes
 
 

@@ -98,7 +98,7 @@ def test_of_several_candidates_the_one_that_stands_best_is_shown():
         fields = {"runner": "function", "sampler": "random", "budget": 60, "confirmation": rule, "warmup": 0}
         identifier = store.create(Experiment.model_validate(fields))
         runner = FunctionRunner(lambda c: 1.0 / c["x"], _space(stack, {}, ()), Objective("value", "minimize", ""))
-        result = Session(store, identifier, runner, "test").run()
+        result = Session(store, identifier, runner, "test").run().as_json()
     assert result["confirmation"]["candidates_tested"] > 1
     assert result["candidate"]["configuration"] == {"x": 8}
     assert result["candidate"]["speedup"] == result["confirmation"]["estimate"] == pytest.approx(8)
@@ -149,7 +149,7 @@ def test_the_plan_makes_a_program_run_as_the_winner_ran(tmp_path, off, winner):
     with open_store("sqlite:///:memory:") as store:
         identifier = store.create(Experiment.model_validate(fields))
         runner = Program(run, None, Objective("value", "maximize", ""))
-        result = Session(store, identifier, runner, "test").run()
+        result = Session(store, identifier, runner, "test").run().as_json()
     assert result["confirmed"] and result["best"]["is"] == winner
     assert result["reference"]["value"] == off
     assert result["reference"]["off"] == {"env": {"PREFETCHER": "off"}}

@@ -266,7 +266,7 @@ def test_no_more_interrupted_runs_are_relaunched_at_once_than_the_runner_takes()
             capacity = 1
 
         resumed, runner = session(store, identifier, steady, OneByOne)
-        result = resumed.run()
+        result = resumed.run().as_json()
         assert {number for number, _ in runner.reaped} == set(left)
         assert {number for number, attempt in runner.started if attempt} == set(left)
         runs = [run for trial in store.trials(identifier) for run in trial.runs]
@@ -322,7 +322,7 @@ def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
     with pytest.raises(Stopped):
         Session(store, identifier, FunctionRunner(run, space, objective), "test").run()
     assert len(calls) == 5
-    result = Session(store, identifier, FunctionRunner(run, space, objective), "test").run()
+    result = Session(store, identifier, FunctionRunner(run, space, objective), "test").run().as_json()
     assert result["runs"] <= 20
 
 

@@ -144,7 +144,7 @@ def carry_out(store, *, warm_start=(), budget=7, objective=ELAPSED, space=SPACE,
     )
     identifier = store.create(experiment)
     runner = FunctionRunner(lambda c: seconds(c, nodes), space, objective)
-    return identifier, Session(store, identifier, runner, "test").run()
+    return identifier, Session(store, identifier, runner, "test").run().as_json()
 
 
 def asked(store, identifier):

@@ -35,7 +35,7 @@ def put(store, experiment, facts, trials, state, result=None):
     claim = store.claim(identifier, "ada@node1:4711")
     add(store, identifier, claim, trials)
     # The record's own identifier belongs into its result.
-    whole = None if result is None else {**result, "experiment": identifier}
+    whole = None if result is None else result.model_copy(update={"experiment": identifier})
     store.update(identifier, claim=claim, state=state, facts=facts, result=whole)
     if state != "running":
         store.release(claim)

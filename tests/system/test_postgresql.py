@@ -17,6 +17,7 @@ import pytest
 
 from stripewise.errors import StoreError, StripewiseError, TransientError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Result
 from stripewise.store.engines import postgresql_engine
 from stripewise.store.opening import open_store
 from stripewise.store.schema import HEAD, VERSION_TABLE
@@ -262,7 +263,7 @@ def test_an_answer_that_was_lost_with_the_connection(server: Server, database: s
         break_after_commit("accept")
         store.accept(identifier, claim, result_of(0))
         break_after_commit("update")
-        store.update(identifier, claim=claim, state="finished", result={})
+        store.update(identifier, claim=claim, state="finished", result=Result())
         break_after_commit("release")
         store.release(claim)
         record = store.record(identifier)

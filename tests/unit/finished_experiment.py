@@ -1,11 +1,13 @@
 """A finished experiment from tests/fixtures/result.json, as the store gives it."""
 
-import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import Record
 
@@ -13,18 +15,27 @@ _FILE = Path(__file__).parent.parent / "fixtures" / "result.json"
 
 
 def finished(**changes):
-    """Give the record and its trials; ``changes`` replace entries of the result."""
+    """Give the record and its trials; for ``changes`` see :func:`changed`."""
     data = json.loads(_FILE.read_text("utf-8"))
     record = data["record"]
-    result = {**copy.deepcopy(record["result"]), **changes}
     experiment = Experiment.model_validate(record["experiment"])
-    return (
-        Record(
-            record["id"], experiment, record["state"], record["created"], record["updated"], record["owner"],
-            record["facts"], result,
-        ),
-        tuple(_trial(entry) for entry in data["trials"]),
+    kept = Record(
+        record["id"], experiment, record["state"], record["created"], record["updated"], record["owner"],
+        Facts(record["facts"]), Result.from_json(record["result"]),
     )  # fmt: skip
+    return changed(kept, **changes), tuple(_trial(entry) for entry in data["trials"])
+
+
+def changed(record, **changes):
+    """Give the record with other entries in its result's JSON; ``a__b`` is the entry ``b`` of ``a``."""
+    document = record.result.as_json()
+    for path, value in changes.items():
+        *outer, last = path.split("__")
+        place = document
+        for name in outer:
+            place = place[name]
+        place[last] = value
+    return replace(record, result=Result.from_json(document))
 
 
 def _trial(entry):

@@ -9,6 +9,7 @@ from stripewise import plots
 from stripewise.plots.parameters import WORST_TO_BEST
 from stripewise.plots.style import number
 from stripewise.plots.trajectory import confirmation_start
+from stripewise.spec.result import Interval
 
 SCALE = {"quantity": "write_bandwidth", "unit": "MiB/s", "maximize": True}
 POINTS = [
@@ -147,7 +148,7 @@ def test_confirmation_shows_pairs_failures_and_interval():
         plots.PairPoint(1, None, 210.0),
         plots.PairPoint(2, 110.0, 190.0),
     ]
-    figure = plots.confirmation(pairs, **SCALE, estimate=1.9, interval=(1.6, 2.1), minimum_effect=1.1)
+    figure = plots.confirmation(pairs, **SCALE, estimate=1.9, interval=Interval(1.6, 2.1), minimum_effect=1.1)
     by_name = traces(figure)
     assert list(by_name["default"].x) == [1, 3]
     assert "ran first" in by_name["default"].text[0]

@@ -16,28 +16,30 @@ from stripewise.report.bundle import Redactor, helpdesk_bundle, log_tail
 from stripewise.report.placement import node_names, placement, sentence
 from stripewise.report.unfinished import reading_of
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.facts import Facts
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.again import confirm_again
-from tests.unit.finished_experiment import finished
+from tests.unit.finished_experiment import changed, finished
 
 
 def test_an_unfinished_experiment_reads_like_a_finished_one():
     record, tried = finished()
     whole = reading_of(record, tried)
     # The session keeps objective and space as soon as it knows them.
-    known = {**record.facts, "space": record.result["space"], "objective": record.result["objective"]}
-    part = reading_of(replace(record, result=None, facts=known), tried)
+    shown = record.result.as_json()
+    known = {**record.facts, "space": shown["space"], "objective": shown["objective"]}
+    part = reading_of(replace(record, result=None, facts=Facts(known)), tried)
     assert part.quantity == whole.quantity and part.unit == whole.unit
     assert part.points() == whole.points()
     assert part.incumbent() == whole.incumbent()
     assert [p.pair for p in part.pairs()] == [p.pair for p in whole.pairs()]
-    assert part.result["confirmed"] is False and part.result["candidate"]["value"] is not None
+    assert part.result.confirmed is False and part.result.candidate.value is not None
 
 
 def test_an_experiment_without_runs_reads_too():
     record, _ = finished()
     reading = reading_of(replace(record, result=None), ())
-    assert reading.points() == [] and reading.lines() == ([], []) and reading.result["candidate"] is None
+    assert reading.points() == [] and reading.lines() == ([], []) and reading.result.candidate is None
 
 
 def runs_on(osts, slow, value=100.0):
@@ -54,7 +56,7 @@ def runs_on(osts, slow, value=100.0):
 
 def test_a_slow_target_is_named_and_others_are_not():
     record, _ = finished()
-    record = replace(record, result={**record.result, "objective": {"name": "b", "unit": "", "direction": "maximize"}})
+    record = changed(record, objective={"name": "b", "unit": "", "direction": "maximize"})
     found = placement(reading_of(record, runs_on([1, 2, 3, 4], slow=3)))
     assert found.slow == ["OST 3"] and "OST 3" in sentence(found)
     assert placement(reading_of(record, runs_on([1, 2, 3, 4], slow=None))).slow == []
@@ -71,11 +73,11 @@ def test_lists_of_nodes_are_read_as_schedulers_write_them(text, names):
 
 def test_comparison_says_what_differs():
     record, tried = finished()
-    other = replace(record, id="ffff0000", result={**record.result, "environment": {"mpi": "Other 1.0", "host": "x"}})
+    other = changed(replace(record, id="ffff0000"), environment={"mpi": "Other 1.0", "host": "x"})
     readings = {"a": reading_of(record, tried), "b": reading_of(other, tried)}
     assert any("MPI libraries" in note for note in compare.differences(list(readings.values())))
     assert set(compare.figures(readings)) == {"speedups", "progress"}
-    assert compare.gain(readings["a"])[3] is record.result["confirmed"]
+    assert compare.gain(readings["a"])[3] is record.result.confirmed
 
 
 def test_the_bundle_holds_all_and_names_nobody(tmp_path):
@@ -87,7 +89,7 @@ def test_the_bundle_holds_all_and_names_nobody(tmp_path):
     failed = replace(first.runs[0], state=State.FAILED, reason="crashed", facts={"folder": str(folder)})
     record = replace(
         record, owner="alice@node17:42",
-        facts={**record.facts, "folder": "/home/alice/work", "environment": {"host": "node17"}},
+        facts=record.facts.with_(folder="/home/alice/work", environment={"host": "node17"}),
         experiment=record.experiment.model_copy(
             update={"env": {"API_TOKEN": "abcdefgh12345678", "FINE": "1"}, "setup": ["export DB_PASSWORD=geheim"]}
         ),
@@ -123,16 +125,14 @@ def test_logs_are_read_from_the_runs_folder_alone(tmp_path):
 def test_confirming_again_leaves_two_configurations():
     record, _ = finished()
     again = confirm_again(record, pairs=6)
-    changed = {
-        k for k, v in record.result["best"]["configuration"].items()
-        if record.result["default"]["configuration"].get(k) != v
-    }  # fmt: skip
-    assert {name for name, entry in again.parameters.items() if not entry.exclude} == changed
+    default, best = record.result.default.configuration, record.result.best.configuration
+    different = {name for name, value in best.items() if default.get(name) != value}
+    assert {name for name, entry in again.parameters.items() if not entry.exclude} == different
     assert again.budget.runs == record.experiment.warmup + 2 + 12 and again.confirmation.pairs == 6
     assert " or " in again.constraints[-1]
-    kept = {**record.result, "confirmed": False, "candidate": None}
+    kept = changed(record, confirmed=False, candidate=None)
     with pytest.raises(UserError, match="nothing to confirm"):
-        confirm_again(replace(record, result=kept))
+        confirm_again(kept)
 
 
 def test_figures_hold_what_they_are_given():

@@ -203,11 +203,8 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
             f"finish it: stripewise resume {record.id}",
         )
     result = record.result
-    default = result["default"]["configuration"]
-    best = result["best"]["configuration"]
-    changed = {name: value for name, value in best.items() if default.get(name) != value}
-    plan = Plan.parse(result["plan"], f"the plan of experiment {record.id}")
-    return plan, changed, bool(result.get("simulated", False))
+    plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
+    return plan, result.changed(result.best), result.simulated
 
 
 def _read_plan(path: Path) -> Plan:

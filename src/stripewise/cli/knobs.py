@@ -16,6 +16,7 @@ from stripewise.diagnosis.knobs import dead, judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError, UserError
 from stripewise.report.bundle import helpdesk_bundle
+from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.opening import open_store
 
@@ -53,11 +54,11 @@ def knobs(
     if evidence is not None:
         opened = open_store(store)
         try:
-            result = opened.record(evidence).result or {}
+            result = opened.record(evidence).result or Result()
         finally:
             opened.close()
-        workload = Workload.model_validate(result.get("workload") or {})
-        effects = {entry["name"]: (entry["status"], entry.get("evidence", "")) for entry in result.get("effects", [])}
+        workload = result.workload
+        effects = {effect.name: (effect.status, effect.evidence) for effect in result.effects}
     if operation is not None:
         workload = workload.model_copy(update={"operation": operation})
     where = Surroundings(mpi, file_system or workload.file_system or "", mpi_version, workload, effects)

@@ -93,11 +93,17 @@ def show(
             )
         write_report(record, trials, report, completed)
     if json_output:
-        print_json({**_line(record), "result": record.result, "trials": [_trial(trial) for trial in trials]})
+        print_json(
+            {
+                **_line(record),
+                "result": record.result.as_json() if record.result else None,
+                "trials": [_trial(trial) for trial in trials],
+            }
+        )
         return
     _print_head(record, trials)
     if runs:
-        _print_runs(trials, (record.result or {}).get("default", {}).get("configuration"))
+        _print_runs(trials, record.result.default.configuration if record.result else None)
     if record.result is not None:
         print_result(record.result, report)
 
@@ -160,7 +166,8 @@ def _agreed(question: str) -> bool:
 
 
 def _line(record: Record) -> dict[str, Any]:
-    result = record.result or {}
+    result = record.result
+    interval = result.speedup_interval if result else None
 
     def moment(seconds: float) -> str:
         return datetime.datetime.fromtimestamp(seconds).isoformat(timespec="seconds")
@@ -171,12 +178,12 @@ def _line(record: Record) -> dict[str, Any]:
         "state": record.state,
         "command": record.experiment.command,
         # A replayed table brings an objective of its own.
-        "objective": result.get("objective", {}).get("name", record.experiment.objective.name),
-        "simulated": bool(result.get("simulated", False)),
-        "speedup": result.get("speedup"),
-        "speedup_ci95": result.get("speedup_ci95"),
-        "confirmed": bool(result.get("confirmed", False)),
-        "runs": result.get("runs", record.facts.get("runs", 0)),
+        "objective": result.objective.name if result else record.experiment.objective.name,
+        "simulated": bool(result and result.simulated),
+        "speedup": result.speedup if result else None,
+        "speedup_ci95": interval.ci95 if interval else None,
+        "confirmed": bool(result and result.confirmed),
+        "runs": result.runs if result else record.facts.runs,
         "budget": record.experiment.budget.runs,
         "created": moment(record.created),
         "updated": moment(record.updated),
@@ -192,7 +199,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "configuration": dict(trial.configuration),
         "value": trial.value,
         "tag": trial.tag,
-        "runs": [{**run.as_json(), "folder": run.facts.get("folder")} for run in trial.runs],
+        "runs": [{**run.as_json(), "folder": run.facts.folder} for run in trial.runs],
     }
 
 

@@ -96,11 +96,6 @@ def number(value: float | None, unit: str = "", digits: int = 4) -> str:
     return f"{text} {unit}".rstrip()
 
 
-def interval(pair: list[float] | None, digits: int = 3) -> str:
-    """Write a 95% interval."""
-    return "" if pair is None else " to ".join(number(end, digits=digits) for end in pair)
-
-
 def duration(seconds: float | None) -> str:
     """Write a time as a person would say it."""
     if seconds is None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stripewise.client.client import Client
     from stripewise.measure.activity import Activity
     from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Result
 
 
 def server_of(store: str | None, server: str | None) -> str | None:
@@ -85,7 +86,7 @@ def resume(url: str, identifier: str, *, agreed: bool) -> int:
     return after
 
 
-def follow(url: str, identifier: str, progress: Progress, after: int = 0) -> dict[str, Any]:
+def follow(url: str, identifier: str, progress: Progress, after: int = 0) -> Result:
     """Show an experiment of a service as it runs, and give its result."""
     from stripewise.client.follow import Follower  # noqa: PLC0415  only with a service
     from stripewise.tuning.events import Event  # noqa: PLC0415  only with a service

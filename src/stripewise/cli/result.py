@@ -10,22 +10,23 @@ from rich.markup import escape
 
 from stripewise.carriers import HDF5
 from stripewise.cli.hints import completed
-from stripewise.cli.output import console, interval, number, print_json
+from stripewise.cli.output import console, number, print_json
 from stripewise.cli.progress import left_out_lines, worst_case_line
 from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.plan import Plan, spell
+from stripewise.spec.result import Interval, Result, Summary
 from stripewise.store.base import Store
 
 
-def deliver(store: Store, identifier: str, result: dict[str, Any], report: Path | None, json_output: bool) -> None:
+def deliver(store: Store, identifier: str, result: Result, report: Path | None, json_output: bool) -> None:
     """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
     try:
         if report is not None:
             write_report(store.record(identifier), store.trials(identifier), report, completed)
     finally:
         if json_output:
-            print_json(result)
+            print_json(result.as_json())
         else:
             print_result(result, report)
 
@@ -55,60 +56,59 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
         console.print(f"note: {escape(note)}")
 
 
-def print_result(result: dict[str, Any], report: Path | None = None) -> None:
+def print_result(result: Result, report: Path | None = None) -> None:
     """Print a result for people."""
-    unit = result["objective"]["unit"]
+    unit = result.objective.unit
     # What a table answered says which in its environment.
-    origin = " (simulated)" if result["simulated"] else " (replayed)" if "table" in result["environment"] else ""
+    origin = " (simulated)" if result.simulated else " (replayed)" if "table" in result.environment else ""
     console.print()
-    console.print(f"[bold]{escape(result['verdict'])}[/]{origin}")
+    console.print(f"[bold]{escape(result.verdict)}[/]{origin}")
     console.print()
-    if result["reference"] is not None:
-        console.print(f"  reference  {_measured(result['reference'], unit)}  (without the component)")
-    console.print(f"  default    {_measured(result['default'], unit)}")
-    console.print(f"  best       {_measured(result['best'], unit)}{'' if result['confirmed'] else '  (the default)'}")
-    if result["candidate"] is not None:
-        shown = number(result["candidate"]["value"], unit)
-        console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result['effects'] else ''})")
-    if result["confirmed"]:
-        level = f"{100 * result['confirmation']['confidence']:g}%"
-        bounds = result["speedup_ci95"]
+    if result.reference is not None:
+        console.print(f"  reference  {_measured(result.reference, unit)}  (without the component)")
+    console.print(f"  default    {_measured(result.default, unit)}")
+    console.print(f"  best       {_measured(result.best, unit)}{'' if result.confirmed else '  (the default)'}")
+    if result.candidate is not None:
+        shown = number(result.candidate.value, unit)
+        console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
+    if result.confirmed:
+        bounds = result.speedup_interval
         spread = (
-            f"  ({level} interval {bounds[0]:.2f} to {bounds[1]:.2f})"
+            f"  ({bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f})"
             if bounds
             else "  (failed runs leave no interval)"
         )
-        console.print(f"  speed-up   {result['speedup']:.2f}{spread}")
+        console.print(f"  speed-up   {result.speedup:.2f}{spread}")
     console.print()
-    for effect in result["effects"]:
+    for effect in result.effects:
         console.print(
-            f"  {escape(effect['name'])}={escape(str(effect['requested']))}: {effect['status']}"
-            + (f" - {escape(effect['evidence'])}" if effect["evidence"] else "")
+            f"  {escape(effect.name)}={escape(str(effect.requested))}: {effect.status}"
+            + (f" - {escape(effect.evidence)}" if effect.evidence else "")
         )
-    important = [f"{name} {share:.0%}" for name, share in result["importance"].items() if share >= 0.05]
+    important = [f"{name} {share:.0%}" for name, share in result.importance.items() if share >= 0.05]
     if important:
         console.print(f"  what mattered: {', '.join(important)}")
-    if result["importance_note"]:
-        console.print(f"  {escape(result['importance_note'])}")
-    if result["ineffective"]:
-        console.print(f"  no effect here: {', '.join(result['ineffective'])}")
-    for failure in result["failures"][:3]:
-        console.print(f"  {failure['count']} failed: {escape(failure['reason'])}")
-    if result["cheapest"] is not None:
-        words = " ".join(f"{key}={value}" for key, value in result["cheapest"]["configuration"].items())
+    if result.importance_note:
+        console.print(f"  {escape(result.importance_note)}")
+    if result.ineffective:
+        console.print(f"  no effect here: {', '.join(result.ineffective)}")
+    for failure in result.failures[:3]:
+        console.print(f"  {failure.count} failed: {escape(failure.reason)}")
+    if result.cheapest is not None:
+        words = " ".join(f"{key}={value}" for key, value in result.cheapest.configuration.items())
         console.print(f"  cheaper and within 5% of the best: {escape(words)}")
-    if result.get("preferred_over") is not None:
-        words = " ".join(f"{key}={value}" for key, value in result["preferred_over"]["configuration"].items())
+    if result.preferred_over is not None:
+        words = " ".join(f"{key}={value}" for key, value in result.preferred_over.configuration.items())
         console.print(f"  preferred, being cheaper and within 5%, to: {escape(words)}")
-    if not result["confirmed"] and result["confirmation"]["more_budget"]:
-        console.print(f"  {escape(result['confirmation']['more_budget'])}")
-    for missed in result["confirmation"]["not_kept"]:
+    if not result.confirmed and result.confirmation.more_budget:
+        console.print(f"  {escape(result.confirmation.more_budget)}")
+    for missed in result.confirmation.not_kept:
         console.print(f"  [dim]not kept: {escape(missed)}[/]")
-    identifier = result["experiment"]
+    identifier = result.experiment
     console.print()
-    if result["confirmed"] and result["best"]["is"] == "reference":
-        console.print("the program is best without the component" + escape(_switched_off(result["reference"]["off"])))
-    if result["confirmed"] and _carried_by_plan(result):
+    if result.confirmed and result.best.role == "reference" and result.reference is not None:
+        console.print("the program is best without the component" + escape(_switched_off(result.reference.off)))
+    if result.confirmed and _carried_by_plan(result):
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
         _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
@@ -132,21 +132,26 @@ def _one_line(command: str) -> str:
     return joined if shlex.split(joined) == shlex.split(command) else command
 
 
-def _carried_by_plan(result: dict[str, Any]) -> bool:
+def _carried_by_plan(result: Result) -> bool:
     """Whether a plan can say all of the best: it cannot take variables away, nor replace the command."""
-    if result["best"]["is"] != "reference":
+    if result.best.role != "reference" or result.reference is None:
         return True
-    off = result["reference"]["off"]
+    off = result.reference.off
     return not off.get("unset") and not off.get("command")
 
 
-def _forms(result: dict[str, Any]) -> str:
+def _forms(result: Result) -> str:
     """Forms to export a result in: HDF5's properties have no other carrier than the runtime."""
-    settings = Plan.parse(result["plan"], "result").settings
+    settings = Plan.parse(result.plan, "result").settings
     only_runtime = settings and all(setting.carrier is HDF5 for setting in settings)
     return "plan|shell|sbatch" if only_runtime else "hints|shell|sbatch|openmpi|..."
 
 
-def _measured(summary: dict[str, Any], unit: str) -> str:
-    spread = f"  ({interval(summary['ci95'], 4)})" if summary["ci95"] else ""
-    return f"{number(summary['value'], unit)}{spread}  {summary['runs']} run{'' if summary['runs'] == 1 else 's'}"
+def interval(ends: Interval | None, digits: int = 3) -> str:
+    """Write an interval."""
+    return "" if ends is None else f"{number(ends.low, digits=digits)} to {number(ends.high, digits=digits)}"
+
+
+def _measured(summary: Summary, unit: str) -> str:
+    spread = f"  ({interval(summary.interval, 4)})" if summary.interval else ""
+    return f"{number(summary.value, unit)}{spread}  {summary.runs} run{'' if summary.runs == 1 else 's'}"

@@ -252,13 +252,13 @@ def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> Nothin
     """Say where the failed run's output is, and how to go on once the program works."""
     record = store.record(identifier)
     trials, budget = store.trials(identifier), record.experiment.budget
-    used = spent(trials, float(record.facts.get("seconds", 0.0)))
+    used = spent(trials, record.facts.seconds)
     limits = (budget.runs, budget.seconds, budget.node_hours)
     mend = error.mend
     if all(most is None or have < most for have, most in zip(astuple(used), limits, strict=True)):
         mend += f", then: stripewise resume {identifier} tries it again"
     runs = [run for trial in trials for run in trial.runs]
-    folders = [run.facts["folder"] for run in runs if run.state is State.FAILED and "folder" in run.facts]
+    folders = [run.facts.folder for run in runs if run.state is State.FAILED and run.facts.folder]
     return NothingWorks(error.what, f"{mend} (its output: {folders[-1]})" if folders else mend)
 
 

@@ -13,6 +13,7 @@ from stripewise.client.store import RemoteStore, run_of
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Role, Run, State, Trial
 
 _PATIENCE_SECONDS = 120.0
@@ -44,7 +45,7 @@ class Follower:
         self._prepared = False
         self._budget = 0
 
-    def run(self, after: int = 0) -> dict[str, Any]:
+    def run(self, after: int = 0) -> Result:
         """Follow until there is a result, and give it.
 
         Parameters
@@ -103,7 +104,7 @@ class Follower:
             self._after = int(message["number"])
             self._message(message["kind"], message["data"])
 
-    def _take(self, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _take(self, name: str, data: Mapping[str, Any]) -> Result | None:
         if name == "message":
             if int(data["number"]) > self._after:
                 self._after = int(data["number"])
@@ -160,7 +161,7 @@ class Follower:
         made = sum(len(known.runs) for known in self._trials.values())
         return {"spent": SimpleNamespace(runs=made), "budget": SimpleNamespace(runs=self._budget)}
 
-    def _end(self) -> dict[str, Any] | None:
+    def _end(self) -> Result | None:
         """Give the result, or say why there is none; None where another worker goes on."""
         document = self._client.experiment(self._identifier)
         while document["queued"] and document["state"] in _ENDED:
@@ -168,8 +169,9 @@ class Follower:
             time.sleep(_SETTLE_SECONDS)
             document = self._client.experiment(self._identifier)
         if document["result"] is not None and document["state"] == "finished":
-            self._tell("finished", {"result": document["result"]})
-            return dict(document["result"])
+            result = Result.from_json(document["result"])
+            self._tell("finished", {"result": result})
+            return result
         if document["state"] not in _ENDED:
             return None
         if document["state"] == "failed" or document["error"]:

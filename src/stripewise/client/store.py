@@ -10,6 +10,8 @@ from stripewise.client.transport import ServiceError
 from stripewise.errors import StoreError, UserError
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts, RunFacts
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store import codec
 from stripewise.store.base import Claim, Record, Sort, Store
@@ -114,7 +116,7 @@ class RemoteStore(Store):
         claim: Claim,
         state: str | None = None,
         facts: Mapping[str, Any] | None = None,
-        result: Mapping[str, Any] | None = None,
+        result: Result | None = None,
     ) -> None:
         """Refuse: the service's workers write."""
         _not_here()
@@ -145,8 +147,8 @@ def record_of(document: Mapping[str, Any]) -> Record:
         created=document["created"],
         updated=document["updated"],
         owner=document["owner"],
-        facts=dict(document["facts"]),
-        result=document["result"],
+        facts=Facts(document["facts"]),
+        result=None if document["result"] is None else codec.read_result(document["result"], document["id"]),
         trials=document["trials"],
         runs=document["runs"],
         ended=document["ended"],
@@ -172,4 +174,4 @@ def run_of(document: Mapping[str, Any]) -> Run:
     facts = dict(document.get("facts") or {})
     if document.get("folder"):
         facts.setdefault("folder", document["folder"])
-    return Run(**given, phase=Phase(document["phase"]), state=State(document["state"]), facts=facts)
+    return Run(**given, phase=Phase(document["phase"]), state=State(document["state"]), facts=RunFacts(facts))

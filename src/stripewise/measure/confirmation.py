@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stripewise.measure import sequential
-from stripewise.measure.statistics import Floats, SpeedupInterval, log_speedups, paired_speedup, signed_rank_p
+from stripewise.measure.statistics import Floats, Speedup, log_speedups, paired_speedup, signed_rank_p
+from stripewise.spec.result import Same
 
 _HOPELESS = 0.02
 _PROMISING = 0.1
@@ -39,9 +40,9 @@ class Assessment:
     Attributes
     ----------
     decision : Decision
-    interval : SpeedupInterval or None
-        Adjusted for looks and candidates: its lower bound exceeds the minimum effect exactly if the gain is proven.
-        None without pairs.
+    speedup : Speedup or None
+        Its interval is adjusted for looks and candidates: the lower end exceeds the minimum effect exactly if the gain
+        is proven. None without pairs.
     level : float
         One-sided level of the last look.
     next_look : int or None
@@ -49,29 +50,9 @@ class Assessment:
     """
 
     decision: Decision
-    interval: SpeedupInterval | None
+    speedup: Speedup | None
     level: float
     next_look: int | None
-
-
-@dataclass(frozen=True)
-class SameAgainstSame:
-    """The default compared with itself.
-
-    Attributes
-    ----------
-    ratio : float
-    low, high : float
-    pairs : int
-    passed : bool
-        False if the rules would have claimed a gain where there can be none: the session proves nothing.
-    """
-
-    ratio: float
-    low: float
-    high: float
-    pairs: int
-    passed: bool
 
 
 def assess(
@@ -180,19 +161,20 @@ def _conditional_power(logs: Floats, alpha: float, most_pairs: int) -> float:
     return sum(sequential.crossing_probabilities(design, drift, (n, score * math.sqrt(n))))
 
 
-def same_against_same(default: Sequence[float], maximize: bool, confidence: float = 0.95) -> SameAgainstSame | None:
+def same_against_same(default: Sequence[float], maximize: bool, confidence: float = 0.95) -> Same | None:
     """Compare neighbouring runs of the default with each other, by the rules that compare it with the candidate.
 
     Each run is used once; which of two neighbours plays the candidate alternates, as the order of real pairs does.
-    Failed runs are left out. None with fewer than two runs.
+    Failed runs are left out. None with fewer than two runs. It has not passed where the rules would have claimed a
+    gain: nothing that was measured then proves anything.
     """
     values = [value for value in default if 0 < value < math.inf]
     pairs = [values[i : i + 2] for i in range(0, len(values) - 1, 2)]
     if not pairs:
         return None
     turned = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]
-    interval = paired_speedup([a for a, _ in turned], [b for _, b in turned], maximize, confidence)
-    return SameAgainstSame(interval.estimate, interval.low, interval.high, len(pairs), not interval.low > 1.0)
+    found = paired_speedup([a for a, _ in turned], [b for _, b in turned], maximize, confidence)
+    return Same(ratio=found.estimate, interval=found.interval, passed=not found.interval.low > 1.0)
 
 
 def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: float = 0.8) -> int:

@@ -4,43 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stripewise.carriers import Setting
 from stripewise.measure.evidence import RULES, legal
 from stripewise.measure.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.report import FileReport, Report, SettingOutcome
+from stripewise.spec.result import Effect
 from stripewise.spec.space import Derived, Space
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What became of a setting.
-
-    Attributes
-    ----------
-    name : str
-        The parameter, or the carrier's key where there is none (a derived setting, the application's own hint).
-    layer : str
-        Its stack's layer.
-    requested : str
-        The value asked for.
-    requested_by : {"plan", "application"}
-    echoed : str or None
-        What MPI_File_get_info said afterwards.
-    status : {"requested", "echoed", "effective", "no_effect", "refused", "unprovable"}
-    evidence : str
-        One sentence.
-    """
-
-    name: str
-    layer: str
-    requested: str
-    requested_by: str
-    echoed: str | None
-    status: str
-    evidence: str
 
 
 def verdicts(

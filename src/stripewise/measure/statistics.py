@@ -16,49 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
+from stripewise.spec.result import Interval, Summary
+
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SpeedupInterval:
+class Speedup:
     """How much better the candidate is than the default, from pairs of runs; above 1 is better.
 
     Attributes
     ----------
     estimate : float
         Hodges-Lehmann pseudo-median of the pairs' ratios: robust to a disturbed run.
-    low, high : float
-        Bounds at ``confidence``; 0 and infinity where the pairs are too few to bound anything.
+    interval : Interval
+        From 0 to infinity where the pairs are too few to bound anything.
     geometric_mean : float
         Of the ratios; 0 if a run of the candidate failed, infinity if only runs of the default did.
     p10 : float
         Tenth percentile of the ratios: what one pair in ten falls short of.
     pairs : int
-    confidence : float
     """
 
     estimate: float
-    low: float
-    high: float
+    interval: Interval
     geometric_mean: float
     p10: float
     pairs: int
-    confidence: float = 0.95
-
-    @property
-    def bounded(self) -> bool:
-        """Whether both bounds say something."""
-        return self.low > 0 and math.isfinite(self.high)
-
-
-@dataclass(frozen=True)
-class MedianInterval:
-    """A median with its distribution-free interval; the bounds are None where the values are too few."""
-
-    median: float
-    low: float | None
-    high: float | None
-    runs: int
 
 
 def log_speedups(default: Sequence[float], candidate: Sequence[float], maximize: bool) -> Floats:
@@ -130,7 +114,7 @@ def smallest_p(n: int, level: float) -> float:
 
 def paired_speedup(
     default: Sequence[float], candidate: Sequence[float], maximize: bool, confidence: float = 0.95
-) -> SpeedupInterval:
+) -> Speedup:
     """Estimate the speed-up with the exact interval that belongs to the signed-rank test.
 
     Below six pairs no interval at 95% can exclude 1: the bounds are then 0 and infinity.
@@ -158,14 +142,12 @@ def paired_speedup(
     outside = int(np.searchsorted(_signed_rank_cdf(n), level, side="right"))
     low = float(averages[outside - 1]) if outside else -math.inf
     high = float(averages[len(averages) - outside]) if outside else math.inf
-    return SpeedupInterval(
+    return Speedup(
         estimate=_exp(float(np.median(averages))),
-        low=_exp(low),
-        high=_exp(high),
+        interval=Interval(_exp(low), _exp(high), confidence),
         geometric_mean=_geometric_mean(logs),
         p10=_exp(float(np.quantile(logs, 0.1, method="lower"))),
         pairs=n,
-        confidence=confidence,
     )
 
 
@@ -179,37 +161,12 @@ def _geometric_mean(logs: Floats) -> float:
     return _exp(float(np.mean(logs)))
 
 
-def median_ci(values: Sequence[float], confidence: float = 0.95) -> MedianInterval:
-    """Median with the exact interval between order statistics.
-
-    Raises
-    ------
-    ValueError
-        Without values.
-    """
+def summary_of(values: Sequence[float], confidence: float = 0.95) -> Summary:
+    """Median with the exact interval between order statistics; None where the values are too few for one."""
     ordered = sorted(float(value) for value in values)
     n = len(ordered)
-    if n == 0:
-        raise ValueError("no values")
-    # The r-th value from either end bounds the median unless r or more of n fair coins agree in being few.
+    if not n:
+        return Summary()
     r = int(np.sum(bdtr(np.arange(n + 1), n, 0.5) < (1 - confidence) / 2))
-    median = float(np.median(ordered))
-    if r == 0:
-        return MedianInterval(median, None, None, n)
-    return MedianInterval(median, ordered[r - 1], ordered[n - r], n)
-
-
-def bonferroni(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: each times their number, at most 1."""
-    return [min(1.0, p * len(p_values)) for p in p_values]
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p-values, in the order given; never larger than :func:`bonferroni`'s."""
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    running = 0.0
-    for place, index in enumerate(order):
-        running = max(running, min(1.0, p_values[index] * (len(p_values) - place)))
-        adjusted[index] = running
-    return adjusted
+    interval = Interval(ordered[r - 1], ordered[n - r], confidence) if r else None
+    return Summary(value=float(np.median(ordered)), interval=interval, runs=n)

@@ -23,6 +23,7 @@ from stripewise.plots.style import (
     template,
     wide,
 )
+from stripewise.spec.result import Interval
 
 _CLOCKS = (("hours", 3600.0, 7200.0), ("minutes", 60.0, 180.0), ("seconds", 1.0, 0.0))
 
@@ -88,8 +89,7 @@ def confirmation(
     unit: str,
     maximize: bool,
     estimate: float | None = None,
-    interval: tuple[float, float] | None = None,
-    confidence: float = 0.95,
+    interval: Interval | None = None,
     minimum_effect: float = 1.0,
 ) -> go.Figure:
     """Draw the pairs of default and candidate, and the speed-up with its interval beneath.
@@ -99,9 +99,8 @@ def confirmation(
     pairs : sequence of PairPoint
     quantity, unit, maximize
         The objective.
-    estimate, interval : float, (float, float)
+    estimate, interval : float, Interval
         Of the speed-up, where known.
-    confidence : float
     minimum_effect : float
         What the interval's lower bound has to exceed.
     """
@@ -135,7 +134,7 @@ def confirmation(
     figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", row=1, col=1)
     if wide([value for p in whole for value in (p.default or 0.0, p.candidate or 0.0)]):
         figure.update_yaxes(type="log", row=1, col=1)
-    _ratios(figure, pairs, maximize, estimate, interval, confidence, minimum_effect)
+    _ratios(figure, pairs, maximize, estimate, interval, minimum_effect)
     return figure
 
 
@@ -149,8 +148,7 @@ def _ratios(
     pairs: Sequence[PairPoint],
     maximize: bool,
     estimate: float | None,
-    interval: tuple[float, float] | None,
-    confidence: float,
+    interval: Interval | None,
     minimum_effect: float,
 ) -> None:
     ratios = [(p.pair + 1, ratio) for p in pairs if (ratio := p.speedup(maximize)) is not None]
@@ -166,12 +164,12 @@ def _ratios(
         col=1,
     )
     if estimate is not None:
-        low, high = interval or (estimate, estimate)
+        low, high = (interval.low, interval.high) if interval is not None else (estimate, estimate)
         figure.add_scatter(
             x=[estimate],
             y=[0.25],
             mode="markers",
-            name=f"speed-up with its {confidence:.0%} interval",
+            name=f"speed-up with its {interval.percent} interval" if interval is not None else "speed-up",
             marker={"color": BLUE, "symbol": "square", "size": 11},
             error_x={
                 "type": "data", "symmetric": False, "array": [high - estimate], "arrayminus": [estimate - low],
@@ -185,7 +183,12 @@ def _ratios(
     figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"}, row=2, col=1)
     if minimum_effect > 1:
         figure.add_vline(x=minimum_effect, line={"color": GREY, "width": 2, "dash": "dot"}, row=2, col=1)
-    bounds = [1.0, minimum_effect, *(ratio for _, ratio in ratios), *(interval or ())]
+    bounds = [
+        1.0,
+        minimum_effect,
+        *(ratio for _, ratio in ratios),
+        *((interval.low, interval.high) if interval is not None else ()),
+    ]
     low_edge, high_edge = min(bounds), max(bounds)
     logarithmic = wide(bounds)
     required = f"; dotted: the required {minimum_effect:g}" if minimum_effect > 1 else ""

@@ -12,6 +12,7 @@ from stripewise.errors import StoreError, UserError
 from stripewise.profiling.schedule import Planned, Shard
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
 from stripewise.spec.trial import Phase, Run, State, Trial
 from stripewise.store.base import Claim, Record, Store
 from stripewise.store.opening import open_store
@@ -46,7 +47,7 @@ class Book:
         self._store: Store | None = None
         self._claim: Claim | None = None
         self._identifier = ""
-        self._facts: dict[str, Any] = {}
+        self._facts = Facts()
         self._renewed = time.monotonic()
         if folder is None:
             return
@@ -54,7 +55,7 @@ class Book:
         try:
             self._identifier = self._find(shard)
             self._claim = self._store.claim(self._identifier, owner, LEASE_SECONDS)
-            self._facts = dict(self._store.record(self._identifier).facts)
+            self._facts = self._store.record(self._identifier).facts
             for trial in self._store.trials(self._identifier):
                 self._trials.add(trial.number)
                 self.runs |= {run.number: run for run in trial.runs}
@@ -99,9 +100,9 @@ class Book:
         """
         if self._store is None or self._claim is None:
             return
-        earlier = self._facts.get("fingerprint")
+        earlier = self._facts.fingerprint
         if earlier is None:
-            self._facts["fingerprint"] = dict(now)
+            self._facts = self._facts.with_(fingerprint=dict(now))
             self._store.update(self._identifier, facts=self._facts, claim=self._claim)
             return
         _same(earlier, now)
@@ -109,7 +110,7 @@ class Book:
     def begin(self, planned: Planned) -> int:
         """Write a run down before it is started, and give which attempt it is."""
         known = self.runs.get(planned.number)
-        attempt = 0 if known is None else 1 + int(known.facts.get("attempt", 0))
+        attempt = 0 if known is None else 1 + known.facts.attempt
         if known is None:
             run = Run(planned.number, planned.trial, Phase.SEARCH)
             if self._store is not None and self._claim is not None:
@@ -117,7 +118,7 @@ class Book:
                 self._store.plan(self._identifier, self._claim, trial, run)
             self._trials.add(planned.trial)
         else:
-            run = replace(known, facts={**known.facts, "attempt": attempt})
+            run = replace(known, facts=known.facts.with_(attempt=attempt))
             if self._store is not None and self._claim is not None:
                 self._store.begin(self._identifier, self._claim, run.number, {"attempt": attempt})
         self.runs[run.number] = run
@@ -208,7 +209,7 @@ def collect(folders: Iterable[Path]) -> Collected:
                     raise UserError(f"{folder} holds another campaign ('{record.experiment.name}')", "leave it out")
                 if about["shard"][1] != first["shard"][1]:
                     raise UserError(f"{folder} was cut into another number of shards", "leave it out")
-                own = record.facts.get("fingerprint")
+                own = record.facts.fingerprint
                 if own and fingerprint:
                     _same(fingerprint, own)
                 fingerprint = fingerprint or own
@@ -230,7 +231,7 @@ def collect(folders: Iterable[Path]) -> Collected:
 
 
 def _about(record: Record) -> dict[str, Any]:
-    about = record.facts.get("campaign")
+    about = record.facts.campaign
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UserError(
             f"the journal holds experiment {record.id}, which is no campaign", "name a folder of its own with --journal"

@@ -176,7 +176,7 @@ def summary(
         "complete": complete and all(result is not None for _, result in ended),
         "left_out": left_out,
         "seconds": sum(run.elapsed or 0.0 for run in made),
-        "node_hours": sum(float(run.facts.get("node_hours", 0.0)) for run in made),
+        "node_hours": sum(run.facts.node_hours for run in made),
         "assumed": campaign.assumptions(),
         "failures": [
             {

@@ -18,6 +18,7 @@ from stripewise.profiling.plan import AGAIN, Plan, Progressed, value_of
 from stripewise.profiling.schedule import Planned, Shard, of_shard
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Run, State
@@ -167,7 +168,7 @@ class Session:
             self._clean(outcome, run)
             spent = outcome.elapsed if self._bench.simulated else time.monotonic() - began
             self._clock.add(_kind(planned), float(bytes_of(planned.point)), spent)
-            self._node_hours += float(run.facts["node_hours"])
+            self._node_hours += run.facts.node_hours
             self._bad = 0 if run.state is State.FINISHED else self._bad + 1
             self._listener("ended", {"run": run, "planned": planned, "left": len(queue) + len(self._running),
                                      "remaining": lambda: self._remaining(queue)})  # fmt: skip
@@ -204,7 +205,7 @@ class Session:
             planned = by_number.get(run.number)
             if planned is None:
                 continue
-            attempt = 1 + int(run.facts.get("attempt", 0))
+            attempt = 1 + run.facts.attempt
             self._bench.reap(planned.point, self._bench.launch(planned.point, run.number, attempt=attempt))
             self._listener("note", {"text": f"run {run.number} was interrupted and is made again"})
 
@@ -297,5 +298,11 @@ def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: Planned
     if outcome.folder is not None and state is not State.FINISHED:
         facts["folder"] = str(outcome.folder)
     return replace(
-        planned, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
+        planned,
+        state=state,
+        value=value,
+        elapsed=outcome.elapsed,
+        started=outcome.started,
+        reason=reason,
+        facts=RunFacts(facts),
     )

@@ -52,9 +52,9 @@ class Redactor:
         user, _, rest = record.owner.partition("@")
         made.user(user)
         made.host(rest.partition(":")[0])
-        for source in (record.facts.get("environment", {}), (record.result or {}).get("environment", {})):
+        for source in (record.facts.environment, record.result.environment if record.result else {}):
             made.host(str(source.get("host") or ""))
-        for text in (str(record.facts.get("folder", "")), str(record.facts.get("command", ""))):
+        for text in (record.facts.folder or "", record.facts.command):
             for found in _HOME.finditer(text):
                 made.user(found[2])
         return made
@@ -120,12 +120,12 @@ def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:
     files: dict[str, str] = {
         "experiment.json": _json(redactor.value(record.experiment.model_dump(mode="json"))),
         "facts.json": _json(redactor.value({"state": record.state, **record.facts})),
-        "result.json": _json(redactor.value(record.result)),
+        "result.json": _json(redactor.value(record.result.as_json() if record.result else None)),
         "runs.json": _json(redactor.value([_run(run, trial) for trial in trials for run in trial.runs])),
     }
     for run in runs:
-        if run.facts.get("report"):
-            files[f"reports/run-{run.number}.json"] = _json(redactor.value(run.facts["report"]))
+        if run.facts.report:
+            files[f"reports/run-{run.number}.json"] = _json(redactor.value(run.facts.report))
     for run, name, text in _logs(runs):
         files[f"output/run-{run.number}-{name}.txt"] = redactor.text(text)
     files["README.txt"] = _readme(record, sorted(files))
@@ -168,7 +168,7 @@ def log_tail(run: Run, name: str, most: int = _TAIL) -> str | None:
     StripewiseError
         If there is such a file and it cannot be read.
     """
-    folder = run.facts.get("folder")
+    folder = run.facts.folder
     if not folder or name not in ("stdout", "stderr"):
         return None
     path = Path(str(folder)) / name

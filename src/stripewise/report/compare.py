@@ -9,27 +9,28 @@ import plotly.graph_objects as go
 
 from stripewise.plots.places import comparison, progress
 from stripewise.report.reading import Reading
+from stripewise.spec.result import Interval
+from stripewise.spec.workload import Workload
 
 
 def gain(reading: Reading) -> tuple[float, float | None, float | None, bool] | None:
     """Speed-up over the own default, ends of its interval, and whether it is proven; None before there is any."""
     result = reading.result
-    if result["confirmed"]:
-        low, high = result.get("speedup_ci95") or (None, None)
-        return float(result["speedup"]), low, high, True
-    candidate = result.get("candidate") or {}
-    if candidate.get("speedup") is None:
+    if result.confirmed:
+        return result.speedup, *_ends(result.speedup_interval), True
+    candidate = result.candidate
+    if candidate is None or candidate.speedup is None:
         return None
-    low, high = candidate.get("speedup_ci95") or (None, None)
-    return float(candidate["speedup"]), low, high, False
+    return candidate.speedup, *_ends(candidate.speedup_interval), False
+
+
+def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
 
 
 def settings(reading: Reading) -> dict[str, Any]:
     """What the best changes, or what looks best."""
-    result = reading.result
-    shown = result["best"] if result["confirmed"] else result.get("candidate") or {}
-    default = reading.default
-    return {k: v for k, v in shown.get("configuration", {}).items() if default.get(k) != v}
+    return reading.result.changed(reading.result.shown)
 
 
 def figures(readings: Mapping[str, Reading]) -> dict[str, go.Figure]:
@@ -41,7 +42,7 @@ def figures(readings: Mapping[str, Reading]) -> dict[str, go.Figure]:
     curves: dict[str, list[tuple[int, float]]] = {}
     lasts: dict[str, int] = {}
     for name, reading in readings.items():
-        base = reading.result["default"].get("value")
+        base = reading.result.default.value
         if not base:
             continue
         curves[name] = [
@@ -57,17 +58,18 @@ def differences(readings: Sequence[Reading]) -> list[str]:
     """Say what keeps experiments from being compared number by number."""
     notes = []
     for what, values in (
-        ("objectives", {f"{r.quantity} ({r.result['objective']['direction']})" for r in readings}),
-        ("workloads", {_words(r.result.get("workload") or {}) for r in readings}),
-        ("MPI libraries", {str(r.result.get("environment", {}).get("mpi") or "unknown") for r in readings}),
-        ("hosts", {str(r.result.get("environment", {}).get("host") or "unknown") for r in readings}),
-        ("kinds of figures", {"simulated" if r.result.get("simulated") else "measured" for r in readings}),
+        ("objectives", {f"{r.quantity} ({r.result.objective.direction})" for r in readings}),
+        ("workloads", {_words(r.result.workload) for r in readings}),
+        ("MPI libraries", {str(r.result.environment.get("mpi") or "unknown") for r in readings}),
+        ("hosts", {str(r.result.environment.get("host") or "unknown") for r in readings}),
+        ("kinds of figures", {"simulated" if r.result.simulated else "measured" for r in readings}),
     ):
         if len(values) > 1:
             notes.append(f"different {what}: {'; '.join(sorted(values))}")
     return notes
 
 
-def _words(workload: Mapping[str, Any]) -> str:
-    keys = ("operation", "nodes", "processes_per_node", "file_size", "transfer_size", "layout")
-    return " ".join(f"{key}={workload[key]}" for key in keys if workload.get(key) is not None) or "unknown"
+def _words(workload: Workload) -> str:
+    keys = {"operation", "nodes", "processes_per_node", "file_size", "transfer_size", "layout"}
+    known = workload.model_dump(include=keys, exclude_none=True)
+    return " ".join(f"{key}={value}" for key, value in known.items()) or "unknown"

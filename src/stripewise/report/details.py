@@ -32,6 +32,7 @@ from stripewise.report.markup import (
 )
 from stripewise.report.reading import Reading
 from stripewise.spec.plan import Plan
+from stripewise.spec.result import Cost, ParameterSummary
 from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Phase, Role, State, Trial
 
@@ -71,15 +72,15 @@ def machine(reading: Reading, drawn: set[str]) -> Html:
 def cost(reading: Reading, drawn: set[str]) -> Html:
     """What it took, and when it has paid for itself."""
     result = reading.result
-    spent = result.get("cost", {})
-    saved = spent.get("saved_a_run_seconds")
-    runs_to_even = spent.get("break_even_runs")
+    # An unfinished experiment has no account yet, and one that an earlier version kept may have none.
+    spent = result.cost or Cost(seconds=result.seconds, node_hours=result.node_hours)
+    saved, runs_to_even = spent.saved_a_run_seconds, spent.break_even_runs
     shown = facts(
         [
-            ("Launches", sum((spent.get("launches") or {}).values()) or result.get("runs", "")),
-            ("Time", duration(spent.get("seconds", result.get("seconds")))),
-            ("Node-hours", number(spent.get("node_hours", result.get("node_hours")))),
-            ("Data moved", format_size(spent["bytes"]) if spent.get("bytes") else ""),
+            ("Launches", sum(spent.launches.values()) or result.runs),
+            ("Time", duration(spent.seconds)),
+            ("Node-hours", number(spent.node_hours)),
+            ("Data moved", format_size(spent.bytes) if spent.bytes else ""),
             ("Saved in each run from now on", duration(saved) if saved else ""),
             ("Paid for after", count(runs_to_even, "run") if runs_to_even else ""),
         ]
@@ -95,35 +96,34 @@ def cost(reading: Reading, drawn: set[str]) -> Html:
 
 def validity(reading: Reading) -> Html:
     """For what the result holds."""
-    range_ = reading.result.get("validity", {})
+    range_ = reading.result.validity
     shown = facts(
         [
-            ("Ranks", range_.get("ranks")),
-            ("Nodes", range_.get("nodes")),
-            ("Bytes in a run", format_size(range_["bytes"]) if range_.get("bytes") else ""),
-            ("MPI", range_.get("mpi")),
+            ("Ranks", range_.ranks),
+            ("Nodes", range_.nodes),
+            ("Bytes in a run", format_size(range_.bytes) if range_.bytes else ""),
+            ("MPI", range_.mpi),
             ("Driver and file system", _driver(reading)),
-            ("Simulated" if reading.result.get("simulated") else "Measured", date(range_.get("date"))),
+            ("Simulated" if reading.result.simulated else "Measured", date(range_.date)),
         ]
     )
-    return section("validity", "Where it holds", shown, paragraph(capitalised(range_.get("warning", ""))))
+    return section("validity", "Where it holds", shown, paragraph(capitalised(range_.warning)))
 
 
 def _driver(reading: Reading) -> str:
-    environment = reading.result.get("environment", {})
+    environment = reading.result.environment
     return ", ".join(str(environment[key]) for key in ("driver", "file_system") if environment.get(key))
 
 
 def apply(reading: Reading) -> Html:
     """How to apply and to undo it, for each way."""
     result = reading.result
-    plan = Plan.parse(result["plan"], "the result's plan")
+    plan = Plan.parse(result.plan, "the result's plan")
     if not plan.settings:
         return section("apply", "How to apply it", paragraph("The default is kept: there is nothing to apply."))
-    default = reading.default
-    changed = {name: value for name, value in result["best"]["configuration"].items() if default.get(name) != value}
+    changed = result.changed(result.best)
     command = shlex.join(reading.record.experiment.command) or "COMMAND"
-    run = reading.completed(f"stripewise run {result['experiment']}")
+    run = reading.completed(f"stripewise run {result.experiment}")
     first = copyable(f"{run} -- {command}\n", "command that applies the settings")
     parts: list[object] = [
         paragraph("With Stripewise at hand, this runs the program with the settings, and with nothing left behind:"),
@@ -156,9 +156,9 @@ def runs(reading: Reading) -> Html:
     """All runs, and the reasons of failures."""
     result = reading.result
     parts: list[object] = []
-    failures = result.get("failures", [])
+    failures = result.failures
     if failures:
-        rows = [(entry["reason"], entry["count"], entry["run"]) for entry in failures]
+        rows = [(entry.reason, entry.count, entry.run) for entry in failures]
         parts.append(table("Why runs failed", ("Reason", "Times", "First run"), rows, (1, 2)))
     ended = reading.runs[:_MOST_ROWS]
     rows_all = [
@@ -192,7 +192,7 @@ def provenance(reading: Reading) -> Html:
     """Where it all comes from, so that it can be done again."""
     result, record = reading.result, reading.record
     experiment = record.experiment
-    environment = result.get("environment", {})
+    environment = result.environment
     known = facts(
         [
             ("Experiment", record.id),
@@ -200,31 +200,30 @@ def provenance(reading: Reading) -> Html:
             ("Runner", experiment.runner),
             ("Sampler", experiment.sampler),
             ("Seed", str(experiment.seed)),
-            ("First run", moment(reading.started) if not result.get("simulated") else ""),
+            ("First run", moment(reading.started) if not result.simulated else ""),
             ("Owner", record.owner),
             ("Stripewise", __version__),
             *((_heading(key), _plain(value)) for key, value in environment.items()),
         ]
     )
-    space = result.get("space", {})
+    space = result.space
     rows = [
         (
-            tag("code", p["name"]),
-            p.get("layer", ""),
+            tag("code", p.name),
+            p.layer,
             _values(p),
-            value_text(p.get("default"), p.get("unit", "")),
+            value_text(p.default, p.unit),
         )
         for p in reading.parameters
     ]
-    about = "" if space.get("exact", True) else "about "
-    size = f"{about}{space.get('distinct', 0):,} distinct configurations of a grid of {space.get('grid', 0):,}"
+    about = "" if space.exact else "about "
+    size = f"{about}{space.distinct:,} distinct configurations of a grid of {space.grid:,}"
     parts = [known]
     if rows:
         parts.append(fold(f"The space: {size}", table("Parameters", ("Parameter", "Layer", "Values", "Default"), rows)))
-    if result.get("workload"):
-        parts.append(
-            fold("The workload", facts((k.replace("_", " "), _plain(v)) for k, v in result["workload"].items()))
-        )
+    workload = result.workload.model_dump(exclude_none=True)
+    if workload:
+        parts.append(fold("The workload", facts((k.replace("_", " "), _plain(v)) for k, v in workload.items())))
     definition = json.dumps(experiment.model_dump(mode="json", exclude_defaults=True), indent=2, ensure_ascii=False)
     parts.append(fold("The experiment as it was defined", copyable(definition + "\n", "definition of the experiment")))
     return section("provenance", "Provenance", *parts)
@@ -242,9 +241,8 @@ def _plain(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict) else str(value if value is not None else "")
 
 
-def _values(parameter: dict[str, Any]) -> str:
-    unit = parameter.get("unit", "")
-    listed = parameter.get("values", [])
-    if parameter.get("count", len(listed)) > len(listed) and len(listed) == 2:
-        return f"{value_text(listed[0], unit)} to {value_text(listed[1], unit)}, {parameter['count']:,} values"
+def _values(parameter: ParameterSummary) -> str:
+    unit, listed = parameter.unit, parameter.values
+    if parameter.count > len(listed) == 2:
+        return f"{value_text(listed[0], unit)} to {value_text(listed[1], unit)}, {parameter.count:,} values"
     return ", ".join(value_text(value, unit) for value in listed)

@@ -19,29 +19,27 @@ def figures(reading: Reading) -> dict[str, go.Figure]:
             reading.points(),
             **reading.scale,
             incumbent=reading.incumbent(),
-            default=result["default"].get("value"),
-            reference=(result.get("reference") or {}).get("value"),
+            default=result.default.value,
+            reference=result.reference.value if result.reference else None,
         )
     }
     axes, lines = reading.lines()
     if axes and len(lines) > 1:
         drawn["parallel"] = plots.parallel_coordinates(axes, lines, **reading.scale)
-    if result.get("importance"):
+    if result.importance:
         few = "too few runs to tell"
-        zero = few if few in result.get("importance_note", "") else "no measurable influence"
-        drawn["importance"] = plots.importance(result["importance"], zero=zero)
+        zero = few if few in result.importance_note else "no measurable influence"
+        drawn["importance"] = plots.importance(result.importance, zero=zero)
     pairs = reading.pairs()
     if pairs:
-        proof = result["confirmation"]
-        interval = proof.get("ci95") or result.get("speedup_ci95")
-        estimate = proof.get("estimate")
+        proof = result.confirmation
+        estimate = proof.estimate
         drawn["confirmation"] = plots.confirmation(
             pairs,
             **reading.scale,
-            estimate=result.get("speedup") if estimate is None and result.get("confirmed") else estimate,
-            interval=(interval[0], interval[1]) if interval else None,
-            confidence=proof.get("confidence", 0.95),
-            minimum_effect=proof.get("minimum_effect", 1.0),
+            estimate=result.speedup if estimate is None and result.confirmed else estimate,
+            interval=proof.interval or result.speedup_interval,
+            minimum_effect=proof.minimum_effect,
         )
     bounded = reading.bounded()
     if bounded:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stripewise.plots.style import number
 from stripewise.report.markup import (
     Html,
@@ -23,6 +21,7 @@ from stripewise.report.markup import (
     value_text,
 )
 from stripewise.report.reading import Reading
+from stripewise.spec.result import Effect, Interval, Summary
 
 STATUS_WORDS = {
     "effective": ("✓", "effective", "its effect was seen in what the program did"),
@@ -37,25 +36,23 @@ STATUS_WORDS = {
 def headline(reading: Reading) -> Html:
     """The verdict in words, then the figures."""
     result = reading.result
-    confirmed = bool(result["confirmed"])
-    proof = result.get("confirmation", {})
-    level = f"{100 * proof.get('confidence', 0.95):g}%"
+    confirmed = result.confirmed
     badge = tag("span", "✓ Gain proven" if confirmed else "Default kept", class_="badge")
-    words = join([badge, paragraph(result["verdict"], class_="verdict")])
+    words = join([badge, paragraph(result.verdict, class_="verdict")])
     verdict = tag("div", words, class_="headline", data_proven=str(confirmed).lower())
-    cards = [("Default", _measured(result["default"], reading.unit))]
-    if result.get("reference"):
-        cards.append(("Without the component", _measured(result["reference"], reading.unit)))
-    candidate = result.get("candidate")
+    cards = [("Default", _measured(result.default, reading.unit))]
+    if result.reference:
+        cards.append(("Without the component", _measured(result.reference, reading.unit)))
+    candidate = result.candidate
     if confirmed:
-        cards.append(("Best", _measured(result["best"], reading.unit)))
-        cards.append(("Speed-up", _speedup(result["speedup"], result["speedup_ci95"], level)))
-    elif candidate and candidate.get("value") is not None:
+        cards.append(("Best", _measured(result.best, reading.unit)))
+        cards.append(("Speed-up", _speedup(result.speedup, result.speedup_interval)))
+    elif candidate and candidate.value is not None:
         cards.append(
-            ("Best found, not proven", join([_big(number(candidate["value"], reading.unit)), _small("in the search")]))
+            ("Best found, not proven", join([_big(number(candidate.value, reading.unit)), _small("in the search")]))
         )
-        if candidate.get("speedup"):
-            cards.append(("Its speed-up", _speedup(candidate["speedup"], candidate.get("speedup_ci95"), level)))
+        if candidate.speedup:
+            cards.append(("Its speed-up", _speedup(candidate.speedup, candidate.speedup_interval)))
     grid = tag(
         "dl", join(tag("div", join([tag("dt", name), tag("dd", value)])) for name, value in cards), class_="cards"
     )
@@ -70,65 +67,65 @@ def _small(text: str) -> Html:
     return tag("span", text, class_="small")
 
 
-def _measured(summary: dict[str, Any], unit: str) -> Html:
-    spread = interval(summary.get("ci95"), 4)
-    known = f"median of {count(summary.get('runs') or 0, 'run')}" + (f", 95% interval {spread}" if spread else "")
-    return join([_big(number(summary.get("value"), unit)), _small(known)])
+def _measured(summary: Summary, unit: str) -> Html:
+    ends = summary.interval
+    spread = f", {ends.percent} interval {interval(ends, 4)}" if ends is not None else ""
+    return join([_big(number(summary.value, unit)), _small(f"median of {count(summary.runs, 'run')}{spread}")])
 
 
-def _speedup(estimate: float, pair: list[float] | None, level: str) -> Html:
-    known = f"{level} interval {interval(pair)}" if interval(pair) else "no interval: too few pairs"
+def _speedup(estimate: float, ends: Interval | None) -> Html:
+    known = "no interval: too few pairs" if ends is None else f"{ends.percent} interval {interval(ends)}"
     return join([_big(f"{estimate:.3g}×"), _small(known)])
 
 
 def _why(reading: Reading) -> Html:
     """Why it counts as proven or not, in a sentence or two."""
     result = reading.result
-    proof = result.get("confirmation", {})
-    pairs = len(proof.get("pairs", []))
+    proof = result.confirmation
+    pairs = len(proof.pairs)
     parts = []
     if pairs:
-        least = proof.get("minimum_effect", 1.0)
+        least = proof.minimum_effect
         parts.append(
             f"A gain is claimed only if the whole interval lies above {least:g}, in {count(pairs, 'pair')} of runs "
             "made for this purpose alone, default and candidate side by side in random order."
         )
-    same = proof.get("same_against_same")
+    same = proof.same_against_same
     if same:
-        told = "shows no gain, as it must" if same.get("passed") else "shows a gain, so the session proves nothing"
-        parts.append(f"The default tested against itself {told} (ratio {same['ratio']:.3g}).")
-    if not result["confirmed"] and proof.get("more_budget"):
-        parts.append(proof["more_budget"])
-    if result.get("reason"):
-        parts.append(f"The experiment ended because {result['reason']}.")
+        told = "shows no gain, as it must" if same.passed else "shows a gain, so the session proves nothing"
+        parts.append(f"The default tested against itself {told} (ratio {same.ratio:.3g}).")
+    if not result.confirmed and proof.more_budget:
+        parts.append(proof.more_budget)
+    if result.reason:
+        parts.append(f"The experiment ended because {result.reason}.")
     return paragraph(" ".join(parts)) if parts else Html("")
 
 
 def settings(reading: Reading) -> Html:
     """What the best configuration changes, and the cheapest that is nearly as good."""
     result = reading.result
-    shown = result["best"] if result["confirmed"] else result.get("candidate")
+    shown = result.shown
     if not shown:
         return section("settings", "Settings", paragraph("No configuration was better than the default."))
-    title = "The best settings" if result["confirmed"] else "The best settings found, not proven and not applied"
+    title = "The best settings" if result.confirmed else "The best settings found, not proven and not applied"
     default = reading.default
     rows = [
         (tag("code", name), value_text(value, reading.units.get(name, "")),
          value_text(default.get(name, ""), reading.units.get(name, "")))
-        for name, value in shown["configuration"].items()
+        for name, value in shown.configuration.items()
         if default.get(name) != value
     ]  # fmt: skip
     parts: list[object] = [table("Parameters that differ from the default", ("Parameter", "Value", "Default"), rows)]
     if not rows:
         parts = [paragraph("Nothing differs from the default.")]
-    cheapest = result.get("cheapest")
+    cheapest = result.cheapest
     if cheapest:
-        words = " ".join(changes(cheapest["configuration"], default, reading.units)) or "the default"
+        words = " ".join(changes(cheapest.configuration, default, reading.units)) or "the default"
         parts.append(
             paragraph(
                 "Cheaper for the neighbours, and within 5% of the best in the search: ",
                 tag("code", words),
-                f" ({number(cheapest['value'], reading.unit)}).",
+                f" ({number(cheapest.value, reading.unit)}).",
             )
         )
     return section("settings", title, *parts)
@@ -137,10 +134,10 @@ def settings(reading: Reading) -> Html:
 def trajectory(reading: Reading) -> Html:
     """The figure of all runs."""
     result = reading.result
-    failed = sum(entry["count"] for entry in result.get("failures", []))
+    failed = sum(failure.count for failure in result.failures)
     description = (
         f"Scatter chart of {count(len(reading.runs), 'run')}: {reading.quantity} of each in order, the default at "
-        f"{number(result['default'].get('value'), reading.unit)}, {failed} failed. The table of runs holds the values."
+        f"{number(result.default.value, reading.unit)}, {failed} failed. The table of runs holds the values."
     )
     better = "higher" if reading.maximize else "lower"
     said = f"{capitalised(reading.quantity.replace('_', ' '))} of each run; {better} is better. The values are in the "
@@ -150,9 +147,9 @@ def trajectory(reading: Reading) -> Html:
 
 def confirmation(reading: Reading, drawn: set[str]) -> Html:
     """The proof: pairs, interval, points of the protocol."""
-    proof = reading.result.get("confirmation", {})
+    proof = reading.result.confirmation
     if "confirmation" not in drawn:
-        why = reading.result.get("reason") or "no candidate was better in the search"
+        why = reading.result.reason or "no candidate was better in the search"
         return section("proof", "Is the gain real?", paragraph(f"No confirmation was run: {why}."))
     pairs = reading.pairs()
     rows = [
@@ -174,20 +171,20 @@ def confirmation(reading: Reading, drawn: set[str]) -> Html:
     )
     summary = facts(
         [
-            ("Speed-up (median of the pairs' averages)", number(proof.get("estimate"))),
-            ("Its interval", interval(proof.get("ci95"))),
-            ("Geometric mean", number(proof.get("geometric_mean")) if proof.get("geometric_mean") else ""),
-            ("One run in ten gains less than", number(proof.get("p10")) if proof.get("p10") else ""),
-            ("Candidates tested", proof.get("candidates_tested", "")),
+            ("Speed-up (median of the pairs' averages)", number(proof.estimate)),
+            ("Its interval", interval(proof.interval)),
+            ("Geometric mean", number(proof.geometric_mean) if proof.geometric_mean else ""),
+            ("One run in ten gains less than", number(proof.p10) if proof.p10 else ""),
+            ("Candidates tested", proof.candidates_tested),
         ]
     )
     description = f"Values of default and candidate in {count(len(pairs), 'pair')}, and the speed-up with its interval."
     points = join(
         [
             tag("h3", "Points of the measurement protocol that were kept"),
-            listing(proof.get("kept", []), "kept"),
+            listing(proof.kept, "kept"),
             tag("h3", "Points that were not"),
-            listing(proof.get("not_kept", []), "missed") or paragraph("None."),
+            listing(proof.not_kept, "missed") or paragraph("None."),
         ]
     )
     caption = "Each pair is one run of the default and one of the candidate, next to each other in time."
@@ -197,31 +194,31 @@ def confirmation(reading: Reading, drawn: set[str]) -> Html:
 
 def effects(reading: Reading) -> Html:
     """The effect ledger."""
-    entries = reading.result.get("effects", [])
+    entries = reading.result.effects
     if not entries:
         return section(
             "effects", "Did the settings act?", paragraph("No setting was made, so there is nothing to show.")
         )
     rows = [
         (
-            tag("code", entry["name"]),
-            entry.get("layer", ""),
-            _or_dash(entry.get("requested")),
-            _asked(entry),
+            tag("code", entry.name),
+            entry.layer,
+            entry.requested or "-",
+            "the program" if entry.requested_by == "application" else "the plan",
             _overridden(entry),
-            _or_dash(entry.get("echoed")),
-            _status(entry.get("status", "")),
-            entry.get("evidence", "") or "-",
+            entry.echoed or "-",
+            _status(entry.status),
+            entry.evidence or "-",
         )
         for entry in entries
     ]
-    used = {entry.get("status") for entry in entries}
+    used = {entry.status for entry in entries}
     legend = listing(
         join([_status(status), f": {meaning}"]) for status, (_, _, meaning) in STATUS_WORDS.items() if status in used
     )
     headings = ("Setting", "Layer", "Value", "Asked by", "Overridden by", "Echoed", "Verdict", "Evidence")
     parts = [table("What was asked for and what came of it", headings, rows), legend]
-    left_out = reading.result.get("left_out") or {}
+    left_out = reading.result.left_out
     if left_out:
         told = [join([tag("code", name), f": {reason}"]) for name, reason in left_out.items()]
         parts.append(
@@ -230,20 +227,10 @@ def effects(reading: Reading) -> Html:
     return section("effects", "Did the settings act?", *parts)
 
 
-def _or_dash(value: Any) -> str:
-    return "-" if value is None or value == "" else str(value)
-
-
-def _asked(entry: dict[str, Any]) -> str:
-    return {"plan": "the plan", "application": "the program"}.get(entry.get("requested_by", ""), "the plan")
-
-
-def _overridden(entry: dict[str, Any]) -> str:
-    if entry.get("overridden_by"):
-        return str(entry["overridden_by"])
-    if entry.get("status") != "refused":
+def _overridden(entry: Effect) -> str:
+    if entry.status != "refused":
         return "nobody"
-    return "the program's own hints" if entry.get("requested_by") == "application" else "see the evidence"
+    return "the program's own hints" if entry.requested_by == "application" else "see the evidence"
 
 
 def _status(status: str) -> Html:
@@ -255,7 +242,7 @@ def parameters(reading: Reading, drawn: set[str]) -> Html:
     """Importance and parallel coordinates."""
     result = reading.result
     parts: list[object] = []
-    shares = result.get("importance") or {}
+    shares = result.importance
     if "importance" in drawn:
         told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share > 0) or "none measurable"
         parts.append(
@@ -263,9 +250,8 @@ def parameters(reading: Reading, drawn: set[str]) -> Html:
                 "importance", f"Bar chart of the parameters' influence: {told}.", "Shares of what the settings changed."
             )
         )
-    if result.get("importance_note"):
-        note = str(result["importance_note"])
-        parts.append(paragraph(capitalised(note) + "."))
+    if result.importance_note:
+        parts.append(paragraph(capitalised(result.importance_note) + "."))
     if "parallel" in drawn:
         tried = sum(trial.value is not None for trial in reading.trials)
         parts.append(

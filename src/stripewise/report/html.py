@@ -55,7 +55,7 @@ def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[
     reading = Reading(record, trials, completed)
     drawn = figures(reading)
     names = set(drawn)
-    measured = date(record.result.get("validity", {}).get("date"))
+    measured = date(record.result.validity.date)
     sections = {
         "settings": ("Settings", findings.settings(reading)),
         "proof": ("Proof", findings.confirmation(reading, names)),
@@ -77,7 +77,7 @@ def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[
         headline=findings.headline(reading),
         sections={name: content for name, (_, content) in sections.items()},
         figures=drawn,
-        simulated=bool(record.result.get("simulated")),
+        simulated=record.result.simulated,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import markupsafe
 
+from stripewise.spec.result import Interval
 from stripewise.spec.sizes import format_size
 
 Html = markupsafe.Markup
@@ -99,11 +100,11 @@ def section(identifier: str, title: str, *parts: object) -> Html:
 # -- values --------------------------------------------------------------------------------------------------
 
 
-def interval(pair: Sequence[float | None] | None, digits: int = 3) -> str:
+def interval(ends: Interval | None, digits: int = 3) -> str:
     """Write an interval; empty where there is none."""
-    if not pair or any(end is None or not math.isfinite(end) for end in pair):
+    if ends is None or not math.isfinite(ends.high):
         return ""
-    low, high = (float(end or 0.0) for end in pair)
+    low, high = ends.low, ends.high
     return f"{low:,.{digits}g} to {high:,.{digits}g}" if abs(high) < 1000 else f"{low:,.0f} to {high:,.0f}"
 
 

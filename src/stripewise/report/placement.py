@@ -7,12 +7,12 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scipy.stats import mannwhitneyu
 
 from stripewise.plots.places import Place
 from stripewise.report.reading import Reading
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.trial import Phase, Run, State
 
 _SURE = 0.01
@@ -79,10 +79,10 @@ def sentence(found: Placement) -> str:
     )
 
 
-def osts_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+def osts_of(facts: RunFacts) -> tuple[str, ...]:
     """Storage targets that a run's files lie on, where its facts tell."""
-    found: set[int] = {int(target) for target in facts.get("osts", ())}
-    for file in facts.get("report", {}).get("files", ()):
+    found: set[int] = set(facts.targets)
+    for file in (facts.report or {}).get("files", ()):
         layout = file.get("layout") or {}
         if layout.get("osts"):
             found |= {int(target) for target in layout["osts"]}
@@ -92,15 +92,10 @@ def osts_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(target) for target in sorted(found))
 
 
-def nodes_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+def nodes_of(facts: RunFacts) -> tuple[str, ...]:
     """Nodes that a run occupied, where its facts tell their names."""
-    for key in ("node_list", "hosts", "node_names", "nodes"):
-        named = facts.get(key)
-        if isinstance(named, str) and named:
-            return node_names(named)
-        if isinstance(named, list | tuple):
-            return tuple(str(name) for name in named)
-    return ()
+    named = facts.hosts
+    return node_names(named) if isinstance(named, str) else tuple(str(name) for name in named)
 
 
 def node_names(text: str) -> tuple[str, ...]:

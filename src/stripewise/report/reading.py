@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from stripewise.plots import Axis, BoundedRun, Line, PairPoint, RunPoint
 from stripewise.report.machine import Control, control
 from stripewise.report.markup import changes, value_text
+from stripewise.spec.result import ParameterSummary, Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import Record
 
@@ -35,24 +36,24 @@ class Reading:
     completed: Callable[[str], str] = str
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Result:
         """The result as the tuning loop wrote it."""
-        return self.record.result or {}
+        return self.record.result or Result()
 
     @property
     def quantity(self) -> str:
         """What was measured."""
-        return str(self.result["objective"]["name"])
+        return self.result.objective.name
 
     @property
     def unit(self) -> str:
         """Its unit."""
-        return str(self.result["objective"]["unit"])
+        return self.result.objective.unit
 
     @property
     def maximize(self) -> bool:
         """Whether larger is better."""
-        return bool(self.result["objective"]["direction"] == "maximize")
+        return self.result.objective.maximize
 
     @property
     def scale(self) -> dict[str, Any]:
@@ -62,17 +63,17 @@ class Reading:
     @cached_property
     def units(self) -> dict[str, str]:
         """Units of the parameters."""
-        return {p["name"]: p.get("unit", "") for p in self.parameters}
+        return {parameter.name: parameter.unit for parameter in self.parameters}
 
     @property
-    def parameters(self) -> list[dict[str, Any]]:
+    def parameters(self) -> tuple[ParameterSummary, ...]:
         """The space's parameters."""
-        return list(self.result.get("space", {}).get("parameters", []))
+        return self.result.space.parameters
 
     @property
     def default(self) -> dict[str, Any]:
         """The default configuration."""
-        return dict(self.result["default"].get("configuration") or {})
+        return self.result.default.configuration
 
     def describe(self, trial: Trial) -> str:
         """What a trial changes, in words."""
@@ -116,15 +117,15 @@ class Reading:
         found = []
         for trial in ranked:
             # The first run that was not a warm-up stands for the trial: its noise stretches all bounds alike.
-            run = next((run for run in trial.runs if run.phase is not Phase.WARMUP and run.facts.get("bounds")), None)
+            run = next((run for run in trial.runs if run.phase is not Phase.WARMUP and run.facts.bounds), None)
             if run is None:
                 continue
             bounds: dict[str, float] = {}
             data = metadata = 0.0
-            for way, seconds in run.facts["bounds"].items():
+            for way, seconds in run.facts.bounds.items():
                 for name, value in seconds.items():
                     bounds[name] = bounds.get(name, 0.0) + float(value)
-                times = run.facts["phases"][way]
+                times = run.facts.phases[way]
                 data += times["data"]
                 metadata += times["open"] + times["close"]
             bounds.pop("metadata", None)
@@ -161,13 +162,13 @@ class Reading:
         axes: list[Axis] = []
         order: list[tuple[str, list[Any]]] = []
         for parameter in self.parameters:
-            name = parameter["name"]
+            name = parameter.name
             used = [configuration[name] for configuration in full.values() if name in configuration]
             values = _levels(parameter, used)
             if len({repr(value) for value in used}) > 1 and len(values) <= _MOST_LEVELS:
                 order.append((name, values))
                 axes.append(Axis(name, [value_text(value, self.units[name]) for value in values]))
-        best = self.result["best"].get("trial")
+        best = self.result.best.trial
         lines = [
             Line(
                 [values.index(full[trial.number][name]) for name, values in order],
@@ -182,10 +183,9 @@ class Reading:
 
     def pairs(self) -> list[PairPoint]:
         """The confirmation's pairs."""
-        rows = self.result.get("confirmation", {}).get("pairs", [])
         return [
-            PairPoint(row["pair"], row["default"], row["candidate"], str(row.get("order", "")).removesuffix("-first"))
-            for row in rows
+            PairPoint(row.pair, row.default, row.candidate, row.order.removesuffix("-first"))
+            for row in self.result.confirmation.pairs
         ]
 
     @cached_property
@@ -212,9 +212,9 @@ class Reading:
             name = _SPENT[kind(run, trial)] if run.phase is not Phase.CONFIRMATION else "confirmation"
             seconds[name] = seconds.get(name, 0.0) + (run.elapsed or 0.0)
             launches[name] = launches.get(name, 0) + 1
-        whole = float(self.result.get("seconds") or 0.0)
+        whole = self.result.seconds
         between = whole - sum(seconds.values())
-        if not self.result.get("simulated") and between > 0.005 * whole:
+        if not self.result.simulated and between > 0.005 * whole:
             seconds["between runs"] = between
         return seconds, launches
 
@@ -243,9 +243,9 @@ def kind(run: Run, trial: Trial) -> str:
     return run.phase.value
 
 
-def _levels(parameter: Mapping[str, Any], used: Iterable[Any]) -> list[Any]:
+def _levels(parameter: ParameterSummary, used: Iterable[Any]) -> list[Any]:
     """A parameter's values in order; of long ranges the result keeps the ends only, and the values tried fill them."""
-    listed = list(parameter.get("values", []))
+    listed = list(parameter.values)
     missing = [value for value in used if value not in listed]
     if not missing:
         return listed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -48,7 +49,7 @@ def whole(line: dict[str, Any], record: Record) -> dict[str, Any]:
         **line,
         "definition": record.experiment.model_dump(mode="json"),
         "facts": finite(dict(record.facts)),
-        "result": finite(record.result),
+        "result": finite(record.result.as_json() if record.result else None),
         "notes": list(record.notes),
     }
 
@@ -89,7 +90,7 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
     """Give a run."""
     return {
         **run.as_json(),
-        "folder": run.facts.get("folder"),
+        "folder": run.facts.folder,
         "facts": finite(dict(run.facts)) if facts else None,
     }
 
@@ -150,11 +151,12 @@ def _run_row(row: sa.Row[Any], identifier: str, *, facts: bool = False) -> dict[
 
 
 def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:
-    result, experiment = record.result or {}, record.experiment
-    objective = result.get("objective") or _objective(record)
+    result, experiment = record.result, record.experiment
+    objective = asdict(result.objective) if result else _objective(record)
     minimize = objective["direction"] == "minimize"
-    default = result.get("default", {}).get("value", so_far.get("default"))
-    best = result.get("best", {}).get("value", so_far.get("low" if minimize else "high"))
+    default = result.default.value if result else so_far.get("default")
+    best = result.best.value if result else so_far.get("low" if minimize else "high")
+    interval = result.speedup_interval if result else None
     return {
         "id": record.id,
         "name": experiment.name,
@@ -163,20 +165,20 @@ def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> 
         "command": list(experiment.command),
         "runner": experiment.runner,
         "objective": objective,
-        "simulated": bool(result.get("simulated", experiment.runner.startswith("sim:"))),
+        "simulated": result.simulated if result else experiment.runner.startswith("sim:"),
         "default": default,
         "best": best,
-        "speedup": result.get("speedup"),
-        "speedup_ci95": result.get("speedup_ci95"),
-        "confirmed": bool(result.get("confirmed", False)),
+        "speedup": result.speedup if result else None,
+        "speedup_ci95": interval.ci95 if interval else None,
+        "confirmed": bool(result and result.confirmed),
         "trials": record.trials,
         "runs": record.runs,
         "ended": record.ended,
         "budget": experiment.budget.runs,
-        "elapsed": result.get("seconds", record.facts.get("seconds")),
+        "elapsed": result.seconds if result else record.facts.seconds or None,
         "created": record.created,
         "updated": record.updated,
-        "submitter": str(record.facts.get("submitter", "")),
+        "submitter": record.facts.submitter,
         "owner": record.owner,
         "error": "",
     }

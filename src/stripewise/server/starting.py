@@ -64,7 +64,7 @@ def resume(service: Service, identifier: str, user: Token, *, agreed: bool = Fal
     # A stop that was just asked for may still be at work: the job waits until the experiment is let go.
     if record.state == "running" and not service.store.stop_requested(record.id):
         raise Refused(409, f"experiment {record.id} is running", "there is nothing to resume")
-    check_experiment(record.experiment, Path(record.facts.get("folder", service.settings.data)), service.settings)
+    check_experiment(record.experiment, Path(record.facts.folder or service.settings.data), service.settings)
     service.jobs.submit("experiment", record.id, user.name, {"agreed": agreed})
     return service.store.record(record.id)
 
@@ -111,4 +111,4 @@ def clone(
     record = service.store.record(identifier)
     fields = {**record.experiment.model_dump(mode="json"), **changes}
     definition = Experiment.model_validate(fields)
-    return create(service, definition, record.facts.get("folder"), user, start=start, agreed=agreed)
+    return create(service, definition, record.facts.folder, user, start=start, agreed=agreed)

@@ -267,7 +267,7 @@ def message_of(event: Event) -> dict[str, Any] | None:
     if event.kind in ("worst_case", "note"):
         return dict(data)
     if event.kind == "finished":
-        return {"verdict": data["result"]["verdict"]}
+        return {"verdict": data["result"].verdict}
     return None
 
 

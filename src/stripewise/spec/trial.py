@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.objective import Objective
 from stripewise.spec.report import Report, parse_report
+from stripewise.spec.result import Failure
 
 
 class Phase(StrEnum):
@@ -66,9 +69,8 @@ class Run:
         Why it failed or was pruned, in one line.
     pair, arm : int or None, str
         Confirmation: the pair's number, and ``default`` or ``candidate``.
-    facts : mapping
-        What was observed (JSON): ``report`` (the runtime's), ``metrics``, ``output`` (path),
-        ``node_hours``, ``bytes`` ...
+    facts : RunFacts
+        What was observed; a plain mapping of JSON values is taken, too.
     """
 
     number: int
@@ -81,7 +83,12 @@ class Run:
     reason: str = ""
     pair: int | None = None
     arm: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    facts: RunFacts = field(default_factory=RunFacts, compare=False)
+
+    def __post_init__(self) -> None:
+        """Read plain facts."""
+        if not isinstance(self.facts, RunFacts):
+            object.__setattr__(self, "facts", RunFacts(self.facts))
 
     @cached_property
     def report(self) -> Report | None:
@@ -92,7 +99,7 @@ class Run:
         StripewiseError
             If another version wrote it.
         """
-        return parse_report(self.facts["report"]) if self.facts.get("report") else None
+        return parse_report(self.facts.report) if self.facts.report else None
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON, without its facts."""
@@ -199,3 +206,13 @@ class History:
             if trial.configuration == configuration:
                 return trial
         return None
+
+
+def failures_of(runs: Iterable[Run]) -> tuple[Failure, ...]:
+    """Count the runs that failed by reason, the most frequent first."""
+    failed = [run for run in runs if run.state is State.FAILED]
+    first = {run.reason: run.number for run in reversed(failed)}
+    return tuple(
+        Failure(run=first[reason], reason=reason, count=count)
+        for reason, count in Counter(run.reason for run in failed).most_common()
+    )

@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import Any, Self
 
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Run, Trial
 
 STATES = ("created", "running", "finished", "stopped", "failed")
@@ -49,10 +51,10 @@ class Record:
         Epoch seconds.
     owner : str
         Who holds its claim, or held it last.
-    facts : dict
-        What was observed (JSON): preflight, workload, space, MPI ...
-    result : dict or None
-        The result (JSON) once there is one.
+    facts : Facts
+        What was observed: preflight, workload, space, MPI ...
+    result : Result or None
+        Once there is one.
     trials, runs, ended : int
         How many trials it has, how many runs were planned, and how many of these have a result.
     notes : tuple of str
@@ -65,8 +67,8 @@ class Record:
     created: float
     updated: float
     owner: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
-    result: dict[str, Any] | None = None
+    facts: Facts = field(default_factory=Facts)
+    result: Result | None = None
     trials: int = 0
     runs: int = 0
     ended: int = 0
@@ -191,7 +193,7 @@ class Store(ABC):
         claim: Claim,
         state: str | None = None,
         facts: Mapping[str, Any] | None = None,
-        result: Mapping[str, Any] | None = None,
+        result: Result | None = None,
     ) -> None:
         """Replace what is given: state, facts, result."""
 

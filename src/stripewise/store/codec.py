@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from stripewise.errors import StoreError
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 
 _UNKEEPABLE = re.compile("[\\\\\0\ud800-\udfff]")
@@ -88,12 +90,30 @@ def read_experiment(data: Any, identifier: str) -> Experiment:
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise StoreError(
-            f"the definition of experiment {identifier} cannot be read: {place}: {first['msg']}",
-            "open it with the version that wrote it, or delete it",
-        ) from error
+        raise _unreadable("definition", identifier, error) from error
+
+
+def read_result(data: Mapping[str, Any], identifier: str) -> Result:
+    """Take a result from JSON.
+
+    Raises
+    ------
+    StoreError
+        If this version cannot read it.
+    """
+    try:
+        return Result.from_json(data)
+    except ValidationError as error:
+        raise _unreadable("result", identifier, error) from error
+
+
+def _unreadable(part: str, identifier: str, error: ValidationError) -> StoreError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "top level"
+    return StoreError(
+        f"the {part} of experiment {identifier} cannot be read: {place}: {first['msg']}",
+        "open it with the version that wrote it, or delete it",
+    )
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
@@ -141,7 +161,8 @@ def read_run(data: Mapping[str, Any], what: str) -> Run:
         Naming ``what``, if it is damaged.
     """
     try:
-        return Run(**{**data, "phase": Phase(data["phase"]), "state": State(data["state"])})
+        kinds = {"phase": Phase(data["phase"]), "state": State(data["state"]), "facts": RunFacts(data.get("facts"))}
+        return Run(**{**data, **kinds})
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(what) from error
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from stripewise.errors import StoreError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import codec, rules
 from stripewise.store import journal_claims as claims
@@ -168,11 +169,11 @@ class JournalStore(JournalReader):
         claim: Claim,
         state: str | None = None,
         facts: Mapping[str, Any] | None = None,
-        result: Mapping[str, Any] | None = None,
+        result: Result | None = None,
     ) -> None:
         """Replace state, facts, result; see :meth:`Store.update`."""
         rules.check_state(state)
-        given = {"state": state, "facts": facts, "result": result}
+        given = {"state": state, "facts": facts, "result": None if result is None else result.as_json()}
         event = {name: value for name, value in given.items() if value is not None}
         self._append(identifier, claim, {"kind": "update", **event})
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Trial
 from stripewise.store import codec, rules
 from stripewise.store import journal_claims as claims
@@ -109,8 +110,8 @@ class JournalReader(Store):
             state=state.state,
             created=float(first["created"]),
             updated=state.updated,
-            facts=state.facts,
-            result=state.result,
+            facts=Facts(state.facts),
+            result=None if state.result is None else codec.read_result(state.result, identifier),
             trials=len(state.trials),
             runs=len(state.runs),
             ended=state.ended,
@@ -123,7 +124,9 @@ class JournalReader(Store):
             found = fold(identifier, *merged_events(folder, claims.holding(folder).token)).together()
         if facts:
             return found
-        return tuple(replace(trial, runs=tuple(replace(run, facts={}) for run in trial.runs)) for trial in found)
+        return tuple(
+            replace(trial, runs=tuple(replace(run, facts=RunFacts()) for run in trial.runs)) for trial in found
+        )
 
     def stop_requested(self, identifier: str) -> bool:
         """Whether a stop was asked for; see :meth:`Store.stop_requested`."""

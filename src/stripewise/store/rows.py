@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from stripewise.spec.facts import Facts
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import codec
 from stripewise.store.base import Claim, Record
@@ -48,8 +49,8 @@ def record(row: sa.Row[Any]) -> Record:
         created=row.created,
         updated=row.updated,
         owner=row.owner,
-        facts=codec.load(row.facts, what),
-        result=None if row.result is None else codec.load(row.result, what),
+        facts=Facts(codec.load(row.facts, what)),
+        result=None if row.result is None else codec.read_result(codec.load(row.result, what), row.id),
         trials=row.trials,
         runs=row.runs,
         ended=row.ended,

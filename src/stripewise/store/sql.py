@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Run, State, Trial
 from stripewise.store import codec, rows, rules
 from stripewise.store.base import Claim
@@ -148,13 +149,16 @@ class SqlStore(SqlReader):
         claim: Claim,
         state: str | None = None,
         facts: Mapping[str, Any] | None = None,
-        result: Mapping[str, Any] | None = None,
+        result: Result | None = None,
     ) -> None:
         """Replace state, facts, result; see :meth:`Store.update`."""
         rules.check_state(state)
         rules.check_claim(identifier, claim)
         values: dict[str, Any] = {} if state is None else {"state": state}
-        values |= {name: codec.dump(dict(v)) for name, v in (("facts", facts), ("result", result)) if v is not None}
+        if facts is not None:
+            values["facts"] = codec.dump(dict(facts))
+        if result is not None:
+            values["result"] = codec.dump(result.as_json())
 
         def work(connection: sa.Connection, again: bool) -> None:
             self._held(connection, claim)

@@ -9,6 +9,7 @@ from typing import Any
 
 from stripewise.errors import StoreError, UserError
 from stripewise.spec.experiment import Experiment, ParameterOverride
+from stripewise.spec.result import Result
 from stripewise.store.base import Claim
 from stripewise.testing.store_cases import LONG, VALUES, StoreCase, refused, result_of, run_of, same, trial_of
 
@@ -40,7 +41,7 @@ class ExperimentsContract(StoreCase):
             identifier = store.create(experiment, {"values": list(VALUES), "infinite": math.inf})
             record = store.record(identifier)
             same(record.experiment.model_dump(), experiment.model_dump())
-            same(record.facts, {"values": list(VALUES), "infinite": math.inf})
+            same(dict(record.facts), {"values": list(VALUES), "infinite": math.inf})
             assert (record.state, record.owner, record.result) == ("created", "", None)
             assert (record.trials, record.runs, record.ended) == (0, 0, 0)
             assert record.created == record.updated
@@ -137,17 +138,17 @@ class ExperimentsContract(StoreCase):
         with self.claimed() as (store, identifier, claim):
             store.update(identifier, claim=claim, facts={"a": 1, "b": {"c": [1.0]}})
             store.update(identifier, claim=claim, state="running")
-            store.update(identifier, claim=claim, result={"speedup": 3.1})
+            store.update(identifier, claim=claim, result=Result(speedup=3.1))
             first = store.record(identifier)
-            assert (first.state, first.facts, first.result) == (
+            assert (first.state, dict(first.facts), first.result) == (
                 "running",
                 {"a": 1, "b": {"c": [1.0]}},
-                {"speedup": 3.1},
+                Result(speedup=3.1),
             )
             assert first.owner == "ada"
             store.update(identifier, claim=claim, facts={}, state="finished")
             second = store.record(identifier)
-            assert (second.state, second.facts, second.result) == ("finished", {}, {"speedup": 3.1})
+            assert (second.state, dict(second.facts), second.result) == ("finished", {}, Result(speedup=3.1))
             assert second.updated >= first.updated >= second.created
             with refused(UserError, "asleep"):
                 store.update(identifier, claim=claim, state="asleep")

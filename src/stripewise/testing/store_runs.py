@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from stripewise.errors import StoreError
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.trial import Phase, Role, State, Trial
 from stripewise.store.base import Claim
 from stripewise.testing.store_cases import VALUES, StoreCase, refused, result_of, run_of, same, trial_of
@@ -26,19 +27,21 @@ class RunsContract(StoreCase):
             same(dict(found[0].configuration), configuration)
             assert list(found[0].configuration) == list(configuration)
             assert found == (replace(trial, runs=(planned,)),)
-            same(found[0].runs[0].facts, {"against": 3})
+            same(dict(found[0].runs[0].facts), {"against": 3})
             # Databases know no negative zero, and no measurement gives one.
             numbers = [value for value in VALUES if isinstance(value, float) and str(value) != "-0.0"]
             numbers += [math.inf, -math.inf]
             for number, value in enumerate(numbers, start=1):
                 run = result_of(number, value=value, elapsed=value, started=value, reason="\0 \udc80 ü\\")
-                run = replace(run, phase=Phase.CONFIRMATION, pair=number, arm="candidate", facts={"v": list(VALUES)})
-                store.plan(identifier, claim, None, replace(run, state=State.PENDING, facts={}))
+                run = replace(
+                    run, phase=Phase.CONFIRMATION, pair=number, arm="candidate", facts=RunFacts({"v": list(VALUES)})
+                )
+                store.plan(identifier, claim, None, replace(run, state=State.PENDING, facts=RunFacts()))
                 store.accept(identifier, claim, run)
                 kept = store.trials(identifier)[0].runs[number]
                 assert kept == run
                 same([kept.value, kept.elapsed, kept.started], [value] * 3)
-                same(kept.facts, {"v": list(VALUES)})
+                same(dict(kept.facts), {"v": list(VALUES)})
             assert all(run.facts == {} for run in store.trials(identifier, facts=False)[0].runs)
             assert store.trials(identifier, facts=False) == store.trials(identifier)
 

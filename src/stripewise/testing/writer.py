@@ -12,6 +12,8 @@ import random
 import sys
 
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
@@ -38,7 +40,7 @@ def carry_on(store: Store, identifier: str, total: int, size: int) -> None:
         store.plan(identifier, claim, Trial(trial, configuration, Role.CANDIDATE) if new else None, run)
         _say("planned", number)
         _launch(store, claim, run, size)
-    store.update(identifier, state="finished", result={"runs": total}, claim=claim)
+    store.update(identifier, state="finished", result=Result(runs=total), claim=claim)
     store.release(claim)
     _say("finished", total)
 
@@ -47,7 +49,7 @@ def _launch(store: Store, claim: Claim, run: Run, size: int) -> None:
     store.begin(claim.experiment, claim, run.number)
     # Drawn anew at each launch: a result that was accepted twice would show.
     value = random.random()
-    facts = {"report": "x" * size}
+    facts = RunFacts({"report": "x" * size})
     store.accept(
         claim.experiment, claim, Run(run.number, run.trial, run.phase, State.FINISHED, value, 0.1, 1.0, facts=facts)
     )

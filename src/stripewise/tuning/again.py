@@ -39,15 +39,13 @@ def confirm_again(record: Record, pairs: int = _PAIRS) -> Experiment:
         raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
     if not 1 <= pairs <= MOST_PAIRS:
         raise UserError(f"{pairs} pairs are not possible", f"choose 1 to {MOST_PAIRS}")
-    shown = result["best"] if result["confirmed"] else result.get("candidate")
-    default = result["default"]["configuration"]
-    changed = {k: v for k, v in (shown or {}).get("configuration", {}).items() if default.get(k) != v}
+    default, changed = result.default.configuration, result.changed(result.shown)
     if not changed:
         raise UserError(
             f"experiment {record.id} kept the default: there is nothing to confirm", "start a new search instead"
         )
     own = record.experiment
-    known = {parameter["name"] for parameter in result["space"]["parameters"]}
+    known = {parameter.name for parameter in result.space.parameters}
     parameters: dict[str, Any] = {
         name: {**override.model_dump(exclude_none=True), "exclude": name not in changed}
         for name, override in own.parameters.items()
@@ -96,7 +94,7 @@ def changed_since(record: Record) -> list[str]:
     folder = runs_folder(experiment) / "check"
     with make_runner(experiment, folder, cwd=Path(working_folder(record.facts))) as runner:
         now: Mapping[str, str] = runner.prepare().fingerprint
-    before: Mapping[str, str] = record.facts.get("fingerprint", {})
+    before = record.facts.fingerprint or {}
     return [
         f"{name} was {before.get(name, 'absent')} and is {now.get(name, 'absent')} now"
         for name in sorted({*before, *now})

@@ -167,18 +167,18 @@ def tune(
         trials = opened.trials(identifier)
     finally:
         opened.close()
-    low_high = result["speedup_ci95"]
+    ends = result.speedup_interval
     return Tuned(
-        best=result["best"]["configuration"],
-        value=result["best"]["value"],
-        default=result["default"]["value"],
-        speedup=result["speedup"],
-        speedup_ci95=None if low_high is None else (low_high[0], low_high[1]),
-        confirmed=result["confirmed"],
-        verdict=result["verdict"],
+        best=result.best.configuration,
+        value=result.best.value,
+        default=result.default.value,
+        speedup=result.speedup,
+        speedup_ci95=None if ends is None else (ends.low, ends.high),
+        confirmed=result.confirmed,
+        verdict=result.verdict,
         trials=trials,
         experiment=identifier,
-        result=result,
+        result=result.as_json(),
     )
 
 

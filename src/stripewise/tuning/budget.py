@@ -40,7 +40,7 @@ class Spent:
 def spent(trials: Sequence[Trial], seconds: float) -> Spent:
     """Count what the runs have used; ``seconds`` is the wall time of all sessions."""
     runs = [run for trial in trials for run in trial.runs]
-    return Spent(len(runs), seconds, sum(float(run.facts.get("node_hours", 0.0)) for run in runs))
+    return Spent(len(runs), seconds, sum(run.facts.node_hours for run in runs))
 
 
 def most_pairs(experiment: Experiment) -> int:

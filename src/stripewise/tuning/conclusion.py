@@ -6,12 +6,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from stripewise.measure.confirmation import Assessment, Decision, SameAgainstSame, same_against_same
-from stripewise.measure.statistics import SpeedupInterval
+from stripewise.measure.confirmation import Assessment, Decision, same_against_same
+from stripewise.measure.statistics import Speedup
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
+from stripewise.spec.result import Interval, PairOfRuns, Proof, Same
 from stripewise.spec.trial import History, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import Spent, pairs_left, pairs_to_prove
@@ -26,8 +26,10 @@ class Conclusion:
     Attributes
     ----------
     decision : Decision
-    speedup : SpeedupInterval
-    same : SameAgainstSame or None
+    speedup : Speedup
+    level : float
+        Of its interval, for all looks and candidates together.
+    same : Same or None
         None where the pairs are too few for it.
     more : int or None
         Pairs that a gain of the size seen would need, if it was not proven.
@@ -36,11 +38,18 @@ class Conclusion:
     """
 
     decision: Decision
-    speedup: SpeedupInterval
-    same: SameAgainstSame | None
+    speedup: Speedup
+    level: float
+    same: Same | None
     more: int | None
     default: tuple[float, ...]
     candidate: tuple[float, ...]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The speed-up's interval; None where the pairs cannot bound it."""
+        ends = self.speedup.interval
+        return Interval(ends.low, ends.high, self.level) if ends.bounded else None
 
 
 def conclusion_of(
@@ -50,7 +59,7 @@ def conclusion_of(
     rule = experiment.confirmation
     complete = [pair for pair in pairs if pair.complete]
     verdict: Assessment = judge(complete, objective, rule, pairs_left(experiment, trials), final=True)
-    if verdict.interval is None:
+    if verdict.speedup is None:
         return None
     default, candidate = arms(complete, objective)
     same = same_against_same(default, objective.maximize, rule.confidence)
@@ -58,15 +67,7 @@ def conclusion_of(
     if decision is Decision.PROVEN and same is not None and not same.passed:
         decision = Decision.INVALID
     more = None if decision is Decision.PROVEN else more_pairs(complete, objective, rule)
-    return Conclusion(decision, verdict.interval, same, more, tuple(default), tuple(candidate))
-
-
-def interval(conclusion: Conclusion | None) -> list[float] | None:
-    """The speed-up's interval, or None where the pairs cannot bound it."""
-    if conclusion is None:
-        return None
-    low, high = conclusion.speedup.low, conclusion.speedup.high
-    return [low, high] if low > 0 and high < math.inf else None
+    return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
 
 
 def verdict(
@@ -87,9 +88,8 @@ def verdict(
             return f"No configuration was better than the default, which is kept ({reason})."
         return f"The default is kept: {reason}, so nothing was confirmed."
     pairs, found = conclusion.speedup.pairs, conclusion.speedup.estimate
-    level = f"{100 * experiment.confirmation.confidence:g}%"
-    bounds = interval(conclusion)
-    span = "" if bounds is None else f"{level} interval {bounds[0]:.2f} to {bounds[1]:.2f}"
+    bounds = conclusion.interval
+    span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
             return f"Proven in {pairs} pairs: {_failures(conclusion)}."
@@ -122,17 +122,17 @@ def _failures(conclusion: Conclusion) -> str:
     )
 
 
-def confirmation_section(
+def proof_of(
     conclusion: Conclusion | None,
     pairs: Sequence[Pair],
     candidate: int | None,
     tested: int,
-    objective: Objective,
     experiment: Experiment,
     workload: Workload,
     simulated: bool,
-) -> dict[str, Any]:
-    """The result's section on the confirmation, as plain values."""
+    more_budget: str,
+) -> Proof:
+    """The result's section on the confirmation."""
     kept, not_kept = protocol_points(
         experiment,
         len(pairs),
@@ -142,37 +142,36 @@ def confirmation_section(
         workload,
         simulated,
     )
-    rows = [
-        {
-            "pair": pair.number,
-            "order": f"{pair.first}-first",
-            "default": None if pair.default is None else pair.default.value,
-            "candidate": None if pair.candidate is None else pair.candidate.value,
-        }
-        for pair in pairs
-    ]
-    known: dict[str, Any] = {
-        "pairs": rows,
-        "candidate_trial": candidate,
-        "candidates_tested": tested,
-        "minimum_effect": experiment.confirmation.minimum_effect,
-        "confidence": experiment.confirmation.confidence,
-        "decision": "none" if conclusion is None else conclusion.decision.value,
-        "kept": kept,
-        "not_kept": not_kept,
-    }
-    if conclusion is not None:
-        same = conclusion.same
-        known |= {
+    proof = Proof(
+        pairs=tuple(
+            PairOfRuns(
+                pair=pair.number,
+                order=f"{pair.first}-first",
+                default=None if pair.default is None else pair.default.value,
+                candidate=None if pair.candidate is None else pair.candidate.value,
+            )
+            for pair in pairs
+        ),
+        candidate_trial=candidate,
+        candidates_tested=tested,
+        minimum_effect=experiment.confirmation.minimum_effect,
+        confidence=experiment.confirmation.confidence,
+        kept=tuple(kept),
+        not_kept=tuple(not_kept),
+        more_budget=more_budget,
+    )
+    if conclusion is None:
+        return proof
+    return proof.model_copy(
+        update={
+            "decision": conclusion.decision.value,
             "estimate": _finite(conclusion.speedup.estimate),
-            "ci95": interval(conclusion),
+            "interval": conclusion.interval,
             "geometric_mean": _finite(conclusion.speedup.geometric_mean),
             "p10": _finite(conclusion.speedup.p10),
-            "same_against_same": None
-            if same is None
-            else {"ratio": same.ratio, "ci95": [_finite(same.low), _finite(same.high)], "passed": same.passed},
+            "same_against_same": conclusion.same,
         }
-    return known
+    )
 
 
 def _typical_seconds(pairs: Sequence[Pair]) -> float | None:

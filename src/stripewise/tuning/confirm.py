@@ -49,7 +49,9 @@ class Pair:
 
 def against(run: Run) -> int:
     """The candidate's trial that a confirmation run was planned to be compared with or belongs to."""
-    return int(run.facts["against"])
+    trial = run.facts.against
+    assert trial is not None, "the planner writes it into every run of the confirmation"
+    return trial
 
 
 def pairs_of(runs: Sequence[Run], candidate: int) -> list[Pair]:

@@ -50,7 +50,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "experiment": experiment.name,
         "simulated": runner.simulated,
         "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
-        "space": describe_space(bound),
+        "space": describe_space(bound).as_json(),
         "left_out": dict(bound.left_out),
         "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],
         "worst_case": worst_case(experiment, nodes or workload.nodes or 1, longest, None, at_once=runner.capacity),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
 
 _ELSEWHERE = "name another folder with --scratch, or set STRIPEWISE_HOME"
@@ -26,7 +25,7 @@ def state_folder() -> Path:
     return Path(base) / "stripewise"
 
 
-def working_folder(facts: Mapping[str, Any]) -> Path:
+def working_folder(facts: Facts) -> Path:
     """Folder in which an experiment was begun, and in which its program and its files are found on resuming.
 
     Raises
@@ -34,7 +33,7 @@ def working_folder(facts: Mapping[str, Any]) -> Path:
     UserError
         If it is gone.
     """
-    folder = Path(facts["folder"]) if "folder" in facts else Path.cwd()
+    folder = Path.cwd() if facts.folder is None else Path(facts.folder)
     if not folder.is_dir():
         raise UserError(
             f"the folder {folder}, in which the experiment was begun, is gone", "restore it, or start a new experiment"

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
+from stripewise.spec.result import Result
 from stripewise.spec.trial import Run, State, Trial
 from stripewise.store.base import Claim, Store
 from stripewise.tuning.budget import Spent, spent
@@ -52,9 +54,9 @@ class Ledger:
         self._renewed = self._started = clock()
         record = store.record(identifier)
         self.experiment: Experiment = record.experiment
-        self.facts: dict[str, Any] = dict(record.facts)
+        self.facts: Facts = record.facts
         self.trials: list[Trial] = list(store.trials(identifier))
-        self._seconds_before = float(self.facts.get("seconds", 0.0))
+        self._seconds_before = self.facts.seconds
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -80,15 +82,12 @@ class Ledger:
 
     def remember(self, **facts: Any) -> None:
         """Add facts about the experiment."""
-        self.facts.update(facts)
+        self.facts = self.facts.with_(**facts)
         self._store.update(self._identifier, facts=self.facts, claim=self._claim)
 
-    def set_state(self, state: str, result: dict[str, Any] | None = None) -> None:
+    def set_state(self, state: str, result: Result | None = None) -> None:
         """Write the experiment's state, and its result if there is one."""
-        if result is None:
-            self._store.update(self._identifier, state=state, claim=self._claim)
-        else:
-            self._store.update(self._identifier, state=state, result=result, claim=self._claim)
+        self._store.update(self._identifier, state=state, result=result, claim=self._claim)
 
     def plan(self, trial: Trial, run: Run, *, new: bool) -> None:
         """Add a run, and its trial if that is new."""
@@ -101,7 +100,7 @@ class Ledger:
         """Note that a run is being launched, for the first time or again."""
         facts = {"attempt": attempt} if attempt else {}
         self._store.begin(self._identifier, self._claim, run.number, facts)
-        running = replace(run, state=State.RUNNING, facts={**run.facts, **facts})
+        running = replace(run, state=State.RUNNING, facts=run.facts.with_(**facts))
         self._put(running)
         return running
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stripewise.errors import RunFailed
 from stripewise.measure.objective import measure
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Run, State
@@ -39,5 +40,11 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
     elif state is State.PRUNED and objective.name == "elapsed":
         value = outcome.elapsed
     return replace(
-        planned, state=state, value=value, elapsed=outcome.elapsed, started=outcome.started, reason=reason, facts=facts
+        planned,
+        state=state,
+        value=value,
+        elapsed=outcome.elapsed,
+        started=outcome.started,
+        reason=reason,
+        facts=RunFacts(facts),
     )

@@ -21,6 +21,7 @@ from stripewise.search.resampling import Resampler
 from stripewise.search.stopping import Stopping
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.objective import Objective
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
@@ -152,7 +153,7 @@ class Planner:
         if not ended_runs:
             return True
         seconds = float(np.median([run.elapsed or 0.0 for run in ended_runs]))
-        node_hours = float(np.median([float(run.facts.get("node_hours", 0.0)) for run in ended_runs]))
+        node_hours = float(np.median([run.facts.node_hours for run in ended_runs]))
         return (budget.seconds is None or spent.seconds + runs * seconds <= budget.seconds) and (
             budget.node_hours is None or spent.node_hours + runs * node_hours <= budget.node_hours
         )
@@ -277,7 +278,9 @@ class Planner:
         arm = pair.next_arm
         trial = next(t for t in trials if (t.role is Role.DEFAULT if arm == "default" else t.number == candidate))
         planned = self._plan(trials, trial, Phase.CONFIRMATION)
-        return replace(planned, run=replace(planned.run, pair=pair.number, arm=arm, facts={"against": candidate}))
+        return replace(
+            planned, run=replace(planned.run, pair=pair.number, arm=arm, facts=RunFacts({"against": candidate}))
+        )
 
     def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
         number = sum(len(t.runs) for t in trials)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stripewise.measure.confirmation import SameAgainstSame
-from stripewise.measure.statistics import SpeedupInterval
+from stripewise.measure.statistics import Speedup
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Same
 from stripewise.spec.workload import Workload
 
 _LEAST_SECONDS = 10.0
@@ -25,8 +25,8 @@ _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 def protocol_points(
     experiment: Experiment,
     pairs: int,
-    speedup: SpeedupInterval | None,
-    same: SameAgainstSame | None,
+    speedup: Speedup | None,
+    same: Same | None,
     seconds: float | None,
     workload: Workload,
     simulated: bool,

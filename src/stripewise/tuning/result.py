@@ -5,28 +5,36 @@ from __future__ import annotations
 import datetime
 import math
 import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from typing import Any
 
 from stripewise.measure.confirmation import Decision
-from stripewise.measure.effects import Effect, verdicts
-from stripewise.measure.statistics import median_ci
+from stripewise.measure.effects import verdicts
+from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import settings_of
 from stripewise.spec.report import Report
-from stripewise.spec.trial import History, Role, Run, State, Trial
+from stripewise.spec.result import (
+    Arm,
+    Best,
+    Candidate,
+    Effect,
+    Reference,
+    Result,
+    Summary,
+    Validity,
+)
+from stripewise.spec.trial import History, Role, Run, State, Trial, failures_of
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import Spent, confirmation_runs
 from stripewise.tuning.conclusion import (
     Conclusion,
     conclusion_of,
-    confirmation_section,
-    interval,
     more_budget,
+    proof_of,
     verdict,
 )
 from stripewise.tuning.confirm import against, pairs_of
@@ -49,16 +57,10 @@ def conclude(
     history: History,
     spent: Spent,
     reason: str,
-    facts: Mapping[str, Any],
+    facts: Facts,
     simulated: bool,
-) -> dict[str, Any]:
-    """Draw the conclusion from all runs.
-
-    Returns
-    -------
-    dict
-        The result: plain JSON values, as described in the reference of formats.
-    """
+) -> Result:
+    """Draw the conclusion from all runs."""
     runs = confirmation_runs(trials)
     tested = list(dict.fromkeys(against(run) for run in runs))
     conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
@@ -70,67 +72,61 @@ def conclude(
     found = _trial(trials, chosen)
     proven = conclusion is not None and conclusion.decision is Decision.PROVEN
     best = found if proven and found is not None else default
-    workload = Workload.model_validate(facts.get("workload", {}))
-    plan = plan_of(identifier, experiment, bound, best)
+    workload = facts.workload or Workload()
     shown = found if found is not None else _trial(trials, candidate)
     effects = _effects(bound, shown, default)
     tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
     shares = importance(bound.space, history)
-    result: dict[str, Any] = {
-        "experiment": identifier,
-        "name": experiment.name,
-        "simulated": simulated,
-        "state": "finished",
-        "objective": asdict(objective),
-        "reference": None
-        if reference is None
-        else {**_summary(reference, runs), "off": switched_off(bound).model_dump(exclude_defaults=True)},
-        "default": {**_summary(default, runs), "configuration": dict(bound.space.default)},
-        "best": {
-            "configuration": _configuration(best, bound),
-            **_summary(best, runs),
-            "trial": best.number,
-            "is": best.role.value,
-        },
-        "speedup": _speedup(conclusion, best, default, runs, objective) if proven else 1.0,
-        "speedup_ci95": interval(conclusion) if proven else None,
-        "confirmed": proven,
-        "verdict": verdict(conclusion, shown, default, reason, experiment, tried),
-        "reason": reason,
-        "runs": spent.runs,
-        "seconds": spent.seconds,
-        "node_hours": spent.node_hours,
-        "settings": {effect.name: effect.status for effect in effects},
-        "effects": [asdict(effect) for effect in effects],
-        "importance": shares.shares,
-        "importance_note": shares.note,
-        "ineffective": sorted(effect.name for effect in effects if effect.status == "no_effect"),
-        "left_out": dict(bound.left_out),
-        "warm_start": list(facts.get("warm_start", [])),
-        "model": facts.get("model"),
-        "confirmation": confirmation_section(
-            conclusion, pairs, chosen, len(tested), objective, experiment, workload, simulated
-        )
-        | {"more_budget": more_budget(conclusion, shown, history, experiment, spent)},
-        "candidate": None if shown is None or proven else _candidate(shown, bound, conclusion),
-        "cheapest": cheapest(bound, history, best, objective),
-        "preferred_over": preferred_over(bound, history, shown),
-        "failures": _failures(trials),
-        "cost": cost(trials, spent, default, best, runs),
-        "plan": plan.text(),
-        "environment": {**facts.get("environment", {}), "driver": workload.driver, "file_system": workload.file_system},
-        "validity": {
-            "ranks": workload.processes,
-            "nodes": workload.nodes,
-            "bytes": facts.get("run_bytes"),
-            "mpi": facts.get("environment", {}).get("mpi"),
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "warning": _SIMULATED if simulated else _MEASURED,
-        },
-        "space": describe_space(bound),
-        "workload": workload.model_dump(exclude_none=True),
-    }
-    return result
+    more = more_budget(conclusion, shown, history, experiment, spent)
+    off = switched_off(bound).model_dump(exclude_defaults=True)
+    return Result(
+        experiment=identifier,
+        name=experiment.name,
+        simulated=simulated,
+        objective=objective,
+        reference=None if reference is None else Reference(**dict(_summary(reference, runs)), off=off),
+        default=Arm(**dict(_summary(default, runs)), configuration=dict(bound.space.default)),
+        best=Best(
+            **dict(_summary(best, runs)),
+            configuration=_configuration(best, bound),
+            trial=best.number,
+            role=best.role.value,
+        ),
+        speedup=_speedup(conclusion, best, default, runs, objective) if proven else 1.0,
+        speedup_interval=conclusion.interval if proven and conclusion is not None else None,
+        confirmed=proven,
+        verdict=verdict(conclusion, shown, default, reason, experiment, tried),
+        reason=reason,
+        runs=spent.runs,
+        seconds=spent.seconds,
+        node_hours=spent.node_hours,
+        settings={effect.name: effect.status for effect in effects},
+        effects=tuple(effects),
+        importance=shares.shares,
+        importance_note=shares.note,
+        ineffective=tuple(sorted(effect.name for effect in effects if effect.status == "no_effect")),
+        left_out=dict(bound.left_out),
+        warm_start=tuple(facts.warm_start or ()),
+        model=facts.model,
+        confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
+        candidate=None if shown is None or proven else _candidate(shown, bound, conclusion),
+        cheapest=cheapest(bound, history, best, objective),
+        preferred_over=preferred_over(bound, history, shown),
+        failures=failures_of(run for trial in trials for run in trial.runs),
+        cost=cost(trials, spent, default, best, runs),
+        plan=plan_of(identifier, experiment, bound, best).text(),
+        environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
+        validity=Validity(
+            ranks=workload.processes,
+            nodes=workload.nodes,
+            bytes=facts.run_bytes,
+            mpi=facts.environment.get("mpi"),
+            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            warning=_SIMULATED if simulated else _MEASURED,
+        ),
+        space=describe_space(bound),
+        workload=workload,
+    )
 
 
 def _standing(conclusion: Conclusion | None) -> tuple[bool, float]:
@@ -158,33 +154,28 @@ def _values(trial: Trial, confirmation: Sequence[Run]) -> list[float]:
     return confirmed or list(trial.values)
 
 
-def _summary(trial: Trial, confirmation: Sequence[Run]) -> dict[str, Any]:
-    values = _values(trial, confirmation)
-    if not values:
-        return {"value": None, "ci95": None, "runs": 0}
-    found = median_ci(values)
-    known = found.low is not None and found.high is not None
-    return {"value": found.median, "ci95": [found.low, found.high] if known else None, "runs": found.runs}
+def _summary(trial: Trial, confirmation: Sequence[Run]) -> Summary:
+    return summary_of(_values(trial, confirmation))
 
 
 def _speedup(
     conclusion: Conclusion | None, best: Trial, default: Trial, confirmation: Sequence[Run], objective: Objective
 ) -> float:
     """The pairs' estimate; where failed runs leave none, the ratio of the medians of the runs that worked."""
-    if conclusion is not None and interval(conclusion) is not None:
+    if conclusion is not None and conclusion.interval is not None:
         return conclusion.speedup.estimate
     fast, slow = _values(best, confirmation), _values(default, confirmation)
     return objective.speedup(statistics.median(fast), statistics.median(slow)) if fast and slow else 1.0
 
 
-def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -> dict[str, Any]:
-    return {
-        "configuration": _configuration(trial, bound),
-        "trial": trial.number,
-        "value": trial.value,
-        "speedup": conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
-        "speedup_ci95": interval(conclusion),
-    }
+def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -> Candidate:
+    return Candidate(
+        configuration=_configuration(trial, bound),
+        trial=trial.number,
+        value=trial.value,
+        speedup=conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
+        speedup_interval=conclusion.interval if conclusion else None,
+    )
 
 
 def _reports(trial: Trial | None) -> list[Report]:
@@ -197,10 +188,3 @@ def _effects(bound: BoundSpace, trial: Trial | None, default: Trial) -> list[Eff
     if trial is None or trial.role is not Role.CANDIDATE:
         return []
     return verdicts(bound.space, settings_of(bound.space, trial.configuration), _reports(trial), _reports(default))
-
-
-def _failures(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    failed = [run for trial in trials for run in trial.runs if run.state is State.FAILED]
-    counts = Counter(run.reason for run in failed)
-    first = {reason: next(run.number for run in failed if run.reason == reason) for reason in counts}
-    return [{"run": first[reason], "reason": reason, "count": count} for reason, count in counts.most_common()]

@@ -16,6 +16,7 @@ from stripewise.search.stopping import make_stopping
 from stripewise.spec.launch import Launch
 from stripewise.spec.policy import Policy
 from stripewise.spec.report import Report
+from stripewise.spec.result import Result
 from stripewise.spec.sizes import format_size
 from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -81,7 +82,7 @@ class Session:
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Result:
         """Run what is left of the experiment and give its result.
 
         Raises
@@ -113,7 +114,7 @@ class Session:
             )
             self._check_same_environment(self._preflight)
             self._check_space(self._preflight)
-            if "warm_start" not in self._ledger.facts:
+            if self._ledger.facts.warm_start is None:
                 check_named(self._store, self._ledger.experiment.warm_start)
             self._ledger.set_state("running")
             self._announce_cost()
@@ -136,7 +137,7 @@ class Session:
 
     # -- the loop ------------------------------------------------------------------------------------------
 
-    def _loop(self, planner: Planner) -> dict[str, Any]:
+    def _loop(self, planner: Planner) -> Result:
         while True:
             planner = self._with_space(planner)
             step = self._fill(planner)
@@ -197,7 +198,7 @@ class Session:
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
 
-    def _conclude(self, planner: Planner, reason: str) -> dict[str, Any]:
+    def _conclude(self, planner: Planner, reason: str) -> Result:
         if self._bound is None:
             failed = [run.reason for _, run in self._ledger.runs() if run.state is State.FAILED]
             raise NothingWorks(
@@ -234,7 +235,7 @@ class Session:
             make_resampler(experiment.resampling),
             make_pruner(experiment.pruning),
             make_stopping(experiment.stopping, sampler),
-            int(self._ledger.facts.get("gave_up", 0)),
+            self._ledger.facts.gave_up,
         )
 
     def _with_space(self, planner: Planner) -> Planner:
@@ -243,9 +244,9 @@ class Session:
             self._bound = self._bind()
             count, exact = self._bound.space.count()
             self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._workload())
-            if "space" not in self._ledger.facts:
+            if self._ledger.facts.space is None:
                 # For those who watch: the result has both in the end.
-                self._ledger.remember(space=describe_space(self._bound), objective=asdict(self._objective))
+                self._ledger.remember(space=describe_space(self._bound).as_json(), objective=asdict(self._objective))
             planner.sampler.prior = self._prior(planner.sampler, self._bound.space)
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
@@ -263,7 +264,7 @@ class Session:
         if not wanted:
             return sampler.prior
         workload = self._workload()
-        chosen = self._ledger.facts.get("warm_start")
+        chosen = self._ledger.facts.warm_start
         if chosen is None:
             chosen = choose(
                 self._store,
@@ -284,8 +285,8 @@ class Session:
         named = self._ledger.experiment.model
         if named is None:
             return None
-        started = start_from_model(named, space, self._workload(), self._ledger.facts.get("model"))
-        if "model" not in self._ledger.facts:
+        started = start_from_model(named, space, self._workload(), self._ledger.facts.model)
+        if self._ledger.facts.model is None:
             self._ledger.remember(model=started.facts)
             self._tell("note", text=started.note)
         return started.prior
@@ -295,7 +296,7 @@ class Session:
         seconds, nodes = self._runner.charged(self._timeout())
         # Where nothing is launched no hours pass, and no byte moves.
         launched = self._runner.kind == "measured"
-        run_bytes = self._ledger.facts.get("run_bytes") if launched else None
+        run_bytes = self._ledger.facts.run_bytes if launched else None
         worst = worst_case(
             self._ledger.experiment,
             nodes or self._workload().nodes or 1,
@@ -312,7 +313,7 @@ class Session:
                 f"a run moves {format_size(run_bytes)}, and the site allows {format_size(most)}",
                 "make the case smaller",
             )
-        agreed = check_cost(worst, self._policy, self._ledger.facts.get("agreed"), self._consent)
+        agreed = check_cost(worst, self._policy, self._ledger.facts.agreed, self._consent)
         if agreed is not None:
             self._ledger.remember(agreed=agreed)
 
@@ -322,10 +323,10 @@ class Session:
         report = self._first_report()
         workload, io = self._workload(), self._preflight.io
         facts: dict[str, Any] = {"layout": {}}
-        if "workload" in self._ledger.facts:
+        if self._ledger.facts.workload is not None:
             # What the space was fixed with, when less may have been known: trials of it are in the store.
-            io = self._ledger.facts.get("io", io)
-            facts["layout"] = self._ledger.facts.get("layout", {})
+            io = self._ledger.facts.io or io
+            facts["layout"] = self._ledger.facts.layout
         elif report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
@@ -334,18 +335,18 @@ class Session:
         mpi = self._preflight.environment.get("mpi")
         lost, largest = self._preflight.lost, self._preflight.largest
         bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, facts["layout"])
-        if "workload" not in self._ledger.facts:
+        if self._ledger.facts.workload is None:
             self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, **facts)
         return bound
 
     def _workload(self) -> Workload:
-        if "workload" in self._ledger.facts:
-            return Workload.model_validate(self._ledger.facts["workload"])
+        if (known := self._ledger.facts.workload) is not None:
+            return known
         return self._ledger.experiment.workload.merged(self._preflight.workload)
 
     def _workload_known(self) -> bool:
         """Whether the program has run once, or need not be observed."""
-        if self._preflight.space is not None or "workload" in self._ledger.facts:
+        if self._preflight.space is not None or self._ledger.facts.workload is not None:
             return True
         declared = self._ledger.experiment.workload
         if self._ledger.experiment.warmup == 0 and declared.operation is not None and self._workload().processes:
@@ -365,7 +366,7 @@ class Session:
     def _check_same_environment(self, preflight: Preflight) -> None:
         """Never pool runs that differ: another MPI or program makes another experiment."""
         now = dict(preflight.fingerprint)
-        earlier = self._ledger.facts.get("fingerprint")
+        earlier = self._ledger.facts.fingerprint
         if earlier is None or not any(run.state is State.FINISHED for _, run in self._ledger.runs()):
             # Nothing has a value yet: a program that was mended meanwhile is what the user wants to tune.
             self._ledger.remember(fingerprint=now, environment=dict(preflight.environment))
@@ -404,4 +405,4 @@ class Session:
 
 def _next_attempt(run: Run) -> int:
     """The attempt that launching an interrupted run once more will be."""
-    return 1 + int(run.facts.get("attempt", 0))
+    return 1 + run.facts.attempt

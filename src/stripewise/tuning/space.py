@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 from stripewise.carriers import HINT
 from stripewise.errors import UserError
@@ -14,6 +13,7 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, When
 from stripewise.spec.policy import load_policy
+from stripewise.spec.result import ParameterSummary, SpaceSummary
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, load_stack, stack_names
 from stripewise.spec.workload import Workload
@@ -344,25 +344,21 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def describe_space(bound: BoundSpace) -> dict[str, Any]:
-    """Give the space as plain values: its size and its parameters."""
+def describe_space(bound: BoundSpace) -> SpaceSummary:
+    """Give the size of the space and its parameters."""
     distinct, exact = bound.space.count()
-    return {
-        "grid": bound.space.cardinality,
-        "distinct": distinct,
-        "exact": exact,
-        "parameters": [
-            {
-                "name": p.name,
-                "layer": p.layer,
-                "values": list(p.values) if len(p.values) <= 64 else [p.values[0], p.values[-1]],
-                "count": len(p.values),
-                "kind": p.kind.value,
-                "scale": p.scale.value,
-                "default": p.default,
-                "unit": p.unit,
-                "role": p.role,
-            }
-            for p in bound.space.parameters
-        ],
-    }
+    parameters = tuple(
+        ParameterSummary(
+            name=p.name,
+            layer=p.layer,
+            values=tuple(p.values) if len(p.values) <= 64 else (p.values[0], p.values[-1]),
+            count=len(p.values),
+            kind=p.kind.value,
+            scale=p.scale.value,
+            default=p.default,
+            unit=p.unit,
+            role=p.role,
+        )
+        for p in bound.space.parameters
+    )
+    return SpaceSummary(grid=bound.space.cardinality, distinct=distinct, exact=exact, parameters=parameters)

@@ -133,7 +133,7 @@ def prior_of(
                 f"this experiment started from experiment {identifier}, which is not in the store any more",
                 "start a new experiment",
             ) from error
-        default = (record.result or {}).get("default", {}).get("configuration", {})
+        default = record.result.default.configuration if record.result else {}
         history = History(objective, store.trials(record.id, facts=False))
         earlier.append(Earlier(_workload(record), default, history))
     return EarlierPrior(space, workload, earlier, sampler.expectation(space))
@@ -148,13 +148,15 @@ def _finished(store: Store) -> list[Record]:
 
 def _why_not(record: Record, objective: Objective, space: Space, *, simulated: bool, common: float) -> str:
     """Why nothing can be learned from an experiment; empty if something can."""
-    result = record.result or {}
-    if bool(result.get("simulated")) != simulated:
-        return "was simulated, this one is not" if result.get("simulated") else "was measured, this one is simulated"
-    theirs = result.get("objective", {})
-    if (theirs.get("name"), theirs.get("direction")) != (objective.name, objective.direction):
-        return f"has another objective ({theirs.get('name')})"
-    names = {p["name"] for p in result.get("space", {}).get("parameters", [])}
+    result = record.result
+    if result is None:
+        return "has no result"
+    if result.simulated != simulated:
+        return "was simulated, this one is not" if result.simulated else "was measured, this one is simulated"
+    theirs = result.objective
+    if (theirs.name, theirs.direction) != (objective.name, objective.direction):
+        return f"has another objective ({theirs.name})"
+    names = {parameter.name for parameter in result.space.parameters}
     shared = names & set(space.names)
     if not shared or len(shared) < common * len(space.names):
         return "has no parameter in common with this one" if not shared else "has few parameters in common"
@@ -166,4 +168,4 @@ def _like(record: Record, workload: Workload) -> float:
 
 
 def _workload(record: Record) -> Workload:
-    return Workload.model_validate((record.result or {}).get("workload", {}))
+    return record.result.workload if record.result else Workload()

@@ -113,13 +113,12 @@ def exported(record: Record, to: str, directory: str = "", program: str = "") ->
     """
     if record.result is None:
         raise Refused(409, f"experiment {record.id} is {record.state} and has no result yet", "let it finish first")
-    default, best = (record.result[name]["configuration"] for name in ("default", "best"))
-    changed = {name: value for name, value in best.items() if default.get(name) != value}
-    plan = Plan.parse(record.result["plan"], f"the plan of experiment {record.id}")
+    changed = record.result.changed(record.result.best)
+    plan = Plan.parse(record.result.plan, f"the plan of experiment {record.id}")
     made = export(plan, to, directory=directory, program=program, changed=changed)
     names = ("text", "undo", "use", "wins", "filename")
     given = {name: getattr(made, name) for name in names}
-    return {"target": to, "simulated": bool(record.result["simulated"]), "cannot": list(made.cannot), **given}
+    return {"target": to, "simulated": record.result.simulated, "cannot": list(made.cannot), **given}
 
 
 def _run(service: Service, record: Record, number: int) -> dict[str, Any]:

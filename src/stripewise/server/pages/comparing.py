@@ -71,13 +71,13 @@ def _setting(one: Reading, name: str) -> str:
 
 def _facts(readings: list[Reading]) -> list[tuple[str, list[str]]]:
     rows = [
-        ("Objective", [f"{one.quantity} ({one.result['objective']['direction']})" for one in readings]),
+        ("Objective", [f"{one.quantity} ({one.result.objective.direction})" for one in readings]),
         ("Sampler", [one.record.experiment.sampler for one in readings]),
         ("Runner", [one.record.experiment.runner for one in readings]),
-        ("MPI", [str(one.result.get("environment", {}).get("mpi") or "–") for one in readings]),
-        ("Ranks", [str((one.result.get("validity") or {}).get("ranks") or "–") for one in readings]),
-        ("Nodes", [str((one.result.get("workload") or {}).get("nodes") or "–") for one in readings]),
-        ("Verdict", [str(one.result.get("verdict", "not finished")) for one in readings]),
+        ("MPI", [str(one.result.environment.get("mpi") or "–") for one in readings]),
+        ("Ranks", [str(one.result.validity.ranks or "–") for one in readings]),
+        ("Nodes", [str(one.result.workload.nodes or "–") for one in readings]),
+        ("Verdict", [one.result.verdict or "not finished" for one in readings]),
     ]
     return rows
 

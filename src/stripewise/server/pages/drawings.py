@@ -53,7 +53,7 @@ def of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
     from stripewise.report.figures import figures as report_figures  # noqa: PLC0415
 
     drawn = dict(report_figures(found))
-    default = found.result["default"].get("value")
+    default = found.result.default.value
     points = [
         TrialPoint(trial.number, trial.values, trial.role.value, found.describe(trial))
         for trial in trials
@@ -63,9 +63,9 @@ def of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
         points,
         **found.scale,
         default=default,
-        reference=(found.result.get("reference") or {}).get("value"),
+        reference=found.result.reference.value if found.result.reference else None,
     )
-    best = (found.result.get("candidate") or found.result["best"]).get("trial")
+    best = (found.result.candidate or found.result.best).trial
     axes, _ = found.lines()
     own = [trial for trial in trials if trial.values and trial.role is not Role.REFERENCE]
     for index, axis in enumerate(axes[:_MOST_PARAMETERS]):

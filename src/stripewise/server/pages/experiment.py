@@ -17,11 +17,12 @@ from stripewise.report.bundle import helpdesk_bundle, log_tail
 from stripewise.report.export import export
 from stripewise.report.reading import Reading
 from stripewise.server import reading, starting
-from stripewise.server.pages.history import changed, history
+from stripewise.server.pages.history import history
 from stripewise.server.pages.overview import line
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.policy import check_experiment
 from stripewise.server.service import Here, Service, User
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Role, Run, Trial
 from stripewise.store.base import Record
@@ -117,7 +118,7 @@ def _role(trial: Trial | None) -> str:
 
 
 def _checked(record: Record, service: Service) -> dict[str, Any]:
-    folder = Path(record.facts.get("folder", service.settings.data))
+    folder = Path(record.facts.folder or service.settings.data)
     check_experiment(record.experiment, folder, service.settings)
     try:
         return {"differences": changed_since(record), "error": ""}
@@ -158,7 +159,7 @@ def show_run(request: Request, service: Here, id: Id, number: Annotated[int, InP
         raise UserError(f"there is no run {number} of experiment {record.id}", "see the table of its runs")
     known = history(service, record.id)
     trial, found = next((trial for trial in known.trials if trial.number == row["trial"]), None), known.found
-    facts = row["facts"] or {}
+    facts = RunFacts(row["facts"])
     run = Run(number, row["trial"], row["phase"], row["state"], facts=facts)
     logs = {name: log_tail(run, name) for name in ("stdout", "stderr")}
     kept = {key: value for key, value in facts.items() if key not in ("report", "folder", "output")}
@@ -170,7 +171,7 @@ def show_run(request: Request, service: Here, id: Id, number: Annotated[int, InP
         run=row,
         logs=logs,
         facts=kept,
-        report=facts.get("report"),
+        report=facts.report,
         unit=found.unit,
         settings=_told(found, trial),
         role=_role(trial),
@@ -194,8 +195,8 @@ def export_file(service: Here, id: Id, target: str, undo: bool = False) -> Respo
     record = service.store.record(id)
     if record.result is None:
         raise UserError(f"experiment {record.id} has no result yet", "wait until it is finished")
-    plan = Plan.parse(record.result["plan"], "the result's plan")
-    made = export(plan, target, changed=changed(record.result))
+    plan = Plan.parse(record.result.plan, "the result's plan")
+    made = export(plan, target, changed=record.result.changed(record.result.best))
     name = f"undo-{made.filename or target}" if undo else made.filename or f"stripewise-{target}.txt"
     plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
     return Response(
@@ -233,7 +234,7 @@ def confirm(service: Here, user: User, id: Id, pairs: Annotated[int, Form(ge=1, 
     """Confirm its result once more, as an experiment of its own."""
     record = service.store.record(id)
     definition = confirm_again(record, pairs)
-    made = starting.create(service, definition, record.facts.get("folder"), user)
+    made = starting.create(service, definition, record.facts.folder, user)
     return _back(made.id)
 
 

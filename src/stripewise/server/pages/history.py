@@ -88,11 +88,11 @@ def _figure_names(found: Reading, trials: Sequence[Trial]) -> set[str]:
     axes, lines = found.lines()
     if axes and len(lines) > 1:
         names.add("parallel")
-    if result.get("importance"):
+    if result.importance:
         names.add("importance")
     if found.pairs():
         names.add("confirmation")
-    if result.get("simulated"):
+    if result.simulated:
         names.add("bounds")
     if len(found.machine[0]) > 1:
         names.add("machine")
@@ -116,14 +116,10 @@ def _sections(found: Reading, names: set[str]) -> dict[str, Any]:
 
 
 def _targets(found: Reading) -> list[str]:
-    plan = Plan.parse(found.result["plan"], "the result's plan")
-    return [target for target in TARGETS if not export(plan, target, changed=changed(found.result)).empty]
-
-
-def changed(result: dict[str, Any]) -> dict[str, Any]:
-    """Give the settings of a result that differ from the default."""
-    default = result["default"]["configuration"]
-    return {name: value for name, value in result["best"]["configuration"].items() if default.get(name) != value}
+    plan = Plan.parse(found.result.plan, "the result's plan")
+    return [
+        target for target in TARGETS if not export(plan, target, changed=found.result.changed(found.result.best)).empty
+    ]
 
 
 def _can_confirm(record: Record) -> bool:

@@ -13,6 +13,7 @@ from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.service import Here, Service
+from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Record
 
@@ -38,22 +39,17 @@ def surroundings(service: Service, mpi: str, file_system: str, operation: str, e
     UserError
         If there is no such experiment.
     """
-    workload: dict[str, Any] = {}
-    effects: dict[str, tuple[str, str]] = {}
-    if experiment:
-        result = service.store.record(experiment).result or {}
-        workload = dict(result.get("workload") or {})
-        effects = {entry["name"]: (entry["status"], entry.get("evidence", "")) for entry in result.get("effects", [])}
-    if operation:
-        workload["operation"] = operation
-    found = Workload.model_validate(workload)
+    shown = (service.store.record(experiment).result if experiment else None) or Result()
+    effects = {effect.name: (effect.status, effect.evidence) for effect in shown.effects}
+    declared = Workload.model_validate({"operation": operation or None})
+    found = declared.merged(shown.workload)
     return Surroundings(mpi, file_system or found.file_system or "", "", found, effects)
 
 
 def page(service: Service, **chosen: str) -> dict[str, Any]:
     """Collect what the form shows."""
     records: list[Record] = [
-        record for record in service.store.records("finished", limit=_RECENT) if (record.result or {}).get("effects")
+        record for record in service.store.records("finished", limit=_RECENT) if record.result and record.result.effects
     ]
     return {"libraries": LIBRARIES, "systems": _SYSTEMS, "records": records, "chosen": chosen, "mpis": MPI}
 

@@ -293,7 +293,7 @@ def new(request: Request, service: Here, like: Annotated[str | None, Query(max_l
     values: dict[str, str] = {"folder": str(service.settings.folders[0])}
     if like:
         record = service.store.record(like)
-        values = values_of(record.experiment, str(record.facts.get("folder", "")))
+        values = values_of(record.experiment, record.facts.folder or "")
     return render(request, "new.html", title="New experiment", **form(values), dry=None, error=None)
 
 

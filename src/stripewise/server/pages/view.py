@@ -22,6 +22,7 @@ from stripewise.report import markup
 from stripewise.report.page import environment
 from stripewise.server.problems import status_of
 from stripewise.server.service import get_session
+from stripewise.spec.result import Interval
 from stripewise.spec.trial import Phase
 
 NAVIGATION = (
@@ -56,6 +57,7 @@ def _environment() -> Environment:
     made.filters = {
         **shared.filters,
         "minute": _minute,
+        "interval": lambda pair: markup.interval(Interval(*pair)),
         "plain": _plain,
         "indented": _indented,
         "phase": _phase,

@@ -1,0 +1,197 @@
+"""What was observed of an experiment and of its runs: open mappings of JSON values, whose known keys have names here.
+
+A store keeps facts as they are, and a runner may add its own. All others read them through these properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from stripewise.spec.objective import Objective
+from stripewise.spec.result import SpaceSummary
+from stripewise.spec.workload import Workload
+
+
+class _Observed(Mapping[str, Any]):
+    """An immutable mapping."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values: dict[str, Any] = dict(values or {})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._values!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Any]]]:
+        return type(self), (self._values,)
+
+    def with_(self, **changes: Any) -> Self:
+        """Give the same facts with some added or replaced."""
+        return type(self)({**self._values, **changes})
+
+
+class Facts(_Observed):
+    """What was observed of an experiment."""
+
+    __slots__ = ()
+
+    @property
+    def folder(self) -> str | None:
+        """The absolute folder in which the program starts; None for the current one."""
+        folder = self.get("folder")
+        return None if folder is None else str(folder)
+
+    @property
+    def command(self) -> str:
+        """The command line that made the experiment."""
+        return str(self.get("command", ""))
+
+    @property
+    def submitter(self) -> str:
+        """Who gave it to a service."""
+        return str(self.get("submitter", ""))
+
+    @property
+    def seconds(self) -> float:
+        """Wall time spent in all sessions so far."""
+        return float(self.get("seconds", 0.0))
+
+    @property
+    def runs(self) -> int:
+        """Runs spent so far."""
+        return int(self.get("runs", 0))
+
+    @property
+    def gave_up(self) -> int:
+        """How many runs there were when a session found that the program fails as it is."""
+        return int(self.get("gave_up", 0))
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """MPI library, host, modules and the like, as the preflight found them."""
+        return dict(self.get("environment", {}))
+
+    @property
+    def fingerprint(self) -> dict[str, str] | None:
+        """What must be the same in all runs; None before the first preflight."""
+        known = self.get("fingerprint")
+        return None if known is None else dict(known)
+
+    @property
+    def workload(self) -> Workload | None:
+        """The workload that the space was bound with; None before that."""
+        known = self.get("workload")
+        return None if known is None else Workload.model_validate(known)
+
+    @property
+    def io(self) -> str | None:
+        """The MPI-IO implementation that the space was bound with."""
+        return self.get("io")
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """The layout of the program's files that the space was bound with."""
+        return dict(self.get("layout", {}))
+
+    @property
+    def run_bytes(self) -> int | None:
+        """Bytes that the first run moved."""
+        return self.get("run_bytes")
+
+    @property
+    def objective(self) -> Objective | None:
+        """What is improved, once the runner has said it."""
+        known = self.get("objective")
+        return Objective(**known) if known else None
+
+    @property
+    def space(self) -> SpaceSummary | None:
+        """The space, once it is bound."""
+        known = self.get("space")
+        return SpaceSummary.from_json(known) if known else None
+
+    @property
+    def warm_start(self) -> list[dict[str, Any]] | None:
+        """The earlier experiments that the search started from; None before they were chosen."""
+        return self.get("warm_start")
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        """The performance model that the search started from."""
+        return self.get("model")
+
+    @property
+    def agreed(self) -> dict[str, Any] | None:
+        """The worst case that somebody agreed to."""
+        return self.get("agreed")
+
+    @property
+    def campaign(self) -> dict[str, Any] | None:
+        """The campaign whose runs these are, where it is no search."""
+        return self.get("campaign")
+
+
+class RunFacts(_Observed):
+    """What was observed of a run."""
+
+    __slots__ = ()
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """The runtime's report."""
+        return self.get("report")
+
+    @property
+    def folder(self) -> str | None:
+        """The run's folder."""
+        return self.get("folder")
+
+    @property
+    def node_hours(self) -> float:
+        """Node-hours that the run took."""
+        return float(self.get("node_hours", 0.0))
+
+    @property
+    def hosts(self) -> str | list[str]:
+        """Names of the nodes that the run occupied: a list, or a scheduler's text for one; empty where unknown."""
+        for key in ("node_list", "hosts", "node_names", "nodes"):
+            named = self.get(key)
+            if named and isinstance(named, str | list):
+                return named
+        return []
+
+    @property
+    def against(self) -> int | None:
+        """Of a confirmation: the candidate's trial that its pair is about."""
+        return self.get("against")
+
+    @property
+    def attempt(self) -> int:
+        """How often the run was launched again after an interruption."""
+        return int(self.get("attempt", 0))
+
+    @property
+    def bounds(self) -> dict[str, dict[str, float]]:
+        """Of a simulated run: seconds that each bound adds, by operation."""
+        return dict(self.get("bounds", {}))
+
+    @property
+    def phases(self) -> dict[str, dict[str, float]]:
+        """Of a simulated run: seconds of open, data and close, by operation."""
+        return dict(self.get("phases", {}))
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Storage targets that the run's files lay on, as its runner says."""
+        return tuple(int(target) for target in self.get("osts", ()))

@@ -1,0 +1,378 @@
+"""What an experiment has shown: the result document as frozen values, read and written here and nowhere else.
+
+Every part has a default, so that a result which an earlier version kept can be read by this one. Keys that this version
+does not know are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from stripewise.spec.objective import Objective
+from stripewise.spec.workload import Workload
+
+USUAL_LEVEL = 0.95
+"""Level of the intervals whose keys in JSON say ``ci95``."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval that covers the true value with probability ``level``.
+
+    Attributes
+    ----------
+    low, high : float
+        The ends; infinite where there is no bound.
+    level : float
+        Two-sided, 0 to 1.
+    """
+
+    low: float
+    high: float
+    level: float = USUAL_LEVEL
+
+    @property
+    def ci95(self) -> list[float | None] | None:
+        """The ends for JSON keys that say ``ci95``; None at another level, and None for an infinite end."""
+        return [_finite(self.low), _finite(self.high)] if self.level == USUAL_LEVEL else None
+
+    @property
+    def percent(self) -> str:
+        """The level for people, such as ``95%``."""
+        return f"{100 * self.level:g}%"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both ends of an interval of ratios say something."""
+        return self.low > 0 and self.high < math.inf
+
+
+class _Part(BaseModel):
+    """A part of the document, with its intervals written in the form that the level asks for.
+
+    At 95% an interval is the pair of its ends under a key that ends in ``ci95``. At any other level that key is null,
+    and a key that ends in ``interval`` holds ``low``, ``high`` and ``level``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, defer_build=True)
+    _intervals: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_intervals(cls, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            data = dict(data)
+            for name, key in cls._intervals.items():
+                ends, given = data.pop(key, None), data.get(name)
+                if isinstance(given, Mapping):
+                    data[name] = _interval(given["low"], given["high"], given["level"])
+                elif given is None and ends is not None:
+                    data[name] = _interval(*ends)
+        return data
+
+    @model_serializer(mode="wrap")
+    def _write_intervals(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        for name, value in write(self).items():
+            key = self._intervals.get(name)
+            if key is None:
+                written[name] = value
+                continue
+            interval: Interval | None = getattr(self, name)
+            written[key] = None if interval is None else interval.ci95
+            if interval is not None and written[key] is None:
+                written[name] = {"low": _finite(interval.low), "high": _finite(interval.high), "level": interval.level}
+        return written
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Take it from plain JSON values.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            If a value is not of its kind.
+        """
+        return cls.model_validate(data)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as plain JSON values, as the reference of the result document describes them."""
+        found: dict[str, Any] = _plain(self.model_dump(by_alias=True))
+        return found
+
+
+class Summary(_Part):
+    """The median of a configuration's runs."""
+
+    _intervals = {"interval": "ci95"}
+    value: float | None = None
+    interval: Interval | None = None
+    runs: int = 0
+
+
+class Reference(Summary):
+    """The program with the component switched off, and how it was switched off."""
+
+    off: dict[str, Any] = {}
+
+
+class Arm(Summary):
+    """A configuration with the median of its runs."""
+
+    configuration: dict[str, Any] = {}
+
+
+class Best(Arm):
+    """The configuration to use; ``role`` says what it is: ``default``, ``reference`` or ``candidate``."""
+
+    trial: int | None = None
+    role: str = Field(default="", alias="is")
+
+
+class Candidate(_Part):
+    """What looked best but was not proven."""
+
+    _intervals = {"speedup_interval": "speedup_ci95"}
+    configuration: dict[str, Any] = {}
+    trial: int | None = None
+    value: float | None = None
+    speedup: float | None = None
+    speedup_interval: Interval | None = None
+
+
+class Alternative(_Part):
+    """A configuration that was measured in the search and is not the one shown."""
+
+    configuration: dict[str, Any] = {}
+    value: float | None = None
+    trial: int | None = None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What became of a setting.
+
+    Attributes
+    ----------
+    name : str
+        The parameter, or the carrier's key where there is none (a derived setting, the application's own hint).
+    layer : str
+        Its stack's layer.
+    requested : str
+        The value asked for.
+    requested_by : {"plan", "application"}
+    echoed : str or None
+        What MPI_File_get_info said afterwards.
+    status : {"requested", "echoed", "effective", "no_effect", "refused", "unprovable"}
+    evidence : str
+        One sentence.
+    """
+
+    name: str
+    layer: str = ""
+    requested: str = ""
+    requested_by: str = "plan"
+    echoed: str | None = None
+    status: str = ""
+    evidence: str = ""
+
+
+class PairOfRuns(_Part):
+    """Values of one pair of the confirmation; None where a run failed or is still to come."""
+
+    pair: int
+    order: str = ""
+    default: float | None = None
+    candidate: float | None = None
+
+
+class Same(_Part):
+    """The default compared with itself."""
+
+    _intervals = {"interval": "ci95"}
+    ratio: float
+    interval: Interval | None = None
+    passed: bool = True
+
+
+class Proof(_Part):
+    """The confirmation: its pairs, what they show, and which points of the protocol were kept."""
+
+    _intervals = {"interval": "ci95"}
+    pairs: tuple[PairOfRuns, ...] = ()
+    candidate_trial: int | None = None
+    candidates_tested: int = 0
+    minimum_effect: float = 1.0
+    confidence: float = USUAL_LEVEL
+    decision: str = "none"
+    kept: tuple[str, ...] = ()
+    not_kept: tuple[str, ...] = ()
+    estimate: float | None = None
+    interval: Interval | None = None
+    geometric_mean: float | None = None
+    p10: float | None = None
+    same_against_same: Same | None = None
+    more_budget: str = ""
+
+
+class Failure(_Part):
+    """A reason for which runs failed: the first of them, and how many."""
+
+    run: int
+    reason: str
+    count: int
+
+
+class Cost(_Part):
+    """What was spent, what a run saves now, and after how many runs the search has paid for itself."""
+
+    launches: dict[str, int] = {}
+    seconds: float | None = None
+    node_hours: float | None = None
+    bytes: int = 0
+    saved_a_run_seconds: float = 0.0
+    break_even_runs: int | None = None
+
+
+class Validity(_Part):
+    """For what the result holds."""
+
+    ranks: int | None = None
+    nodes: int | None = None
+    bytes: int | None = None
+    mpi: str | None = None
+    date: str | None = None
+    warning: str = ""
+
+
+class ParameterSummary(_Part):
+    """A parameter of the space; ``values`` holds the first and the last where there are more than 64."""
+
+    name: str
+    layer: str = ""
+    values: tuple[Any, ...] = ()
+    count: int = 0
+    kind: str = ""
+    scale: str = ""
+    default: Any = None
+    unit: str = ""
+    role: str = ""
+
+
+class SpaceSummary(_Part):
+    """The size of the space and its parameters; ``exact`` says whether ``distinct`` was counted."""
+
+    grid: int = 0
+    distinct: int = 0
+    exact: bool = True
+    parameters: tuple[ParameterSummary, ...] = ()
+
+
+class Result(_Part):
+    """All that an experiment has shown; see the reference of the result document."""
+
+    _intervals = {"speedup_interval": "speedup_ci95"}
+    experiment: str = ""
+    name: str = ""
+    simulated: bool = False
+    state: str = "finished"
+    objective: Objective = Objective("", "minimize", "")
+    reference: Reference | None = None
+    default: Arm = Arm()
+    best: Best = Best()
+    speedup: float = 1.0
+    speedup_interval: Interval | None = None
+    confirmed: bool = False
+    verdict: str = ""
+    reason: str = ""
+    runs: int = 0
+    seconds: float = 0.0
+    node_hours: float = 0.0
+    settings: dict[str, str] = {}
+    effects: tuple[Effect, ...] = ()
+    importance: dict[str, float] = {}
+    importance_note: str = ""
+    ineffective: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}
+    warm_start: tuple[dict[str, Any], ...] = ()
+    model: dict[str, Any] | None = None
+    confirmation: Proof = Proof()
+    candidate: Candidate | None = None
+    cheapest: Alternative | None = None
+    preferred_over: Alternative | None = None
+    failures: tuple[Failure, ...] = ()
+    cost: Cost | None = None
+    plan: str = ""
+    environment: dict[str, Any] = {}
+    validity: Validity = Validity()
+    space: SpaceSummary = SpaceSummary()
+    workload: Workload = Workload()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _level_of_earlier_versions(cls, data: Any) -> Any:
+        """Earlier versions wrote the confirmation's interval under ``ci95`` whatever its level was."""
+        if isinstance(data, Mapping) and isinstance(proof := data.get("confirmation"), Mapping):
+            level = proof.get("confidence", USUAL_LEVEL)
+            if level != USUAL_LEVEL:
+                data = dict(data)
+                data["confirmation"] = _with_level(proof, "interval", "ci95", level)
+                data = _with_level(data, "speedup_interval", "speedup_ci95", level)
+                if isinstance(data.get("candidate"), Mapping):
+                    data["candidate"] = _with_level(data["candidate"], "speedup_interval", "speedup_ci95", level)
+        return data
+
+    @field_validator("workload", mode="before")
+    @classmethod
+    def _known_words(cls, data: Any) -> Any:
+        return {} if data is None else data
+
+    @field_serializer("workload")
+    def _said(self, workload: Workload) -> dict[str, Any]:
+        return workload.model_dump(exclude_none=True)
+
+    @property
+    def shown(self) -> Arm | Candidate | None:
+        """What people want to see: the best if the gain is proven, else what looked best; None where nothing did."""
+        return self.best if self.confirmed else self.candidate
+
+    def changed(self, arm: Arm | Candidate | None) -> dict[str, Any]:
+        """The settings of a configuration that differ from the default's."""
+        default = self.default.configuration
+        return {k: v for k, v in (arm.configuration if arm else {}).items() if default.get(k) != v}
+
+
+def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> dict[str, Any]:
+    changed = dict(data)
+    ends = changed.pop(key, None)
+    if ends is not None:
+        changed[name] = {"low": ends[0], "high": ends[1], "level": level}
+    return changed
+
+
+def _interval(low: float | None, high: float | None, level: float = USUAL_LEVEL) -> Interval:
+    return Interval(0.0 if low is None else low, math.inf if high is None else high, level)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
