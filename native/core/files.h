@@ -12,34 +12,16 @@
 #include "operations.h"
 #include "plan.h"
 
-enum sw_amode { /* the bits of MPI's modes, in the order of sw_amode_names */
-                SW_AMODE_CREATE = 1,
-                SW_AMODE_EXCL = 2,
-                SW_AMODE_RDONLY = 4,
-                SW_AMODE_WRONLY = 8,
-                SW_AMODE_RDWR = 16,
-                SW_AMODE_APPEND = 32,
-                SW_AMODE_SEQUENTIAL = 64,
-                SW_AMODE_UNIQUE_OPEN = 128,
-                SW_AMODE_DELETE_ON_CLOSE = 256,
-};
-#define SW_AMODES 9
-extern const char *const sw_amode_names[SW_AMODES];
-
-/* In the order of growing strength: of several opens the strongest outcome is reported. */
-enum sw_outcome { SW_NOT_APPLICABLE, SW_REFUSED, SW_APPLICATION_WINS, SW_APPLIED, SW_OUTCOMES };
-extern const char *const sw_outcome_names[SW_OUTCOMES];
-
 /* What became of one setting at one file. All strings are interned or NULL. */
 struct sw_result {
-    enum sw_layer layer;
+    enum sw_carrier carrier;
     enum sw_outcome outcome;
     const char *key, *requested, *application, *given, *echoed, *note;
 };
 
 struct sw_view {
     bool set, contiguous;
-    int64_t etype_size, filetype_size, filetype_extent;
+    int64_t filetype_size;
 };
 
 /* What a model or the learner decided when the file was last opened. */
@@ -53,7 +35,7 @@ struct sw_choice_facts {
 /* Facts that are numbers: sent from rank to rank as they are. */
 struct sw_facts {
     uint64_t opens;
-    uint32_t ranks, nodes, amode;
+    uint32_t ranks, nodes;
     int64_t size; /* -1: unknown */
     struct sw_span span, write_span, read_span;
     struct sw_view view;

@@ -10,8 +10,6 @@ const char *const sw_h5_operation_names[SW_H5_OPERATIONS] = {
 #include "h5_operations.def"
 #undef OPERATION
 };
-const char *const sw_selection_names[SW_SELECTIONS] = {"all",       "block",  "strided",
-                                                       "irregular", "points", "none"};
 const char *const sw_storage_names[SW_STORAGES] = {"compact", "contiguous", "chunked", "virtual"};
 const char *const sw_filter_names[SW_FILTERS] = {"deflate", "shuffle",     "fletcher32", "szip",
                                                  "nbit",    "scaleoffset", "other"};
@@ -144,8 +142,7 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
     transfers->time_sum += time;
     transfers->time_max += time;
     if (transfer->selection != SW_SELECT_NONE)
-        sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place,
-                       transfer->began, transfer->ended);
+        sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place);
 }
 
 void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause) {
@@ -198,7 +195,7 @@ static void merge_transfers(struct sw_transfers *into, const struct sw_transfers
         into->time_max += from->time_max;
     else if (from->time_max > into->time_max)
         into->time_max = from->time_max;
-    sw_pattern_merge(&into->pattern, &from->pattern, same_rank);
+    sw_pattern_merge(&into->pattern, &from->pattern);
 }
 
 void sw_dataset_merge(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,

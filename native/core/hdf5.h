@@ -22,18 +22,6 @@ struct sw_h5_calls {
     int64_t time_sum, time_max;
 };
 
-/* What a dataspace selects in the file. */
-enum sw_selection {
-    SW_SELECT_ALL,
-    SW_SELECT_BLOCK,
-    SW_SELECT_STRIDED,
-    SW_SELECT_IRREGULAR,
-    SW_SELECT_POINTS,
-    SW_SELECT_NONE, /* a rank that only takes part in a collective call */
-    SW_SELECTIONS
-};
-extern const char *const sw_selection_names[SW_SELECTIONS];
-
 /* H5D_layout_t in its order. */
 enum sw_storage { SW_COMPACT, SW_CONTIGUOUS, SW_CHUNKED, SW_VIRTUAL, SW_STORAGES };
 extern const char *const sw_storage_names[SW_STORAGES];

@@ -69,21 +69,17 @@ static void put_number(struct writer *writer, const char *key, double value, int
 
 size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size) {
     struct writer writer = {line, 8, size, size < 16};
-    char sum[9], pattern[2] = {phase->pattern, '\0'};
+    const char *operation = phase->write ? "write" : "read";
+    char sum[9], pattern[] = {phase->pattern, '\0'};
     if (writer.full)
         return 0;
-    put_text(&writer, "site", phase->site);
-    put_text(&writer, "operation", phase->write ? "write" : "read");
-    put_text(&writer, "pattern", pattern);
-    put_number(&writer, "ranks", phase->ranks, 10);
-    put_number(&writer, "nodes", phase->nodes, 10);
-    put_number(&writer, "bytes", phase->bytes, 17);
-    put_number(&writer, "seconds", phase->seconds, 9);
-    put_number(&writer, "time", phase->time, 13);
-    put_text(&writer, "settings", phase->settings);
-    put_text(&writer, "workload", phase->workload);
-    put_text(&writer, "program", phase->program);
-    put_text(&writer, "layout", phase->layout);
+#define TEXT(key, room) put_text(&writer, #key, phase->key);
+#define NUMBER(key, digits, most) put_number(&writer, #key, phase->key, digits);
+#define WORD(key) put_text(&writer, #key, key);
+    SW_JOURNAL_KEYS(TEXT, NUMBER, WORD)
+#undef TEXT
+#undef NUMBER
+#undef WORD
     put_char(&writer, '\n');
     if (writer.full)
         return 0;
@@ -125,40 +121,43 @@ static bool take_number(const char *from, size_t length, double most, double *nu
     return !*end && isfinite(*number) && *number >= 0 && *number <= most;
 }
 
+static bool take_operation(const char *from, size_t length, struct sw_phase *phase) {
+    char word[8];
+    bool good = take_text(from, length, word, sizeof word) &&
+                (strcmp(word, "write") == 0 || strcmp(word, "read") == 0);
+    phase->write = good && *word == 'w';
+    return good;
+}
+
+static bool take_pattern(const char *from, size_t length, struct sw_phase *phase) {
+    char word[2] = "";
+    bool good = take_text(from, length, word, sizeof word) && *word;
+    phase->pattern = good ? *word : '?';
+    return good;
+}
+
+/* What a later version adds is passed over. */
 static bool take_field(const char *key, size_t key_length, const char *value, size_t length,
                        struct sw_phase *phase) {
-    char word[8];
     double number = 0;
     bool good = true;
-#define IS(name) (key_length == sizeof(name) - 1 && memcmp(key, (name), sizeof(name) - 1) == 0)
-    if (IS("site")) {
-        good = take_text(value, length, phase->site, sizeof phase->site);
-    } else if (IS("operation")) {
-        good = take_text(value, length, word, sizeof word) &&
-               (strcmp(word, "write") == 0 || strcmp(word, "read") == 0);
-        phase->write = good && *word == 'w';
-    } else if (IS("pattern")) {
-        good = take_text(value, length, word, 2) && *word;
-        phase->pattern = good ? *word : '?';
-    } else if (IS("ranks") || IS("nodes")) {
-        good = take_number(value, length, 4e9, &number);
-        *(*key == 'r' ? &phase->ranks : &phase->nodes) = good ? (uint32_t)number : 0;
-    } else if (IS("bytes")) {
-        good = take_number(value, length, 1e30, &phase->bytes);
-    } else if (IS("seconds")) {
-        good = take_number(value, length, 1e15, &phase->seconds);
-    } else if (IS("time")) {
-        good = take_number(value, length, 1e15, &phase->time);
-    } else if (IS("settings")) {
-        good = take_text(value, length, phase->settings, sizeof phase->settings);
-    } else if (IS("workload")) {
-        good = take_text(value, length, phase->workload, sizeof phase->workload);
-    } else if (IS("program")) {
-        good = take_text(value, length, phase->program, sizeof phase->program);
-    } else if (IS("layout")) {
-        good = take_text(value, length, phase->layout, sizeof phase->layout);
-    } /* what a later version adds is passed over */
-#undef IS
+#define IF(name) if (key_length == sizeof(#name) - 1 && memcmp(key, #name, key_length) == 0)
+#define TEXT(name, room)                                                                                     \
+    IF(name)                                                                                                 \
+    return take_text(value, length, phase->name, room);
+#define NUMBER(name, digits, most)                                                                           \
+    IF(name) {                                                                                               \
+        good = take_number(value, length, most, &number);                                                    \
+        phase->name = (__typeof__(phase->name))(good ? number : 0);                                          \
+    }
+#define WORD(name)                                                                                           \
+    IF(name)                                                                                                 \
+    return take_##name(value, length, phase);
+    SW_JOURNAL_KEYS(TEXT, NUMBER, WORD)
+#undef IF
+#undef TEXT
+#undef NUMBER
+#undef WORD
     return good;
 }
 

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+const struct sw_keys sw_key = {SW_KEY_NAMES};
+
 /* The length of the UTF-8 sequence at text (RFC 3629: shortest form, no surrogates), 0 if it is none. */
 static int utf8_length(const unsigned char *text) {
     unsigned char first = text[0], low = 0x80, high = 0xbf;
@@ -82,6 +84,13 @@ void sw_json_unsigned(struct sw_json *json, const char *key, uint64_t value) {
 void sw_json_integer(struct sw_json *json, const char *key, int64_t value) {
     before_value(json, key);
     fprintf(json->file, "%" PRId64, value);
+}
+
+void sw_json_known(struct sw_json *json, const char *key, int64_t value) {
+    if (value >= 0)
+        sw_json_integer(json, key, value);
+    else
+        sw_json_null(json, key);
 }
 
 void sw_json_bool(struct sw_json *json, const char *key, bool value) {

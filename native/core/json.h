@@ -7,6 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "stripewise_format.h"
+
+/* Of the report: sw_key.NAME is "NAME". */
+extern const struct sw_keys sw_key;
+
 struct sw_json {
     FILE *file;
     bool comma; /* the next value stands after another one */
@@ -19,6 +24,7 @@ void sw_json_text(struct sw_json *json, const char *key, const char *value); /* 
 void sw_json_unsigned(struct sw_json *json, const char *key, uint64_t value);
 void sw_json_integer(struct sw_json *json, const char *key, int64_t value);
 void sw_json_bool(struct sw_json *json, const char *key, bool value);
+void sw_json_known(struct sw_json *json, const char *key, int64_t value); /* negative: null */
 /* What is JSON already. */
 void sw_json_raw(struct sw_json *json, const char *key, const char *value);
 void sw_json_null(struct sw_json *json, const char *key);

@@ -3,12 +3,20 @@
 #include "layout.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "plan.h"
+
+extern char **environ;
+
+const struct sw_file_system *const sw_file_systems[SW_FILE_SYSTEMS] = {&sw_lustre, &sw_cephfs, &sw_beegfs};
 
 /* Magic numbers of statfs(2); see linux/magic.h and each file system's documentation. */
 static const struct {
@@ -62,41 +70,78 @@ void sw_file_system_name(const char *path, char *name, size_t size) {
     snprintf(name, size, "0x%x", magic);
 }
 
-enum sw_layout_kind sw_layout_place(const char *path) {
+const struct sw_file_system *sw_layout_place(const char *path) {
     char name[32], folder[SW_MAX_PATH];
-    struct sw_layout layout;
     sw_file_system_name(path, name, sizeof name);
-    if (strcmp(name, "lustre") == 0)
-        return SW_IN_LUSTRE;
-    /* ceph-fuse is plain "fuse" to statfs, so it is asked for an attribute that only it has. */
-    if (strcmp(name, "ceph") == 0 ||
-        (strcmp(name, "fuse") == 0 &&
-         (sw_cephfs_read(path, &layout) || (folder_of(path, folder) && sw_cephfs_is_folder(folder)))))
-        return SW_IN_CEPHFS;
-    return SW_NO_LAYOUT;
+    if (!folder_of(path, folder))
+        return NULL;
+    for (int i = 0; i < SW_FILE_SYSTEMS; i++)
+        if (sw_file_systems[i]->holds(path, name, folder))
+            return sw_file_systems[i];
+    return NULL;
+}
+
+const struct sw_file_system *sw_file_system_named(const char *name, size_t length) {
+    for (int i = 0; i < SW_FILE_SYSTEMS; i++)
+        if (strlen(sw_file_systems[i]->name) == length && memcmp(name, sw_file_systems[i]->name, length) == 0)
+            return sw_file_systems[i];
+    return NULL;
+}
+
+static int key_place(const struct sw_file_system *system, const char *key) {
+    for (int i = 0; i < SW_LAYOUT_KEYS && system->keys[i].name; i++)
+        if (strcmp(system->keys[i].name, key) == 0)
+            return i;
+    return -1;
+}
+
+const struct sw_layout_key *sw_layout_key(const char *setting) {
+    size_t length = strcspn(setting, " ");
+    const struct sw_file_system *system = sw_file_system_named(setting, length);
+    int place = system && setting[length] ? key_place(system, setting + length + 1) : -1;
+    return place < 0 ? NULL : &system->keys[place];
+}
+
+const struct sw_file_system *sw_layout_system(const struct sw_layout *layout) {
+    return layout->place && layout->place <= SW_FILE_SYSTEMS ? sw_file_systems[layout->place - 1] : NULL;
+}
+
+int64_t sw_layout_number(const struct sw_layout *layout, const char *key) {
+    const struct sw_file_system *system = sw_layout_system(layout);
+    int place = system ? key_place(system, key) : -1;
+    return place < 0 || place >= SW_LAYOUT_NUMBERS ? -1 : layout->numbers[place];
+}
+
+/* An empty layout of a file system. */
+static struct sw_layout layout_on(const struct sw_file_system *system) {
+    struct sw_layout layout = SW_NO_LAYOUT;
+    for (uint32_t i = 0; i < SW_FILE_SYSTEMS; i++)
+        if (sw_file_systems[i] == system)
+            layout.place = i + 1;
+    return layout;
 }
 
 bool sw_layout_read(const char *path, struct sw_layout *layout) {
-    *layout = (struct sw_layout){SW_NO_LAYOUT, -1, -1, -1};
-    switch (sw_layout_place(path)) {
-    case SW_IN_CEPHFS:
-        return sw_cephfs_read(path, layout);
-    case SW_IN_LUSTRE:
-        return sw_lustre_read(path, layout);
-    default:
-        return false;
-    }
+    const struct sw_file_system *system = sw_layout_place(path);
+    *layout = layout_on(system);
+    if (system && system->read(path, layout))
+        return true;
+    *layout = SW_NO_LAYOUT;
+    return false;
 }
 
-void sw_layout_parent(enum sw_layout_kind kind, const char *path, struct sw_parent *parent) {
+void sw_layout_parent(const struct sw_file_system *system, const char *path, struct sw_parent *parent) {
     char folder[SW_MAX_PATH];
-    *parent = (struct sw_parent){.layout = {SW_NO_LAYOUT, -1, -1, -1}};
-    if (!folder_of(path, folder))
+    *parent = (struct sw_parent){.layout = SW_NO_LAYOUT};
+    if (!system || !folder_of(path, folder))
         return;
-    if (kind == SW_IN_LUSTRE)
-        sw_lustre_parent(folder, parent);
-    else if (kind == SW_IN_CEPHFS)
-        sw_cephfs_parent(folder, parent);
+    parent->layout = layout_on(system);
+    system->parent(folder, parent);
+    bool told = false;
+    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
+        told |= parent->layout.numbers[i] != -1;
+    if (!told)
+        parent->layout = SW_NO_LAYOUT;
 }
 
 /* Does the folder's own layout stay in force? */
@@ -111,44 +156,91 @@ static bool is_reserved(const struct sw_parent *parent, unsigned allow, char *wh
     return composite || pooled;
 }
 
-bool sw_layout_possible(enum sw_layout_kind kind, const char *path, bool create, bool exclusive,
+bool sw_layout_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,
                         unsigned allow, char *why, size_t size) {
     struct stat status;
     struct sw_parent parent;
-    if (!create) {
-        snprintf(why, size, "the file is not opened to be created");
-    } else if (exclusive) {
-        snprintf(why, size, "the application creates the file exclusively");
-    } else if (kind == SW_NO_LAYOUT) {
-        snprintf(why, size, "the file system has no layouts");
-    } else if (stat(path, &status) == 0 &&
-               (kind == SW_IN_LUSTRE || !S_ISREG(status.st_mode) || status.st_size > 0)) {
-        snprintf(why, size,
-                 kind == SW_IN_LUSTRE ? "the file exists; on Lustre the layout is fixed at creation"
-                                      : "the file exists and is not empty");
-    } else {
-        sw_layout_parent(kind, path, &parent);
-        return !is_reserved(&parent, allow, why, size);
+    const char *reason = NULL;
+    if (!create)
+        reason = "the file is not opened to be created";
+    else if (exclusive)
+        reason = "the application creates the file exclusively";
+    else if (!system)
+        reason = "the file system has no layouts";
+    else if (!system->apply)
+        reason = system->instead;
+    else if (stat(path, &status) == 0)
+        reason = system->fixed(&status);
+    if (reason) {
+        snprintf(why, size, "%s", reason);
+        return false;
     }
-    return false;
+    sw_layout_parent(system, path, &parent);
+    return !is_reserved(&parent, allow, why, size);
 }
 
-enum sw_layout_outcome sw_layout_apply(enum sw_layout_kind kind, const char *path, unsigned allow,
+static bool is_integer(const char *text) {
+    char *end;
+    strtoll(text, &end, 10);
+    return end != text && !*end;
+}
+
+enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, unsigned allow,
                                        const struct sw_layout_setting *settings, size_t count, char *note,
                                        size_t note_size) {
+    const char *values[SW_LAYOUT_KEYS] = {NULL};
     char name[32];
     sw_file_system_name(path, name, sizeof name);
-    /* A new file on ceph-fuse cannot always be told from one on another fuse before it exists: try, it is
-     * only an attribute. */
-    bool here = kind == SW_IN_LUSTRE ? strcmp(name, "lustre") == 0
-                                     : strcmp(name, "ceph") == 0 || strcmp(name, "fuse") == 0;
     *note = '\0';
-    if (!here) {
-        snprintf(note, note_size, "the file is on %s, not on %s", name,
-                 kind == SW_IN_LUSTRE ? SW_LAYOUT_LUSTRE : SW_LAYOUT_CEPHFS);
+    if (!(system->may_hold ? system->may_hold(name) : strcmp(name, system->name) == 0)) {
+        snprintf(note, note_size, "the file is on %s, not on %s", name, system->name);
         return SW_LAYOUT_IMPOSSIBLE;
     }
-    if (!sw_layout_possible(kind, path, true, false, allow, note, note_size))
+    if (!sw_layout_possible(system, path, true, false, allow, note, note_size))
         return SW_LAYOUT_IMPOSSIBLE;
-    return (kind == SW_IN_LUSTRE ? sw_lustre_apply : sw_cephfs_apply)(path, settings, count, note, note_size);
+    for (size_t i = 0; i < count; i++) {
+        int place = key_place(system, settings[i].key);
+        if (place < 0)
+            snprintf(note, note_size, "%s has no layout key \"%.60s\"", system->name, settings[i].key);
+        else if (!system->keys[place].text && !is_integer(settings[i].value))
+            snprintf(note, note_size, "%s is not an integer: \"%.60s\"", settings[i].key, settings[i].value);
+        else
+            values[place] = settings[i].value;
+        if (*note)
+            return SW_LAYOUT_FAILED;
+    }
+    return system->apply(path, values, note, note_size);
+}
+
+int sw_layout_command(char *const arguments[], char *output, size_t size) {
+    int pipe_ends[2];
+    if (pipe2(pipe_ends, O_CLOEXEC) != 0)
+        return -1;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
+    pid_t child;
+    int failed = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipe_ends[1]);
+    size_t used = 0;
+    while (!failed) {
+        char rest[256];
+        bool room = used + 1 < size;
+        ssize_t got = read(pipe_ends[0], room ? output + used : rest, room ? size - 1 - used : sizeof rest);
+        if (got > 0 && room)
+            used += (size_t)got;
+        else if (got == 0 || (got < 0 && errno != EINTR))
+            break;
+    }
+    output[used] = '\0';
+    close(pipe_ends[0]);
+    int status = -1;
+    /* ECHILD where the program ignores SIGCHLD: the result is then unknown, and its effect is checked by the
+     * caller. */
+    while (!failed && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return 0;
+    return !failed && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

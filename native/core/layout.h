@@ -6,68 +6,101 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
-enum sw_layout_kind { SW_NO_LAYOUT, SW_IN_CEPHFS, SW_IN_LUSTRE };
+#include "stripewise_format.h"
 
-/* A file's layout as the file system tells it; -1: not told. On Lustre stripe_unit is the stripe size. */
+#define SW_LAYOUT_NUMBERS 3 /* keys that a file system may tell */
+#define SW_LAYOUT_KEYS 6
+
+/* A file's layout as the file system tells it. Sent from rank to rank as it is. */
 struct sw_layout {
-    enum sw_layout_kind kind;
-    int64_t stripe_count, stripe_unit, object_size;
+    uint32_t place;                     /* of its file system in sw_file_systems, plus one; 0: no layout */
+    int64_t numbers[SW_LAYOUT_NUMBERS]; /* of the file system's first keys; -1: not told */
 };
+#define SW_NO_LAYOUT ((struct sw_layout){0, {-1, -1, -1}})
 
-struct sw_layout_setting {
-    const char *key, *value;
+/* What a folder gives to the files that are created in it. */
+struct sw_parent {
+    struct sw_layout layout; /* place 0: not told */
+    bool composite, pooled;  /* setting stripes would replace a layout of this kind */
 };
 
 enum sw_layout_outcome {
     SW_LAID_OUT,
     SW_LAYOUT_IMPOSSIBLE, /* it does not apply here */
-    SW_LAYOUT_BY_HINTS,   /* Lustre's tools are not to be had, but ROMIO's hints can ask for it */
+    SW_LAYOUT_BY_HINTS,   /* the file system's tools are missing, but hints can ask for it */
     SW_LAYOUT_FAILED
 };
 
-/* What a folder gives to the files that are created in it. */
-struct sw_parent {
-    struct sw_layout layout; /* kind SW_NO_LAYOUT: not told */
-    bool composite, pooled;  /* of Lustre: setting stripes would replace it */
+/* A file system whose files have layouts: all that differs between them. */
+struct sw_file_system {
+    const char *name; /* in plans and reports */
+    struct sw_layout_key {
+        const char *name, *role; /* role: of a model's column, or NULL */
+        const char *hints[2];    /* of ROMIO that ask for the same */
+        bool text;               /* else the value is an integer */
+    } keys[SW_LAYOUT_KEYS];      /* first those that layout.numbers holds */
+    /* Is path there? name: what sw_file_system_name says of it; folder: that holds path. */
+    bool (*holds)(const char *path, const char *name, const char *folder);
+    /* Can it be there, as far as the name tells? NULL: if the names are equal. */
+    bool (*may_hold)(const char *name);
+    /* Fills the numbers of an existing file's layout; false if there is none to tell. */
+    bool (*read)(const char *path, struct sw_layout *layout);
+    void (*parent)(const char *folder, struct sw_parent *parent);
+    /* Why an existing file keeps its layout, or NULL. */
+    const char *(*fixed)(const struct stat *status);
+    /* Creates the file with values[i] of keys[i] (NULL: not asked for). NULL: the runtime cannot do it, and
+     * `instead` says what to do. note receives why it did not work. */
+    enum sw_layout_outcome (*apply)(const char *path, const char *const values[SW_LAYOUT_KEYS], char *note,
+                                    size_t note_size);
+    const char *instead;
+};
+
+extern const struct sw_file_system sw_lustre, sw_cephfs, sw_beegfs;
+extern const struct sw_file_system *const sw_file_systems[SW_FILE_SYSTEMS];
+
+struct sw_layout_setting {
+    const char *key, *value;
 };
 
 /* The name of the file system that holds path, or would hold it; the magic number where it is not known.
  * Writes to name. */
 void sw_file_system_name(const char *path, char *name, size_t size);
 
+/* The file system with layouts where a file is, or would be; NULL: none. */
+const struct sw_file_system *sw_layout_place(const char *path);
+
+/* The file system that a plan names (the first `length` bytes of name); NULL: none. */
+const struct sw_file_system *sw_file_system_named(const char *name, size_t length);
+
+/* The key of a layout setting "FILESYSTEM KEY", or NULL. */
+const struct sw_layout_key *sw_layout_key(const char *setting);
+
+/* The file system of a layout; NULL: there is no layout. */
+const struct sw_file_system *sw_layout_system(const struct sw_layout *layout);
+
+/* The number of a key of the layout's file system; -1: not told. */
+int64_t sw_layout_number(const struct sw_layout *layout, const char *key);
+
 /* Reads the layout of an existing file; false if there is none to tell. */
 bool sw_layout_read(const char *path, struct sw_layout *layout);
 
-/* Where a file is, or would be. */
-enum sw_layout_kind sw_layout_place(const char *path);
-
 /* Reads what the folder of path gives to new files. */
-void sw_layout_parent(enum sw_layout_kind kind, const char *path, struct sw_parent *parent);
+void sw_layout_parent(const struct sw_file_system *system, const char *path, struct sw_parent *parent);
 
 /* Creates the file at path with this layout if there is none; on CephFS an empty file is laid out too. A
  * folder whose own layout is composite or pooled stays in force unless allow (bits of enum sw_allowance) says
  * otherwise. note receives why it did not work, or is "". */
-enum sw_layout_outcome sw_layout_apply(enum sw_layout_kind kind, const char *path, unsigned allow,
+enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, unsigned allow,
                                        const struct sw_layout_setting *settings, size_t count, char *note,
                                        size_t note_size);
 
 /* May a file be laid out that MPI opens so (MPI_MODE_CREATE, MPI_MODE_EXCL)? Else why names the reason. */
-bool sw_layout_possible(enum sw_layout_kind kind, const char *path, bool create, bool exclusive,
+bool sw_layout_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,
                         unsigned allow, char *why, size_t size);
 
-/* The hint of ROMIO that asks for a layout key of Lustre, or NULL. */
-const char *sw_lustre_hint(const char *key);
-
-/* The parts of it that each file system brings. */
-bool sw_cephfs_read(const char *path, struct sw_layout *layout);
-bool sw_cephfs_is_folder(const char *folder);
-void sw_cephfs_parent(const char *folder, struct sw_parent *parent);
-enum sw_layout_outcome sw_cephfs_apply(const char *path, const struct sw_layout_setting *settings,
-                                       size_t count, char *note, size_t note_size);
-bool sw_lustre_read(const char *path, struct sw_layout *layout);
-void sw_lustre_parent(const char *folder, struct sw_parent *parent);
-enum sw_layout_outcome sw_lustre_apply(const char *path, const struct sw_layout_setting *settings,
-                                       size_t count, char *note, size_t note_size);
+/* Runs a command, what it prints in output. Returns its exit status, or -1 if it could not be run. */
+int sw_layout_command(char *const arguments[], char *output, size_t size);
 
 #endif

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "layout.h"
-#include "stripewise_format.h"
 
 #define ATTRIBUTE "ceph.file.layout"
 #define DEFAULT_SIZE 4194304 /* of objects and stripes, where no folder above has a layout of its own */
@@ -28,23 +27,17 @@ static bool read_attribute(const char *path, const char *attribute, struct sw_la
     if (size <= 0)
         return false;
     text[size] = '\0';
-    *layout =
-        (struct sw_layout){SW_IN_CEPHFS, number_after(text, SW_KEY_STRIPE_COUNT),
-                           number_after(text, SW_KEY_STRIPE_UNIT), number_after(text, SW_KEY_OBJECT_SIZE)};
+    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
+        layout->numbers[i] = number_after(text, sw_cephfs.keys[i].name);
     return true;
 }
 
-bool sw_cephfs_read(const char *path, struct sw_layout *layout) {
+static bool cephfs_read(const char *path, struct sw_layout *layout) {
     return read_attribute(path, ATTRIBUTE, layout);
 }
 
-bool sw_cephfs_is_folder(const char *folder) {
-    char text[64];
-    return getxattr(folder, "ceph.dir.entries", text, sizeof text) > 0;
-}
-
 /* A folder without a layout of its own passes on that of the folder above. */
-void sw_cephfs_parent(const char *folder, struct sw_parent *parent) {
+static void cephfs_parent(const char *folder, struct sw_parent *parent) {
     char path[SW_MAX_PATH];
     snprintf(path, sizeof path, "%s", folder);
     for (;;) {
@@ -55,34 +48,21 @@ void sw_cephfs_parent(const char *folder, struct sw_parent *parent) {
             break;
         *slash = '\0';
     }
-    parent->layout = (struct sw_layout){SW_IN_CEPHFS, 1, DEFAULT_SIZE, DEFAULT_SIZE};
+    parent->layout.numbers[0] = 1;
+    parent->layout.numbers[1] = parent->layout.numbers[2] = DEFAULT_SIZE;
 }
 
 /* One attribute with all values: set one after the other, a valid goal could pass through an invalid layout.
  */
-static bool join(const struct sw_layout_setting *settings, size_t count, char *text, size_t size) {
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        int length =
-            snprintf(text + used, size - used, "%s%s=%s", i ? " " : "", settings[i].key, settings[i].value);
-        if (length < 0 || (size_t)length >= size - used)
-            return false;
-        used += (size_t)length;
-    }
-    return true;
-}
-
-enum sw_layout_outcome sw_cephfs_apply(const char *path, const struct sw_layout_setting *settings,
-                                       size_t count, char *note, size_t note_size) {
+static enum sw_layout_outcome cephfs_apply(const char *path, const char *const values[SW_LAYOUT_KEYS],
+                                           char *note, size_t note_size) {
     char text[512];
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(settings[i].key, SW_KEY_STRIPE_COUNT) != 0 &&
-            strcmp(settings[i].key, SW_KEY_STRIPE_UNIT) != 0 &&
-            strcmp(settings[i].key, SW_KEY_OBJECT_SIZE) != 0) {
-            snprintf(note, note_size, SW_LAYOUT_CEPHFS " has no layout key \"%.60s\"", settings[i].key);
-            return SW_LAYOUT_FAILED;
-        }
-    if (!join(settings, count, text, sizeof text)) {
+    size_t used = 0;
+    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
+        if (values[i] && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%s", used ? " " : "",
+                                     sw_cephfs.keys[i].name, values[i]);
+    if (used >= sizeof text) {
         snprintf(note, note_size, "the values are too long");
         return SW_LAYOUT_FAILED;
     }
@@ -101,3 +81,35 @@ enum sw_layout_outcome sw_cephfs_apply(const char *path, const struct sw_layout_
     }
     return SW_LAID_OUT;
 }
+
+/* ceph-fuse is plain "fuse" to statfs, so it is asked for an attribute that only it has. */
+static bool cephfs_holds(const char *path, const char *name, const char *folder) {
+    struct sw_layout layout;
+    char text[64];
+    return strcmp(name, "ceph") == 0 ||
+           (strcmp(name, "fuse") == 0 &&
+            (cephfs_read(path, &layout) || getxattr(folder, "ceph.dir.entries", text, sizeof text) > 0));
+}
+
+/* A new file on ceph-fuse cannot always be told from one on another fuse before it exists: try, it is only an
+ * attribute. */
+static bool cephfs_may_hold(const char *name) {
+    return strcmp(name, "ceph") == 0 || strcmp(name, "fuse") == 0;
+}
+
+static const char *cephfs_fixed(const struct stat *status) {
+    return S_ISREG(status->st_mode) && status->st_size == 0 ? NULL : "the file exists and is not empty";
+}
+
+const struct sw_file_system sw_cephfs = {
+    .name = SW_LAYOUT_CEPHFS,
+    .keys = {{.name = SW_KEY_STRIPE_COUNT, .role = "stripe_count"},
+             {.name = SW_KEY_STRIPE_UNIT, .role = "stripe_size"},
+             {.name = SW_KEY_OBJECT_SIZE}},
+    .holds = cephfs_holds,
+    .may_hold = cephfs_may_hold,
+    .read = cephfs_read,
+    .parent = cephfs_parent,
+    .fixed = cephfs_fixed,
+    .apply = cephfs_apply,
+};

@@ -11,52 +11,19 @@
 #include "input.h"
 
 static const size_t entry_sizes[SW_SECTIONS] = {
-    [SW_STRINGS] = 1,
-    [SW_CONSTANTS] = sizeof(double),
-    [SW_CODE] = sizeof(uint32_t),
-    [SW_PROGRAMS] = sizeof(struct sw_model_program),
-    [SW_INPUTS] = sizeof(struct sw_model_input),
-    [SW_VALUES] = sizeof(struct sw_model_value),
-    [SW_CONSTRAINTS] = sizeof(uint32_t),
-    [SW_DERIVED] = sizeof(struct sw_model_derived),
-    [SW_MEMBERS] = sizeof(struct sw_model_member),
-    [SW_FEATURES] = sizeof(uint32_t),
-    [SW_BLOCKS] = sizeof(struct sw_model_block),
-    [SW_CUTS] = sizeof(struct sw_model_cut),
-    [SW_NODES] = sizeof(struct sw_model_node),
-    [SW_WEIGHTS] = sizeof(float),
+#define X(name, type, section) [section] = sizeof(type),
+    SW_MODEL_SECTIONS(X)
+#undef X
 };
 
-_Static_assert(sizeof(struct sw_model_input) == 80, "laid out as in the file");
-_Static_assert(sizeof(struct sw_model_value) == 16, "laid out as in the file");
-_Static_assert(sizeof(struct sw_model_member) == 64, "laid out as in the file");
-_Static_assert(sizeof(struct sw_model_cut) == 8, "laid out as in the file");
-_Static_assert(sizeof(struct sw_model_node) == 8, "laid out as in the file");
+_Static_assert(sizeof(struct sw_model_input) == 80 && sizeof(struct sw_model_member) == 64 &&
+                   sizeof(struct sw_model_header) == 120,
+               "laid out as in the file");
 
-struct header {
-    char magic[8];
-    uint32_t version, flags;
-    uint64_t size, checksum;
-    uint32_t counts[SW_SECTIONS];
-    uint32_t name, identifier, objective, unit, result, zero;
-    double margin;
-};
-_Static_assert(sizeof(struct header) == SW_ARTIFACT_HEADER, "laid out as in the file");
-
-/* How a program changes the stack: what it needs there, and what it leaves in its place. */
-static const struct {
-    uint8_t takes, gives;
-} effects[SW_OPCODES] = {
-    [SW_OP_INPUT] = {0, 1},     [SW_OP_CONSTANT] = {0, 1},      [SW_OP_OUTPUT] = {0, 1},
-    [SW_OP_LOG2] = {1, 1},      [SW_OP_EXP] = {1, 1},           [SW_OP_SINGLE] = {1, 1},
-    [SW_OP_ABS] = {1, 1},       [SW_OP_NEGATE] = {1, 1},        [SW_OP_NOT] = {1, 1},
-    [SW_OP_ADD] = {2, 1},       [SW_OP_SUBTRACT] = {2, 1},      [SW_OP_MULTIPLY] = {2, 1},
-    [SW_OP_DIVIDE] = {2, 1},    [SW_OP_FLOOR_DIVIDE] = {2, 1},  [SW_OP_MODULO] = {2, 1},
-    [SW_OP_MINIMUM] = {2, 1},   [SW_OP_MAXIMUM] = {2, 1},       [SW_OP_EQUAL] = {2, 1},
-    [SW_OP_NOT_EQUAL] = {2, 1}, [SW_OP_LESS] = {2, 1},          [SW_OP_LESS_EQUAL] = {2, 1},
-    [SW_OP_GREATER] = {2, 1},   [SW_OP_GREATER_EQUAL] = {2, 1}, [SW_OP_AND] = {2, 1},
-    [SW_OP_OR] = {2, 1},        [SW_OP_SELECT] = {3, 1},
-};
+/* What an instruction needs on the stack; it leaves one number in its place. */
+static uint32_t takes(uint32_t op) {
+    return op <= SW_OP_OUTPUT ? 0 : op <= SW_OP_NOT ? 1 : op < SW_OP_SELECT ? 2 : 3;
+}
 
 static bool is_text(const struct sw_model *model, uint32_t offset) {
     return offset < model->counts[SW_STRINGS];
@@ -77,7 +44,7 @@ static bool is_program(const struct sw_model *model, uint32_t program, enum use 
     size_t depth = 0;
     for (uint32_t i = at.first; i < at.first + at.length; i++) {
         uint32_t op = model->code[i] >> 24, operand = model->code[i] & 0xffffffu;
-        if (op >= SW_OPCODES || depth < effects[op].takes)
+        if (op >= SW_OPCODES || depth < takes(op))
             return false;
         if (op == SW_OP_INPUT &&
             (operand >= model->counts[SW_INPUTS] ||
@@ -87,7 +54,7 @@ static bool is_program(const struct sw_model *model, uint32_t program, enum use 
             return false;
         if ((op == SW_OP_OUTPUT || op == SW_OP_EXP) && use != IN_RESULT)
             return false;
-        depth = depth - effects[op].takes + effects[op].gives;
+        depth = depth - takes(op) + 1;
         if (depth > SW_ARTIFACT_STACK)
             return false;
     }
@@ -108,7 +75,7 @@ static const char *check_inputs(const struct sw_model *model) {
         if (!is_span(input->first_value, input->values, model->counts[SW_VALUES]) ||
             (tunable && !input->values) || (input->values ? input->initial >= input->values : input->initial))
             return "values of an input are damaged";
-        if (input->apply > SW_APPLY_ADVICE || !isfinite(input->factor) || !isfinite(input->cost))
+        if (input->carrier > SW_ADVICE || !isfinite(input->factor) || !isfinite(input->cost))
             return "an input is damaged";
         bool rules = (input->free == SW_ARTIFACT_NONE || is_program(model, input->free, IN_RULE, 0)) &&
                      (input->active == SW_ARTIFACT_NONE || is_program(model, input->active, IN_RULE, i)) &&
@@ -130,7 +97,7 @@ static const char *check_rules(const struct sw_model *model) {
             return "a constraint is damaged";
     for (uint32_t i = 0; i < model->counts[SW_DERIVED]; i++) {
         const struct sw_model_derived *derived = &model->derived[i];
-        if (derived->apply > SW_APPLY_ADVICE || !is_text(model, derived->layer) ||
+        if (derived->carrier > SW_ADVICE || !is_text(model, derived->layer) ||
             !is_text(model, derived->key) || !is_text(model, derived->template) ||
             !is_program(model, derived->value, IN_RULE, UINT32_MAX) ||
             (derived->active != SW_ARTIFACT_NONE && !is_program(model, derived->active, IN_RULE, UINT32_MAX)))
@@ -247,7 +214,7 @@ static uint64_t checksum(const void *memory, size_t size) {
 /* Finds the sections; the file must end exactly after the last. */
 static bool lay_out(struct sw_model *model) {
     const char *places[SW_SECTIONS];
-    size_t at = sizeof(struct header);
+    size_t at = sizeof(struct sw_model_header);
     for (int section = 0; section < SW_SECTIONS; section++) {
         size_t room = model->size - at, count = model->counts[section];
         if (count > room / entry_sizes[section])
@@ -257,26 +224,15 @@ static bool lay_out(struct sw_model *model) {
         if (at > model->size)
             return false;
     }
-    model->strings = places[SW_STRINGS];
-    model->constants = (const void *)places[SW_CONSTANTS];
-    model->code = (const void *)places[SW_CODE];
-    model->programs = (const void *)places[SW_PROGRAMS];
-    model->inputs = (const void *)places[SW_INPUTS];
-    model->values = (const void *)places[SW_VALUES];
-    model->constraints = (const void *)places[SW_CONSTRAINTS];
-    model->derived = (const void *)places[SW_DERIVED];
-    model->members = (const void *)places[SW_MEMBERS];
-    model->features = (const void *)places[SW_FEATURES];
-    model->blocks = (const void *)places[SW_BLOCKS];
-    model->cuts = (const void *)places[SW_CUTS];
-    model->nodes = (const void *)places[SW_NODES];
-    model->weights = (const void *)places[SW_WEIGHTS];
+#define X(name, type, section) model->name = (const void *)places[section];
+    SW_MODEL_SECTIONS(X)
+#undef X
     return at == model->size;
 }
 
 bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *error, size_t error_size) {
     *model = (struct sw_model){.memory = memory, .size = size};
-    const struct header *header = memory;
+    const struct sw_model_header *header = memory;
     const char *problem = NULL;
     const uint16_t one = 1;
     if (size < sizeof *header || memcmp(header->magic, SW_ARTIFACT_MAGIC, sizeof header->magic) != 0) {
@@ -290,7 +246,7 @@ bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *err
         return false;
     } else if (header->size != size || size % 8) {
         problem = "it is cut off";
-    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED) || header->zero) {
+    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED) || header->zero[0]) {
         problem = "its header is damaged";
     } else if (size > SW_MAX_ARTIFACT_BYTES) {
         problem = "it is too large";

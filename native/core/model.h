@@ -11,66 +11,18 @@
 
 #include "stripewise_format.h"
 
-struct sw_model_program {
-    uint32_t first, length;
-};
-
-struct sw_model_input {
-    uint32_t kind, name, role, unit, categorical, first_value, values, initial;
-    uint32_t apply, layer, key, free, active, same, order, zero;
-    double factor, cost;
-};
-
-struct sw_model_value {
-    double number;
-    uint32_t spelling, zero;
-};
-
-struct sw_model_derived {
-    uint32_t apply, layer, key, template, value, active, needs, zero;
-};
-
-struct sw_model_member {
-    uint32_t kind, gate, post, first_feature, features, first_block, blocks, first_cut, cuts, flags;
-    double weight, base, scale;
-};
-
-struct sw_model_block {
-    uint32_t first, count, inputs, outputs;
-};
-
-struct sw_model_cut {
-    float threshold;
-    uint32_t feature;
-};
-
-/* A leaf if right is 0: what is its value then, else the cut. */
-struct sw_model_node {
-    uint32_t what, right;
-};
-
 struct sw_model {
     void *memory; /* all arrays below point into it */
     size_t size;
     uint32_t flags, name, identifier, objective, unit, result;
     double margin;
     uint32_t counts[SW_SECTIONS];
-    const char *strings;
-    const double *constants;
-    const uint32_t *code;
-    const struct sw_model_program *programs;
-    const struct sw_model_input *inputs;
-    const struct sw_model_value *values;
-    const uint32_t *constraints;
-    const struct sw_model_derived *derived;
-    const struct sw_model_member *members;
-    const uint32_t *features;
-    const struct sw_model_block *blocks;
-    const struct sw_model_cut *cuts;
-    const struct sw_model_node *nodes;
-    const float *weights;
+#define X(name, type, section) const type *name; /* NOLINT(bugprone-macro-parentheses) */
+    SW_MODEL_SECTIONS(X)
+#undef X
 };
 
+/* The value of a leaf. */
 static inline double sw_model_leaf(const struct sw_model_node *node) {
     float value;
     memcpy(&value, &node->what, sizeof value);
@@ -126,16 +78,6 @@ bool sw_model_predict(const struct sw_model *model, size_t n, const struct sw_co
 
 /* Rows predicted at a time: they and all that is computed of them stay in the caches. */
 #define SW_MODEL_BATCH 1024
-
-/* Ways to fill in what is unknown of a workload, at most. */
-#define SW_MAX_GROUPS 64
-
-/* A change whose absence costs less than this (in ln) is not made. */
-#define SW_WORTH 0.005
-
-/* Two alternatives differ by at least this (in ln of their predictions): nearer ones, the model cannot tell
- * apart. */
-#define SW_ALTERNATIVE_STEP 0.02
 
 /* Another combination that is predicted to do well. */
 struct sw_alternative {

@@ -3,8 +3,7 @@
 
 #include "stripewise_format.h"
 
-const uint64_t sw_bin_bounds[SW_BINS - 1] = {100,     1000,     10000,     100000,    1000000,
-                                             4000000, 10000000, 100000000, 1000000000};
+static const uint64_t limits[SW_BINS - 1] = {SW_BIN_LIMITS};
 
 void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t count) {
     int i = 0;
@@ -22,7 +21,7 @@ void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t cou
 
 static int bin_of(uint64_t size) {
     int bin = 0;
-    while (bin < SW_BINS - 1 && size > sw_bin_bounds[bin])
+    while (bin < SW_BINS - 1 && size > limits[bin])
         bin++;
     return bin;
 }
@@ -48,25 +47,14 @@ static void add_order(struct sw_pattern *pattern, uint64_t size, enum sw_shape s
     pattern->end = place + (int64_t)size;
 }
 
-void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place,
-                    int64_t began, int64_t ended) {
-    bool first = pattern->phases == 0;
-    int64_t gap = began - pattern->quiet_since;
-    if (first) {
-        pattern->phases = 1;
-    } else if (gap > SW_PHASE_GAP) {
-        pattern->phases++;
-        pattern->gap_sum += gap;
-        if (gap > pattern->gap_max)
-            pattern->gap_max = gap;
-    }
-    pattern->quiet_since = ended;
+void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place) {
+    bool first = !pattern->top[0].count;
     pattern->bins[bin_of(size)]++;
     sw_top_add(pattern->top, SW_TOP, size, 1);
     add_order(pattern, size, shape, place, first);
 }
 
-void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from, bool same_rank) {
+void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from) {
     for (int i = 0; i < SW_TOP && from->top[i].count; i++)
         sw_top_add(into->top, SW_TOP, from->top[i].size, from->top[i].count);
     for (int i = 0; i < SW_BINS; i++)
@@ -74,16 +62,4 @@ void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from, bo
     into->contiguous += from->contiguous;
     into->strided += from->strided;
     into->random += from->random;
-    /* Ranks go through the same phases together; the phases of two files of one rank are not the same. */
-    if (same_rank) {
-        into->phases += from->phases;
-        into->gap_sum += from->gap_sum;
-    } else if (from->phases > into->phases) {
-        into->phases = from->phases;
-        into->gap_sum = from->gap_sum;
-    }
-    if (from->gap_max > into->gap_max)
-        into->gap_max = from->gap_max;
-    if (from->quiet_since > into->quiet_since)
-        into->quiet_since = from->quiet_since;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How the calls of one direction go over a file or a dataset: their sizes, whether each starts where the last
- * one ended, and the pauses between bursts of them. */
+ * one ended. */
 #ifndef STRIPEWISE_PATTERN_H
 #define STRIPEWISE_PATTERN_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "stripewise_format.h"
 
 struct sw_size_count {
     uint64_t size, count;
@@ -16,11 +18,7 @@ struct sw_size_count {
  * over the rarest entry and its count. */
 void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t count);
 
-#define SW_BINS 10
 #define SW_TOP 6 /* sizes followed; SW_REPORT_TOP of them are reported */
-
-/* Upper bounds of all bins but the last, which has none; those of Darshan's histograms. */
-extern const uint64_t sw_bin_bounds[SW_BINS - 1];
 
 /* How the bytes of one call lie. */
 enum sw_shape { SW_RUN /* in one piece */, SW_PIECES /* at regular distances */, SW_SCATTERED };
@@ -33,16 +31,13 @@ struct sw_pattern {
     uint64_t contiguous, strided, random;
     int64_t start, distance, end; /* of this process's last call: where it began, its distance to the one
                                      before, where the next would be contiguous */
-    uint64_t phases;
-    int64_t gap_sum, gap_max, quiet_since; /* nanoseconds; quiet_since: when the last call ended */
 };
 
 /* Counts a call. place: where it starts, in bytes of the file or dataset, or SW_UNKNOWN_PLACE for a call of
- * unknown order. began, ended: any clock in nanoseconds, the same for all calls. */
-void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place,
-                    int64_t began, int64_t ended);
+ * unknown order. */
+void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place);
 
-/* Adds the pattern of another rank, or (same_rank) of another file of this one. */
-void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from, bool same_rank);
+/* Adds the pattern of another rank or file. */
+void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from);
 
 #endif

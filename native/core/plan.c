@@ -12,8 +12,7 @@
 
 #include "input.h"
 
-const char *const sw_layer_names[SW_LAYERS] = {SW_PLAN_HINT, SW_PLAN_LAYOUT, SW_PLAN_HDF5,
-                                               SW_PLAN_ENV,  SW_PLAN_MCA,    SW_PLAN_ARGUMENT};
+const char *const sw_carrier_names[SW_CARRIERS] = {SW_CARRIER_NAMES};
 
 struct parser {
     struct sw_plan *plan;
@@ -80,9 +79,9 @@ static bool append(struct parser *parser, const char *what, struct sw_setting en
     return true;
 }
 
-static bool add_setting(struct parser *parser, enum sw_layer layer, const char *key, const char *value) {
+static bool add_setting(struct parser *parser, enum sw_carrier carrier, const char *key, const char *value) {
     struct sw_plan *plan = parser->plan;
-    return append(parser, sw_layer_names[layer], (struct sw_setting){layer, parser->glob, key, value},
+    return append(parser, sw_carrier_names[carrier], (struct sw_setting){carrier, parser->glob, key, value},
                   &plan->settings, &plan->count, &parser->room);
 }
 
@@ -93,20 +92,23 @@ static bool add_word(struct parser *parser, const char *key, const char *value) 
 }
 
 static bool parse_allowance(struct parser *parser, const char *what) {
-    if (strcmp(what, SW_PLAN_COMPOSITE) == 0)
+    if (strcmp(what, "composite") == 0)
         parser->plan->allow |= SW_ALLOW_COMPOSITE;
     else if (strcmp(what, SW_KEY_POOL) == 0)
         parser->plan->allow |= SW_ALLOW_POOL;
     else
-        return fail(parser, "\"allow\" wants " SW_PLAN_COMPOSITE " or " SW_KEY_POOL);
+        return fail(parser, "\"allow\" wants composite or " SW_KEY_POOL);
     return true;
 }
 
 static bool parse_layout(struct parser *parser, char *rest) {
+    static const char *const file_systems[SW_FILE_SYSTEMS] = {SW_FILE_SYSTEM_NAMES};
     char *file_system = next_word(&rest);
-    if (strcmp(file_system, SW_LAYOUT_CEPHFS) != 0 && strcmp(file_system, SW_LAYOUT_LUSTRE) != 0)
-        return fail(parser, "layout of \"%.40s\" is unknown; use " SW_LAYOUT_LUSTRE " or " SW_LAYOUT_CEPHFS,
-                    file_system);
+    int system = 0;
+    while (system < SW_FILE_SYSTEMS && strcmp(file_system, file_systems[system]) != 0)
+        system++;
+    if (system == SW_FILE_SYSTEMS)
+        return fail(parser, "layout of \"%.40s\" is unknown; use " SW_FILE_SYSTEM_LIST, file_system);
     /* Join the two words in place by one blank: they stood apart by at least one. */
     char *key = file_system;
     size_t length = strlen(file_system);
@@ -140,18 +142,18 @@ static bool parse_line(struct parser *parser, char *line) {
         parser->glob = rest;
         return true;
     }
-    if (strcmp(verb, SW_PLAN_LAYOUT) == 0)
-        return parse_layout(parser, rest);
     if (strcmp(verb, SW_PLAN_ALLOW) == 0)
         return parse_allowance(parser, rest);
     if (strcmp(verb, SW_PLAN_WORKLOAD) == 0) {
         const char *key = next_word(&rest);
         return add_word(parser, key, rest);
     }
-    for (int layer = 0; layer < SW_LAYERS; layer++)
-        if (strcmp(verb, sw_layer_names[layer]) == 0) {
+    for (int carrier = 0; carrier < SW_CARRIERS; carrier++)
+        if (strcmp(verb, sw_carrier_names[carrier]) == 0) {
+            if (carrier == SW_LAYOUT)
+                return parse_layout(parser, rest);
             const char *key = next_word(&rest);
-            return add_setting(parser, (enum sw_layer)layer, key, rest);
+            return add_setting(parser, (enum sw_carrier)carrier, key, rest);
         }
     return fail(parser, "unknown word \"%.40s\"", verb);
 }

@@ -8,13 +8,11 @@
 
 #include "stripewise_format.h"
 
-enum sw_layer { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_LAYERS };
-
-/* As the plan and the report spell the layers. */
-extern const char *const sw_layer_names[SW_LAYERS];
+/* As the plan and the report spell the carriers. */
+extern const char *const sw_carrier_names[SW_CARRIERS];
 
 struct sw_setting {
-    enum sw_layer layer;
+    enum sw_carrier carrier;
     const char *glob;  /* which files */
     const char *key;   /* for a layout: "FILESYSTEM KEY" */
     const char *value; /* never empty */
@@ -29,7 +27,7 @@ struct sw_plan {
     unsigned allow; /* bits of enum sw_allowance */
     size_t count;
     struct sw_setting *settings;
-    size_t words;            /* lines that describe the workload: of their settings the layer means nothing */
+    size_t words;            /* lines that describe the workload: their settings have no carrier */
     struct sw_setting *word; /* key: a word of the workload or a column of the model */
     char *text;              /* the settings' strings live here */
 };

@@ -10,33 +10,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "json.h"
-#include "report_file.h"
-
 static void print_head(struct sw_json *json, const struct sw_report *report, const char *io) {
-    sw_json_open(json, "runtime", '{');
-    sw_json_text(json, "version", SW_VERSION);
-    sw_json_text(json, "mode", report->mode);
-    sw_json_text(json, "plan", report->plan);
-    sw_json_text(json, "plan_id", report->plan_id);
-    sw_json_text(json, "plan_error", report->plan_error);
+    sw_json_open(json, sw_key.runtime, '{');
+    sw_json_text(json, sw_key.version, SW_VERSION);
+    sw_json_text(json, sw_key.mode, report->mode);
+    sw_json_text(json, sw_key.plan, report->plan);
+    sw_json_text(json, sw_key.plan_id, report->plan_id);
+    sw_json_text(json, sw_key.plan_error, report->plan_error);
     sw_json_close(json, '}');
-    sw_json_open(json, "mpi", '{');
-    sw_json_text(json, "library", report->mpi_library);
-    sw_json_text(json, "abi", report->mpi_abi);
-    sw_json_text(json, "io", io);
-    sw_json_text(json, "thread_level", report->thread_level);
-    sw_json_text(json, "library_path", report->mpi_path);
+    sw_json_open(json, sw_key.mpi, '{');
+    sw_json_text(json, sw_key.library, report->mpi_library);
+    sw_json_text(json, sw_key.abi, report->mpi_abi);
+    sw_json_text(json, sw_key.io, io);
     sw_json_close(json, '}');
-    sw_json_open(json, "job", '{');
-    sw_json_text(json, "executable", report->executable);
-    sw_json_unsigned(json, "ranks", report->ranks);
-    sw_json_unsigned(json, "nodes", report->job.nodes);
-    sw_json_decimal(json, "start", report->start, 9);
-    sw_json_decimal(json, "elapsed", report->job.elapsed, 9);
-    sw_json_decimal(json, "io_time", report->job.io_time, 9);
-    sw_json_bool(json, "complete", report->job.ranks_reported == report->ranks);
-    sw_json_unsigned(json, "ranks_reported", report->job.ranks_reported);
+    sw_json_open(json, sw_key.job, '{');
+    sw_json_text(json, sw_key.executable, report->executable);
+    sw_json_unsigned(json, sw_key.ranks, report->ranks);
+    sw_json_unsigned(json, sw_key.nodes, report->job.nodes);
+    sw_json_decimal(json, sw_key.start, report->start, 9);
+    sw_json_decimal(json, sw_key.elapsed, report->job.elapsed, 9);
+    sw_json_decimal(json, sw_key.io_time, report->job.io_time, 9);
+    sw_json_bool(json, sw_key.complete, report->job.ranks_reported == report->ranks);
+    sw_json_unsigned(json, sw_key.ranks_reported, report->job.ranks_reported);
     sw_json_close(json, '}');
 }
 
@@ -87,14 +82,11 @@ static uint64_t bytes_of(const struct sw_files *files, enum sw_kind kind) {
 
 static void print_totals(struct sw_json *json, const struct sw_report *report) {
     uint64_t read = bytes_of(report->files, SW_READ), written = bytes_of(report->files, SW_WRITE);
-    sw_json_open(json, "totals", '{');
-    sw_json_unsigned(json, "bytes_read", read);
-    sw_json_unsigned(json, "bytes_written", written);
-    sw_json_decimal(json, "read_time", report->job.read_time, 9);
-    sw_json_decimal(json, "write_time", report->job.write_time, 9);
-    sw_json_decimal(json, "meta_time", report->job.meta_time, 9);
-    print_bandwidth(json, "read_bandwidth", read, busy_time(report->files, false));
-    print_bandwidth(json, "write_bandwidth", written, busy_time(report->files, true));
+    sw_json_open(json, sw_key.totals, '{');
+    sw_json_unsigned(json, sw_key.bytes_read, read);
+    sw_json_unsigned(json, sw_key.bytes_written, written);
+    print_bandwidth(json, sw_key.read_bandwidth, read, busy_time(report->files, false));
+    print_bandwidth(json, sw_key.write_bandwidth, written, busy_time(report->files, true));
     sw_json_close(json, '}');
 }
 
@@ -114,11 +106,11 @@ static const char *io_of(const struct sw_report *report) {
 void sw_report_print(const struct sw_report *report, FILE *stream) {
     struct sw_json json = {stream, false};
     sw_json_open(&json, NULL, '{');
-    sw_json_text(&json, "format", SW_REPORT_FORMAT);
-    sw_json_integer(&json, "version", SW_REPORT_VERSION);
+    sw_json_text(&json, sw_key.format, SW_REPORT_FORMAT);
+    sw_json_integer(&json, sw_key.version, SW_REPORT_VERSION);
     print_head(&json, report, io_of(report));
     print_totals(&json, report);
-    sw_json_open(&json, "files", '[');
+    sw_json_open(&json, sw_key.files, '[');
     for (const struct sw_file *file = report->files->oldest; file; file = file->newer)
         if (file != report->files->other)
             sw_report_file(&json, file);

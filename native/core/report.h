@@ -5,12 +5,13 @@
 
 #include <stdio.h>
 
+#include "json.h"
 #include "wire.h"
 
 struct sw_report {
-    const char *mode, *plan, *plan_id, *plan_error;              /* NULL: null */
-    const char *mpi_library, *mpi_abi, *thread_level, *mpi_path; /* NULL: null */
-    const char *default_io;                                      /* of the MPI library, where no file tells */
+    const char *mode, *plan, *plan_id, *plan_error; /* NULL: null */
+    const char *mpi_library, *mpi_abi;              /* NULL: null */
+    const char *default_io;                         /* of the MPI library, where no file tells */
     const char *executable;
     uint64_t ranks;
     int64_t start; /* nanoseconds since 1970 */
@@ -18,6 +19,9 @@ struct sw_report {
     struct sw_files *files;
     bool hurried; /* the process may be killed at any moment: the disk is not waited for */
 };
+
+/* Writes one file's entry. */
+void sw_report_file(struct sw_json *json, const struct sw_file *file);
 
 /* Writes the report to a stream. Errors are the stream's (ferror). */
 void sw_report_print(const struct sw_report *report, FILE *stream);

@@ -18,25 +18,27 @@ static bool is_word(const char *text, size_t room, unsigned blanks) {
     return length && length < room && text[0] != ' ' && text[length - 1] != ' ';
 }
 
-const char *sw_settings_get(const struct sw_decided_set *set, enum sw_layer layer, const char *key) {
+const char *sw_settings_get(const struct sw_decided_set *set, enum sw_carrier carrier, const char *key) {
     for (uint32_t i = 0; i < set->count; i++)
-        if (set->settings[i].layer == layer && strcmp(set->settings[i].key, key) == 0)
+        if (set->settings[i].carrier == carrier && strcmp(set->settings[i].key, key) == 0)
             return set->settings[i].value;
     return NULL;
 }
 
-bool sw_settings_put(struct sw_decided_set *set, enum sw_layer layer, const char *key, const char *value) {
-    bool layout = layer == SW_LAYOUT;
-    if ((layer != SW_HINT && !layout) || !is_word(key, SW_DECIDED_KEY, layout) ||
+bool sw_settings_put(struct sw_decided_set *set, enum sw_carrier carrier, const char *key,
+                     const char *value) {
+    bool layout = carrier == SW_LAYOUT;
+    if ((carrier != SW_HINT && !layout) || !is_word(key, SW_DECIDED_KEY, layout) ||
         layout != (strchr(key, ' ') != NULL) || !is_word(value, SW_DECIDED_VALUE, UINT32_MAX))
         return false;
     uint32_t at = 0;
-    while (at < set->count && (set->settings[at].layer != layer || strcmp(set->settings[at].key, key) != 0))
+    while (at < set->count &&
+           (set->settings[at].carrier != carrier || strcmp(set->settings[at].key, key) != 0))
         at++;
     if (at == SW_MAX_DECIDED)
         return false;
     struct sw_decided *own = &set->settings[at];
-    own->layer = layer;
+    own->carrier = carrier;
     snprintf(own->key, sizeof own->key, "%s", key);
     snprintf(own->value, sizeof own->value, "%s", value);
     set->count += at == set->count;
@@ -45,8 +47,9 @@ bool sw_settings_put(struct sw_decided_set *set, enum sw_layer layer, const char
 
 static int by_key(const void *a, const void *b) {
     const struct sw_decided *left = a, *right = b;
-    return left->layer != right->layer ? (left->layer > right->layer) - (left->layer < right->layer)
-                                       : strcmp(left->key, right->key);
+    return left->carrier != right->carrier
+               ? (left->carrier > right->carrier) - (left->carrier < right->carrier)
+               : strcmp(left->key, right->key);
 }
 
 bool sw_settings_print(const struct sw_decided_set *set, char *text, size_t size) {
@@ -59,7 +62,7 @@ bool sw_settings_print(const struct sw_decided_set *set, char *text, size_t size
     for (uint32_t i = 0; i < sorted.count; i++) {
         const struct sw_decided *own = &sorted.settings[i];
         int length = snprintf(text + used, size - used, "%s%s %s %s", i ? ";" : "",
-                              sw_layer_names[own->layer], own->key, own->value);
+                              sw_carrier_names[own->carrier], own->key, own->value);
         if (length < 0 || (size_t)length >= size - used)
             return false;
         used += (size_t)length;
@@ -68,17 +71,17 @@ bool sw_settings_print(const struct sw_decided_set *set, char *text, size_t size
 }
 
 static bool parse_one(char *line, struct sw_decided_set *set) {
-    for (int layer = SW_HINT; layer <= SW_LAYOUT; layer++) {
-        size_t length = strlen(sw_layer_names[layer]);
-        if (strncmp(line, sw_layer_names[layer], length) != 0 || line[length] != ' ')
+    for (int carrier = SW_HINT; carrier <= SW_LAYOUT; carrier++) {
+        size_t length = strlen(sw_carrier_names[carrier]);
+        if (strncmp(line, sw_carrier_names[carrier], length) != 0 || line[length] != ' ')
             continue;
         char *key = line + length + 1, *value = strchr(key, ' ');
-        if (value && layer == SW_LAYOUT)
+        if (value && carrier == SW_LAYOUT)
             value = strchr(value + 1, ' ');
         if (!value)
             return false;
         *value++ = '\0';
-        return sw_settings_put(set, (enum sw_layer)layer, key, value);
+        return sw_settings_put(set, (enum sw_carrier)carrier, key, value);
     }
     return false;
 }

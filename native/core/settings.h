@@ -12,7 +12,7 @@
 #define SW_DECIDED_VALUE 64
 
 struct sw_decided {
-    enum sw_layer layer;      /* SW_HINT or SW_LAYOUT */
+    enum sw_carrier carrier;  /* SW_HINT or SW_LAYOUT */
     char key[SW_DECIDED_KEY]; /* of a layout "FILESYSTEM KEY" */
     char value[SW_DECIDED_VALUE];
 };
@@ -25,10 +25,10 @@ struct sw_decided_set {
 
 /* Adds a setting, or replaces that of the same layer and key. False if there is no room, or it cannot be
  * written. */
-bool sw_settings_put(struct sw_decided_set *set, enum sw_layer layer, const char *key, const char *value);
+bool sw_settings_put(struct sw_decided_set *set, enum sw_carrier carrier, const char *key, const char *value);
 
 /* The value of a key, or NULL. */
-const char *sw_settings_get(const struct sw_decided_set *set, enum sw_layer layer, const char *key);
+const char *sw_settings_get(const struct sw_decided_set *set, enum sw_carrier carrier, const char *key);
 
 /* Writes the settings in the order of their layers and keys, so that equal sets have equal texts. False if
  * they do not fit. */

@@ -14,21 +14,13 @@ void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distan
         into->nodes += from->nodes;
     into->elapsed = max_of(into->elapsed, from->elapsed);
     into->io_time = max_of(into->io_time, from->io_time);
-    into->read_time = max_of(into->read_time, from->read_time);
-    into->write_time = max_of(into->write_time, from->write_time);
-    into->meta_time = max_of(into->meta_time, from->meta_time);
 }
 
 void sw_job_times(struct sw_job *job, const struct sw_files *files) {
-    int64_t times[3] = {0}; /* by enum sw_kind */
+    job->io_time = 0;
     for (const struct sw_file *file = files->oldest; file; file = file->newer)
         for (int op = 0; op < SW_OPERATIONS; op++)
-            if (file->calls[op])
-                times[sw_operations[op].kind] += file->calls[op]->time_sum;
-    job->meta_time = times[SW_META];
-    job->read_time = times[SW_READ];
-    job->write_time = times[SW_WRITE];
-    job->io_time = times[SW_META] + times[SW_READ] + times[SW_WRITE];
+            job->io_time += file->calls[op] ? file->calls[op]->time_sum : 0;
 }
 
 void sw_bytes_add(struct sw_bytes *bytes, const void *data, size_t size) {
@@ -110,7 +102,7 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
     add_number(bytes, file->result_count);
     for (uint32_t i = 0; i < file->result_count; i++) {
         const struct sw_result *result = &file->results[i];
-        add_number(bytes, result->layer);
+        add_number(bytes, result->carrier);
         add_number(bytes, result->outcome);
         add_text(bytes, result->key);
         add_text(bytes, result->requested);
@@ -197,7 +189,7 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
     file.results = results;
     for (uint32_t i = 0; i < file.result_count; i++) {
         struct sw_result *result = &results[i];
-        result->layer = (enum sw_layer)number(reader, SW_LAYERS);
+        result->carrier = (enum sw_carrier)number(reader, SW_CARRIERS);
         result->outcome = (enum sw_outcome)number(reader, SW_OUTCOMES);
         result->key = text(reader);
         result->requested = text(reader);

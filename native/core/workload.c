@@ -252,7 +252,7 @@ bool sw_workload_inputs(const struct sw_workload *workload, const struct sw_mode
             inputs->values[i] = model->values[input->first_value + input->initial].number;
         /* A setting acts as its default until somebody sets it; what the program does is unknown until told.
          */
-        if (input->kind == SW_INPUT_TUNABLE && input->apply != SW_APPLY_ADVICE)
+        if (input->kind == SW_INPUT_TUNABLE && input->carrier != SW_ADVICE)
             continue;
         if (!spelled(workload, model, i, text, sizeof text)) {
             bool program = input->kind == SW_INPUT_CONTEXT ||

@@ -19,7 +19,7 @@ static void demand(int condition) {
 
 static void put_right(char *memory, size_t size) {
     uint64_t sum = 0, word, total = size;
-    if (size < SW_ARTIFACT_HEADER)
+    if (size < sizeof(struct sw_model_header))
         return;
     for (size_t i = 4; i < size / 8; i++) {
         memcpy(&word, memory + 8 * i, 8);

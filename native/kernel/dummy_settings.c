@@ -38,7 +38,7 @@ static void plan_load(const char *path, struct sw_plan *plan) {
 
 /* The layout's keys are "FILESYSTEM KEY": an effect names the key alone. */
 static bool setting_is(const struct sw_setting *setting, const char *key) {
-    const char *blank = setting->layer == SW_LAYOUT ? strchr(setting->key, ' ') : NULL;
+    const char *blank = setting->carrier == SW_LAYOUT ? strchr(setting->key, ' ') : NULL;
     return strcmp(blank != NULL ? blank + 1 : setting->key, key) == 0;
 }
 

@@ -97,7 +97,7 @@ int stripewise_fill(MPI_Comm comm, const char *filename, int amode, MPI_Info inf
         sw_choose(&opening, &matches, &orders);
         /* All hints that are asked for, also the plan's, as every rank is to have them. */
         for (size_t i = 0; i < matches.count; i++)
-            if (matches.results[i].layer == SW_HINT)
+            if (matches.results[i].carrier == SW_HINT)
                 sw_settings_put(&orders.set, SW_HINT, matches.results[i].key, matches.results[i].requested);
     }
     if (opening.size > 1)

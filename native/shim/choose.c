@@ -157,14 +157,14 @@ void sw_choice_learn(const char *path, const struct sw_use *use) {
 
 /* ---- the scene ---- */
 
-static const char *taken(const void *data, enum sw_layer layer, const char *key) {
+static const char *taken(const void *data, enum sw_carrier carrier, const char *key) {
     static __thread char value[MPI_MAX_INFO_VAL + 1] __attribute__((tls_model("initial-exec")));
     const struct sw_choice_context *context = data;
-    const char *own = sw_matches_get(context->matches, layer, key), *hint = key;
-    if (layer == SW_LAYOUT)
-        hint = strncmp(key, SW_LAYOUT_LUSTRE " ", strlen(SW_LAYOUT_LUSTRE) + 1) == 0
-                   ? sw_lustre_hint(strchr(key, ' ') + 1)
-                   : NULL;
+    const char *own = sw_matches_get(context->matches, carrier, key), *hint = key;
+    if (carrier == SW_LAYOUT) {
+        const struct sw_layout_key *layout = sw_layout_key(key);
+        hint = layout ? layout->hints[0] : NULL;
+    }
     if (!own && hint && !sw_runtime.plan.override && sw_info_get(context->opening->info, hint, value))
         own = value;
     return own;
@@ -179,7 +179,7 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
                                         opening->amode & MPI_MODE_EXCL, sw_runtime.plan.allow,
                                         context->why_not, sizeof context->why_not);
     struct stat status;
-    if (scene->place != SW_NO_LAYOUT &&
+    if (scene->place &&
         (stat(opening->path, &status) != 0 || !sw_layout_read(opening->path, &scene->layout))) {
         sw_layout_parent(scene->place, opening->path, &parent);
         scene->layout = parent.layout;
@@ -213,7 +213,7 @@ static void predict(const struct sw_opening *opening, struct sw_matches *matches
     orders->combinations = decision.combinations;
     orders->set = decision.chosen;
     say(orders, "%s", decision.why);
-    if (*context.why_not && scene.place != SW_NO_LAYOUT)
+    if (*context.why_not && scene.place)
         say(orders, "; no layout is chosen: %s", context.why_not);
 }
 
@@ -221,7 +221,7 @@ static void predict(const struct sw_opening *opening, struct sw_matches *matches
 static void keep_hints(struct sw_decided_set *set) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < set->count; i++)
-        if (set->settings[i].layer == SW_HINT)
+        if (set->settings[i].carrier == SW_HINT)
             set->settings[left++] = set->settings[i];
     set->count = left;
 }

@@ -217,7 +217,7 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw
     }
     for (int key = 0; key < SW_H5_KEYS; key++)
         request->results[key] = (struct sw_result){
-            .layer = SW_HDF5, .key = sw_h5_key_names[key], .requested = asked->values[key]};
+            .carrier = SW_HDF5, .key = sw_h5_key_names[key], .requested = asked->values[key]};
     const struct sw_hdf5 *hdf5 = tuning->record->hdf5;
     bool parallel =
         hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0 && tuning->record->facts.ranks > 1;

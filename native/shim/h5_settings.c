@@ -180,7 +180,7 @@ static bool in_plan(const char *path, int indexes[SW_H5_KEYS]) {
     for (int key = 0; key < SW_H5_KEYS; key++)
         indexes[key] = -1;
     for (size_t i = 0; i < plan->count; i++)
-        if (plan->settings[i].layer == SW_HDF5 && sw_setting_matches(&plan->settings[i], path))
+        if (plan->settings[i].carrier == SW_HDF5 && sw_setting_matches(&plan->settings[i], path))
             for (int key = 0; key < SW_H5_KEYS; key++)
                 if (strcmp(plan->settings[i].key, sw_h5_key_names[key]) == 0) {
                     indexes[key] = (int)i;
@@ -191,7 +191,7 @@ static bool in_plan(const char *path, int indexes[SW_H5_KEYS]) {
 
 static bool plan_has_hdf5(void) {
     for (size_t i = 0; sw_runtime.apply && i < sw_runtime.plan.count; i++)
-        if (sw_runtime.plan.settings[i].layer == SW_HDF5)
+        if (sw_runtime.plan.settings[i].carrier == SW_HDF5)
             return true;
     return false;
 }
@@ -230,7 +230,7 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid 
     }
     for (int key = 0; key < SW_H5_KEYS; key++) {
         struct sw_result *result = &request->results[key];
-        *result = (struct sw_result){.layer = SW_HDF5, .key = sw_h5_key_names[key]};
+        *result = (struct sw_result){.carrier = SW_HDF5, .key = sw_h5_key_names[key]};
         if (indexes[key] >= 0) {
             result->requested = sw_runtime.plan.settings[indexes[key]].value;
             request->any = true;

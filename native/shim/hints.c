@@ -10,9 +10,9 @@ static const char *keep(const char *text) {
     return sw_arena_intern(&sw_runtime.files.arena, text);
 }
 
-static struct sw_result *find(struct sw_matches *matches, enum sw_layer layer, const char *key) {
+static struct sw_result *find(struct sw_matches *matches, enum sw_carrier carrier, const char *key) {
     for (size_t i = 0; i < matches->count; i++)
-        if (matches->results[i].layer == layer && strcmp(matches->results[i].key, key) == 0)
+        if (matches->results[i].carrier == carrier && strcmp(matches->results[i].key, key) == 0)
             return &matches->results[i];
     return NULL;
 }
@@ -29,11 +29,11 @@ void sw_matches_open(struct sw_matches *matches, const char *path) {
         const struct sw_setting *setting = &plan->settings[i];
         if (!sw_setting_matches(setting, path))
             continue;
-        struct sw_result *result = find(matches, setting->layer, setting->key);
+        struct sw_result *result = find(matches, setting->carrier, setting->key);
         if (!result)
             result = &matches->results[matches->count++];
         *result =
-            (struct sw_result){.layer = setting->layer, .key = setting->key, .requested = setting->value};
+            (struct sw_result){.carrier = setting->carrier, .key = setting->key, .requested = setting->value};
         if (sw_runtime.mode == SW_RUN_OBSERVE)
             result->note = "the runtime only observes";
     }
@@ -44,9 +44,9 @@ void sw_matches_close(struct sw_matches *matches) {
     *matches = (struct sw_matches){.count = 0};
 }
 
-const char *sw_matches_get(const struct sw_matches *matches, enum sw_layer layer, const char *key) {
+const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier carrier, const char *key) {
     for (size_t i = 0; i < matches->count; i++)
-        if (matches->results[i].layer == layer && strcmp(matches->results[i].key, key) == 0)
+        if (matches->results[i].carrier == carrier && strcmp(matches->results[i].key, key) == 0)
             return matches->results[i].requested;
     return NULL;
 }
@@ -55,9 +55,9 @@ void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *
     for (uint32_t i = 0; i < set->count; i++) {
         const struct sw_decided *own = &set->settings[i];
         const char *key = keep(own->key), *value = keep(own->value);
-        if (key && value && matches->count < matches->room && !find(matches, own->layer, key))
+        if (key && value && matches->count < matches->room && !find(matches, own->carrier, key))
             matches->results[matches->count++] =
-                (struct sw_result){.layer = own->layer, .key = key, .requested = value, .note = note};
+                (struct sw_result){.carrier = own->carrier, .key = key, .requested = value, .note = note};
     }
 }
 
@@ -65,8 +65,8 @@ void sw_matches_take(struct sw_matches *matches, struct sw_decided_set *set) {
     size_t left = 0;
     for (size_t i = 0; i < matches->count; i++) {
         struct sw_result *result = &matches->results[i];
-        if (result->layer == SW_HINT || result->layer == SW_LAYOUT)
-            sw_settings_put(set, result->layer, result->key, result->requested);
+        if (result->carrier == SW_HINT || result->carrier == SW_LAYOUT)
+            sw_settings_put(set, result->carrier, result->key, result->requested);
         else
             matches->results[left++] = *result;
     }
@@ -107,7 +107,7 @@ static void merge_hint(struct sw_result *hint, MPI_Info application, MPI_Info tu
 bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned) {
     bool any = false, changed = false;
     for (size_t i = 0; i < matches->count; i++)
-        any |= matches->results[i].layer == SW_HINT;
+        any |= matches->results[i].carrier == SW_HINT;
     if (!any)
         return false;
     int code =
@@ -117,7 +117,7 @@ bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *
         return false;
     }
     for (size_t i = 0; i < matches->count; i++)
-        if (matches->results[i].layer == SW_HINT) {
+        if (matches->results[i].carrier == SW_HINT) {
             merge_hint(&matches->results[i], application, *tuned);
             changed |= matches->results[i].outcome == SW_APPLIED;
         }
@@ -129,7 +129,7 @@ bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *
 void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
     for (size_t i = 0; i < matches->count; i++) {
         struct sw_result *hint = &matches->results[i];
-        if (hint->layer == SW_HINT && hint->outcome != SW_APPLICATION_WINS) {
+        if (hint->carrier == SW_HINT && hint->outcome != SW_APPLICATION_WINS) {
             hint->outcome = SW_REFUSED;
             hint->given = hint->application;
             hint->note = reason;
@@ -137,34 +137,31 @@ void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
     }
 }
 
-/* Asks ROMIO for the layout instead. The keys have hints of their own; the first target's had another name
- * before MPICH 4.2. */
-static void ask_by_hints(const struct sw_layout_setting *settings, size_t count,
-                         struct sw_decided_set *hints) {
+/* Asks ROMIO for the layout instead. */
+static void ask_by_hints(const struct sw_result *const *asked, size_t count, struct sw_decided_set *hints) {
     for (size_t i = 0; i < count; i++) {
-        const char *hint = sw_lustre_hint(settings[i].key);
-        if (hint)
-            sw_settings_put(hints, SW_HINT, hint, settings[i].value);
-        if (strcmp(settings[i].key, SW_KEY_START_OST) == 0)
-            sw_settings_put(hints, SW_HINT, "romio_lustre_start_iodevice", settings[i].value);
+        const struct sw_layout_key *key = sw_layout_key(asked[i]->key);
+        for (int k = 0; key && k < 2 && key->hints[k]; k++)
+            sw_settings_put(hints, SW_HINT, key->hints[k], asked[i]->requested);
     }
 }
 
-static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, const char *prefix,
-                         const char *path, int amode, struct sw_decided_set *hints) {
+static void apply_layout(struct sw_matches *matches, const struct sw_file_system *system, const char *path,
+                         int amode, struct sw_decided_set *hints) {
     struct sw_layout_setting settings[16];
     struct sw_result *asked[16];
-    size_t count = 0, skip = strlen(prefix);
+    size_t count = 0, skip = strlen(system->name);
     for (size_t i = 0; i < matches->count; i++) {
         struct sw_result *result = &matches->results[i];
-        if (result->layer != SW_LAYOUT || strncmp(result->key, prefix, skip) != 0)
+        if (result->carrier != SW_LAYOUT || strncmp(result->key, system->name, skip) != 0 ||
+            result->key[skip] != ' ')
             continue;
         if (count == sizeof asked / sizeof *asked) {
             result->outcome = SW_REFUSED;
             result->note = "more layout keys than any file system has";
             continue;
         }
-        settings[count] = (struct sw_layout_setting){result->key + skip, result->requested};
+        settings[count] = (struct sw_layout_setting){result->key + skip + 1, result->requested};
         asked[count++] = result;
     }
     if (!count)
@@ -177,14 +174,14 @@ static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, c
         snprintf(note, sizeof note, "the application creates the file exclusively");
     } else {
         enum sw_layout_outcome done =
-            sw_layout_apply(kind, path, sw_runtime.plan.allow, settings, count, note, sizeof note);
+            sw_layout_apply(system, path, sw_runtime.plan.allow, settings, count, note, sizeof note);
         outcome = done == SW_LAID_OUT || done == SW_LAYOUT_BY_HINTS ? SW_APPLIED
                   : done == SW_LAYOUT_IMPOSSIBLE                    ? SW_NOT_APPLICABLE
                                                                     : SW_REFUSED;
         if (done == SW_LAYOUT_BY_HINTS) {
-            ask_by_hints(settings, count, hints);
+            ask_by_hints((const struct sw_result *const *)asked, count, hints);
             snprintf(note, sizeof note,
-                     "neither liblustreapi nor the lfs command is to be had: asked for by hints, "
+                     "neither liblustreapi nor the lfs command was found: asked for by hints, "
                      "which only ROMIO's Lustre driver follows");
         }
     }
@@ -196,24 +193,24 @@ static void apply_layout(struct sw_matches *matches, enum sw_layout_kind kind, c
 }
 
 void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode, struct sw_decided_set *hints) {
-    apply_layout(matches, SW_IN_CEPHFS, SW_LAYOUT_CEPHFS " ", path, amode, hints);
-    apply_layout(matches, SW_IN_LUSTRE, SW_LAYOUT_LUSTRE " ", path, amode, hints);
+    for (int i = 0; i < SW_FILE_SYSTEMS; i++)
+        apply_layout(matches, sw_file_systems[i], path, amode, hints);
 }
 
 void sw_launcher_check(struct sw_matches *matches) {
     for (size_t i = 0; i < matches->count; i++) {
         struct sw_result *result = &matches->results[i];
-        if (result->layer == SW_ENV || result->layer == SW_MCA) {
+        if (result->carrier == SW_ENV || result->carrier == SW_MCA) {
             char name[SW_MAX_KEY + 10];
-            snprintf(name, sizeof name, "%s%s", result->layer == SW_MCA ? "OMPI_MCA_" : "", result->key);
+            snprintf(name, sizeof name, "%s%s", result->carrier == SW_MCA ? "OMPI_MCA_" : "", result->key);
             const char *value = getenv(name);
             bool arrived = value && strcmp(value, result->requested) == 0;
             result->given = keep(value);
             result->outcome = arrived ? SW_APPLIED : SW_NOT_APPLICABLE;
             result->note = arrived ? NULL : "the environment of the process does not hold it";
-        } else if (result->layer == SW_HDF5 || result->layer == SW_ARGUMENT) {
-            result->note =
-                result->layer == SW_HDF5 ? "the file was not opened through HDF5" : "applied by the launcher";
+        } else if (result->carrier == SW_HDF5 || result->carrier == SW_ARGUMENT) {
+            result->note = result->carrier == SW_HDF5 ? "the file was not opened through HDF5"
+                                                      : "applied by the launcher";
         }
     }
 }
@@ -250,7 +247,8 @@ static void record_results(struct sw_matches *matches, struct sw_file *record) {
     for (size_t i = 0; i < matches->count; i++)
         for (uint32_t k = 0; k < record->result_count; k++) {
             const struct sw_result *before = &record->results[k];
-            if (before->layer == matches->results[i].layer && before->outcome > matches->results[i].outcome &&
+            if (before->carrier == matches->results[i].carrier &&
+                before->outcome > matches->results[i].outcome &&
                 strcmp(before->key, matches->results[i].key) == 0)
                 matches->results[i] = *before;
         }
@@ -271,12 +269,12 @@ void sw_matches_add(struct sw_file *record, const struct sw_result *results, siz
     size_t used = 0;
     for (uint32_t i = 0; i < record->result_count && used < SW_MOST_ADDED; i++) {
         const struct sw_result *before = &record->results[i];
-        if (before->layer == SW_HDF5)
+        if (before->carrier == SW_HDF5)
             for (size_t k = 0; k < count; k++)
                 if (strcmp(results[k].key, before->key) == 0)
                     goto replaced;
         all[used] = *before;
-        if (before->layer == SW_HDF5 && before->outcome == SW_NOT_APPLICABLE)
+        if (before->carrier == SW_HDF5 && before->outcome == SW_NOT_APPLICABLE)
             all[used].note = unknown_property(before->key);
         used++;
     replaced:;
@@ -285,7 +283,7 @@ void sw_matches_add(struct sw_file *record, const struct sw_result *results, siz
         const struct sw_result *stronger = results[k].requested ? &results[k] : NULL;
         for (uint32_t i = 0; i < record->result_count; i++) {
             const struct sw_result *before = &record->results[i];
-            if (before->layer == SW_HDF5 && strcmp(before->key, results[k].key) == 0 &&
+            if (before->carrier == SW_HDF5 && strcmp(before->key, results[k].key) == 0 &&
                 (!stronger || before->outcome > stronger->outcome))
                 stronger = before;
         }
@@ -303,7 +301,7 @@ void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *
     if (sw_pmpi.File_get_info(file, &used) != MPI_SUCCESS)
         used = MPI_INFO_NULL;
     for (size_t i = 0; i < matches->count; i++)
-        if (matches->results[i].layer == SW_HINT && sw_info_get(used, matches->results[i].key, value))
+        if (matches->results[i].carrier == SW_HINT && sw_info_get(used, matches->results[i].key, value))
             matches->results[i].echoed = keep(value);
     const char *text = NULL;
     if (used != MPI_INFO_NULL) {

@@ -28,7 +28,7 @@ void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *
 void sw_matches_take(struct sw_matches *matches, struct sw_decided_set *set);
 
 /* What is asked for this key, or NULL. */
-const char *sw_matches_get(const struct sw_matches *matches, enum sw_layer layer, const char *key);
+const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier carrier, const char *key);
 
 /* The value of a key of an info, which may be MPI_INFO_NULL. */
 bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]);

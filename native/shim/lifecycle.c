@@ -40,16 +40,6 @@ void sw_lifecycle_begin(void) {
     sw_runtime.active = true;
 }
 
-static const char *thread_level(void) {
-    int level = MPI_THREAD_SINGLE;
-    if (sw_pmpi.Query_thread(&level) != MPI_SUCCESS)
-        return NULL;
-    return level == MPI_THREAD_SINGLE       ? "single"
-           : level == MPI_THREAD_FUNNELED   ? "funneled"
-           : level == MPI_THREAD_SERIALIZED ? "serialized"
-                                            : "multiple";
-}
-
 static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_files *files) {
     char library[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "", executable[SW_MAX_PATH], error[200];
     int length = 0;
@@ -65,8 +55,6 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .mpi_library = library,
         .mpi_abi = SW_MPI_ABI,
         .default_io = SW_DEFAULT_IO,
-        .thread_level = thread_level(),
-        .mpi_path = sw_mpi_library_path(),
         .executable = executable,
         .ranks = ranks,
         .start = start_time,

@@ -35,7 +35,7 @@ void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datat
     if (!handle->root)
         return;
     sw_lock_take(&handle->record->lock);
-    handle->record->facts.view = (struct sw_view){true, !handle->pieces, etype_size, size, extent};
+    handle->record->facts.view = (struct sw_view){true, !handle->pieces, size};
     sw_lock_release(&handle->record->lock);
 }
 

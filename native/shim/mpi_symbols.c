@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "mpi_symbols.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 
 #include "library.h"
@@ -34,10 +33,4 @@ bool sw_pmpi_load(void) {
         sw_pmpi.Type_size_x(known[i], &sw_known_types[i].size);
     }
     return whole;
-}
-
-const char *sw_mpi_library_path(void) {
-    Dl_info info;
-    void *init = sw_next("PMPI_Init");
-    return init && dladdr(init, &info) ? info.dli_fname : NULL;
 }

@@ -73,7 +73,6 @@ void *sw_predefined(const char *name);
     X(Info_get_nkeys)                                                                                        \
     X(Info_get_nthkey)                                                                                       \
     X(Info_set)                                                                                              \
-    X(Query_thread)                                                                                          \
     X(Recv)                                                                                                  \
     X(Reduce)                                                                                                \
     X(Send)                                                                                                  \
@@ -104,8 +103,5 @@ extern struct sw_known_type {
 
 /* Fills sw_pmpi; false if any of it is missing. */
 bool sw_pmpi_load(void);
-
-/* The path of the library that holds MPI, or NULL. */
-const char *sw_mpi_library_path(void);
 
 #endif

@@ -28,28 +28,6 @@ struct request {
     bool hints, lays_out; /* the plan has such lines */
 };
 
-static uint32_t amode_bits(int amode) {
-    static const struct {
-        int mpi;
-        uint32_t bit;
-    } modes[] = {
-        {MPI_MODE_CREATE, SW_AMODE_CREATE},
-        {MPI_MODE_EXCL, SW_AMODE_EXCL},
-        {MPI_MODE_RDONLY, SW_AMODE_RDONLY},
-        {MPI_MODE_WRONLY, SW_AMODE_WRONLY},
-        {MPI_MODE_RDWR, SW_AMODE_RDWR},
-        {MPI_MODE_APPEND, SW_AMODE_APPEND},
-        {MPI_MODE_SEQUENTIAL, SW_AMODE_SEQUENTIAL},
-        {MPI_MODE_UNIQUE_OPEN, SW_AMODE_UNIQUE_OPEN},
-        {MPI_MODE_DELETE_ON_CLOSE, SW_AMODE_DELETE_ON_CLOSE},
-    };
-    uint32_t bits = 0;
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (amode & modes[i].mpi)
-            bits |= modes[i].bit;
-    return bits;
-}
-
 static int open_with(const struct request *request, int amode, MPI_Info info) {
     return request->next(request->comm, request->name, amode, info, request->file);
 }
@@ -167,7 +145,7 @@ static void record_surroundings(struct sw_matches *matches, MPI_File file, struc
     sw_file_system_name(record->path, name, sizeof name);
     record->file_system = sw_arena_intern(&sw_runtime.files.arena, name);
     record->driver = sw_driver_name(record->info, sw_thread.opener);
-    if (!record->facts.layout.kind && sw_layout_read(record->path, &layout))
+    if (!record->facts.layout.place && sw_layout_read(record->path, &layout))
         record->facts.layout = layout;
 }
 
@@ -176,7 +154,6 @@ static void record_open(const struct request *request, struct sw_file *record) {
     struct sw_facts *facts = &record->facts;
     facts->opens += request->rank == 0;
     facts->nodes = 1;
-    facts->amode |= amode_bits(request->amode);
     if ((uint32_t)request->size > facts->ranks)
         facts->ranks = (uint32_t)request->size;
     sw_lock_release(&record->lock);

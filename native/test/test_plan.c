@@ -47,7 +47,7 @@ static void whole_grammar(void) {
         {SW_ARGUMENT, "*.h5", "size", "5"},
     };
     for (size_t i = 0; i < plan.count; i++) {
-        CHECK(plan.settings[i].layer == expected[i].layer);
+        CHECK(plan.settings[i].carrier == expected[i].carrier);
         CHECK_TEXT(plan.settings[i].glob, expected[i].glob);
         CHECK_TEXT(plan.settings[i].key, expected[i].key);
         CHECK_TEXT(plan.settings[i].value, expected[i].value);
@@ -67,7 +67,7 @@ static void faults(void) {
     refuses("\nstripewise-plan 1\n", "line 1: not \"stripewise-plan 1\"");
     refuses("stripewise-plan 1\nhint\n", "line 2: \"hint\" wants a name and a value");
     refuses("stripewise-plan 1\n\nhint a \t\n", "line 3: \"hint\" wants a name and a value");
-    refuses("stripewise-plan 1\nlayout\n", "line 2: layout of \"\" is unknown; use lustre or cephfs");
+    refuses("stripewise-plan 1\nlayout\n", "line 2: layout of \"\" is unknown; use lustre, cephfs or beegfs");
     refuses("stripewise-plan 1\nlayout lustre\n",
             "line 2: \"layout\" wants a file system, a name and a value");
     refuses("stripewise-plan 1\nlayout lustre pool\n", "line 2: \"layout\" wants a name and a value");

@@ -81,8 +81,8 @@ static void test_history(void) {
     sw_arena_close(&arena);
 }
 
-static const char *app_sets_mode(const void *context, enum sw_layer layer, const char *key) {
-    return layer == SW_HINT && strcmp(key, "mode") == 0 ? context : NULL;
+static const char *app_sets_mode(const void *context, enum sw_carrier carrier, const char *key) {
+    return carrier == SW_HINT && strcmp(key, "mode") == 0 ? context : NULL;
 }
 
 static void test_decision(void) {
@@ -93,8 +93,7 @@ static void test_decision(void) {
     size_t count = 4;
     char error[128], text[300];
     CHECK(sw_model_read(CORPUS "/trees.swm", &model, error, sizeof error));
-    struct sw_scene scene = {
-        .place = SW_IN_LUSTRE, .layout = {SW_IN_LUSTRE, 1, 1048576, -1}, .layable = true};
+    struct sw_scene scene = {.place = &sw_lustre, .layout = {1, {1, 1048576, -1}}, .layable = true};
     set(&workload, "operation", "write");
     set(&workload, "file_size", "64 GiB");
     sw_decide(&model, &workload, &scene, &decision, others, &count);
@@ -106,22 +105,22 @@ static void test_decision(void) {
           others[2].gain < others[1].gain);
 
     count = 0;
-    scene.place = SW_IN_CEPHFS; /* stripes are stripes, by their role */
+    scene.place = &sw_cephfs; /* stripes are stripes, by their role */
     sw_decide(&model, &workload, &scene, &decision, NULL, NULL);
     CHECK(sw_settings_get(&decision.chosen, SW_LAYOUT, "cephfs stripe_count"));
-    scene.place = SW_IN_LUSTRE;
+    scene.place = &sw_lustre;
 
     scene.layable = false; /* "fast" means something from two stripes on only */
     sw_decide(&model, &workload, &scene, &decision, NULL, NULL);
     CHECK(decision.verdict == SW_KEPT && decision.chosen.count == 0 && decision.combinations == 1);
     CHECK_TEXT(decision.why, "no combination is predicted better than the present settings");
-    scene.layout.stripe_count = 8;
+    scene.layout.numbers[0] = 8;
     sw_decide(&model, &workload, &scene, &decision, NULL, NULL);
     CHECK(sw_settings_print(&decision.chosen, text, sizeof text));
     CHECK_TEXT(text, "hint mode fast");
 
     scene.layable = true;
-    scene.layout.stripe_count = 1;
+    scene.layout.numbers[0] = 1;
     scene.taken = app_sets_mode;
     scene.context = "slow";
     sw_decide(&model, &workload, &scene, &decision, NULL, NULL);

@@ -79,7 +79,7 @@ static void record_unseen(struct sw_file *record) {
     sw_matches_open(&matches, record->path);
     sw_launcher_check(&matches);
     for (size_t i = 0; i < matches.count; i++)
-        if (matches.results[i].layer == SW_HINT || matches.results[i].layer == SW_LAYOUT)
+        if (matches.results[i].carrier == SW_HINT || matches.results[i].carrier == SW_LAYOUT)
             matches.results[i].note =
                 "the runtime is not preloaded: as a connector it only sets what is HDF5's";
     sw_lock_take(&record->lock);

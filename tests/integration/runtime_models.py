@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.model.artifact.content import CONTEXT, TUNABLE, WORD, Artifact, Input, Setting, Texts
+from stripewise.model.artifact.content import Artifact, Input, Setting, Texts
 from stripewise.model.artifact.members import NONE, Member, TreeBlock
-from stripewise.model.artifact.program import OUTPUT, Op, apply, constant, read
+from stripewise.model.artifact.program import OUTPUT, apply, constant, read
+from stripewise.spec.formats import CONTEXT, TUNABLE, WORD, Op
 
 MIB = 1 << 20
 

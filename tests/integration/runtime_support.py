@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.formats import faults
 from tests.integration.building import ROOT, checked, native_parts
 from tests.integration.conftest import Mpi
 
@@ -148,6 +149,7 @@ class Bench:
             check=False,
         )
         found = json.loads(target.read_text()) if target.is_file() and target.stat().st_size else None
+        assert found is None or faults(found) == []
         return Outcome(done.returncode, done.stdout, done.stderr, found)
 
 

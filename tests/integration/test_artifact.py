@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import re
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
-from stripewise.model.artifact import program as programs
-from stripewise.model.artifact.content import CARRIERS, CONTEXT, TUNABLE, Artifact, Input, Setting
-from stripewise.model.artifact.format import MAX_BYTES
+from stripewise.model.artifact.content import Artifact, Input, Setting
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
-from stripewise.model.artifact.program import OUTPUT, Op, Program, apply, constant, read
+from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.artifact.reader import parse_artifact
+from stripewise.spec.formats import CONTEXT, TUNABLE, Op
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
-from tests.integration.building import ROOT, core_library
+from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library
 
 BINARY = [op for op in Op if Op.ADD <= op < Op.SELECT]
@@ -179,19 +177,6 @@ def test_the_runtime_finds_the_best_combination(library: ctypes.CDLL, seed: int)
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_the_corpus_is_what_its_maker_makes(name: str) -> None:
     assert (FOLDER / name).read_bytes() == ARTIFACTS[name]().to_bytes()
-
-
-def test_numbers_are_those_of_the_header() -> None:
-    header = (ROOT / "native" / "include" / "stripewise_format.h").read_text("utf-8")
-    body = re.search(r"enum sw_opcode \{(.*?)\};", header, re.DOTALL)
-    assert body is not None
-    names = re.findall(r"SW_OP_(\w+)", body[1])
-    assert [op.name for op in Op] == names
-    defines = dict(re.findall(r"#define (SW_\w+) (\w+)", header))
-    assert int(defines["SW_MAX_ARTIFACT_BYTES"]) == MAX_BYTES
-    assert int(defines["SW_ARTIFACT_STACK"]) == programs.MAX_STACK
-    for number, carrier in enumerate(CARRIERS):
-        assert defines[f"SW_APPLY_{carrier.upper()}"] == f"{number}u"
 
 
 def test_damage_is_refused_by_both(library: ctypes.CDLL) -> None:

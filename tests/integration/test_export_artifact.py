@@ -11,7 +11,6 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.model.ann import AnnModel, Network
-from stripewise.model.artifact.content import TUNABLE
 from stripewise.model.artifact.export import columns_of, input_row, to_artifact
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.carriers import Way, knobs
@@ -20,6 +19,7 @@ from stripewise.model.registry import make_model
 from stripewise.prescribe.grid import Grid
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request
+from stripewise.spec.formats import TUNABLE
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.integration.building import core_library

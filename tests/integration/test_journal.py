@@ -11,8 +11,9 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.errors import UserError
-from stripewise.measure.journal import HEADER, parse_journal, read_journal
+from stripewise.measure.journal import parse_journal, read_journal
 from stripewise.model.table import read_table
+from stripewise.spec.formats import JOURNAL_HEADER as HEADER
 
 CORPUS = Path(__file__).resolve().parents[2] / "native" / "fuzz" / "corpus_journal"
 

@@ -9,12 +9,13 @@ import pytest
 from stripewise.carriers import LAYOUT, Program, Setting
 from stripewise.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import TUNABLE, Artifact, Input, Texts
+from stripewise.model.artifact.content import Artifact, Input, Texts
 from stripewise.model.artifact.content import Setting as Choice
 from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.reader import read_artifact
 from stripewise.runner.inject.injection import Guidance, inject
+from stripewise.spec.formats import TUNABLE
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy, PolicyStriping
 

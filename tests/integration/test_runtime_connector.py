@@ -18,7 +18,7 @@ from tests.integration.runtime_support import HEADER, PROGRAMS, Bench, Outcome
 
 RANKS = 2
 CONNECTOR = "stripewise under_vol=0;under_info={}"
-TIMES = ("time_max", "time_sum", "gap_sum", "gap_max", "phases")
+TIMES = ("time_max", "time_sum")
 SETTINGS = """hdf5 alignment 65536
 hdf5 alignment_threshold 1024
 hdf5 meta_block_size 65536

@@ -61,7 +61,6 @@ def test_rows_are_one_run_a_call(bench: Hdf5Bench, tmp_path: Path, collective: b
         assert (moved["contiguous"], moved["strided"], moved["random"]) == (RANKS, 0, 0)
         assert moved["top"] == [[4096, RANKS]]
         assert sum(moved["histogram"]) == moved["histogram"][2] == RANKS
-        assert moved["phases"] == 1
     assert dataset["address"] % 8 == 0
     operations = outcome.file("data.h5")["hdf5"]["operations"]
     assert {name: part["count"] for name, part in operations.items()} == dict.fromkeys(

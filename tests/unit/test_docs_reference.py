@@ -26,8 +26,9 @@ from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
 from stripewise.search.stopping import StoppingOptions
-from stripewise.spec import plan
 from stripewise.spec.experiment import Experiment, ParameterOverride, parse_experiment
+from stripewise.spec.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER, PLAN_WORDS
+from stripewise.spec.plan import Plan, spell
 from stripewise.spec.policy import Policy
 from stripewise.spec.site import parse_site
 from stripewise.spec.sizes import format_size
@@ -196,7 +197,7 @@ def test_parameters_of_stacks_are_documented_with_their_defaults(name: str) -> N
     for parameter in stack.parameters:
         assert parameter.name in listed, f"{parameter.name} is missing"
         row = listed[parameter.name]
-        default = plan.spell(parameter.default)
+        default = spell(parameter.default)
         if parameter.unit == "B" and isinstance(parameter.default, int) and parameter.default:
             default = format_size(parameter.default)
         if parameter.default_from is not None:
@@ -226,21 +227,18 @@ def test_samplers_with_their_options_are_documented() -> None:
 
 
 def test_verbs_of_the_plan_are_documented() -> None:
-    header = (ROOT / "native" / "include" / "stripewise_format.h").read_text("utf-8")
-    verbs = dict(re.findall(r'#define (SW_PLAN_\w+) "(\w+)"', header))
-    assert {"id", "override", "file", "hint", "layout"} <= set(verbs.values())
     listed = " ".join(rows(reference("plan")))
-    for verb in verbs.values():
-        assert re.search(rf"\b{verb}\b", listed), f"the plan's '{verb}' is undocumented"
-    for key in re.findall(r'#define SW_KEY_\w+ "(\w+)"', header):
+    for verb in (*PLAN_WORDS, *CARRIERS):
+        assert verb == "advice" or re.search(rf"\b{verb}\b", listed), f"the plan's '{verb}' is undocumented"
+    for key in {key for keys in FILE_SYSTEMS.values() for key in keys}:
         assert f"`{key}`" in reference("plan")
 
 
 def test_plans_in_the_documents_can_be_read() -> None:
-    shown = [text for page in PAGES for text in blocks(page, "") if text.startswith(plan.HEADER)]
+    shown = [text for page in PAGES for text in blocks(page, "") if text.startswith(PLAN_HEADER)]
     assert shown
     for text in shown:
-        read = plan.Plan.parse(text, "docs")
+        read = Plan.parse(text, "docs")
         assert read.settings or read.workload
 
 

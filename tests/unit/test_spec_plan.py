@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from stripewise.carriers import CARRIERS, ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Setting
 from stripewise.errors import UserError
 from stripewise.spec.expression import Expression
+from stripewise.spec.formats import MAX_SETTINGS
 from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.plan import MAX_SETTINGS, Plan, settings_of
+from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.space import Derived, Space
 from stripewise.spec.vocabulary import check_plan
 

@@ -33,7 +33,6 @@ __all__ = [
     "LAYOUT",
     "LOST",
     "MCA",
-    "NUMBERED",
     "PNETCDF",
     "RUNTIME",
     "Carried",
@@ -50,10 +49,7 @@ __all__ = [
 ]
 
 CARRIERS = (HINT, LAYOUT, HDF5, PNETCDF, ENVIRONMENT, MCA, ARGUMENT)
-"""All of them. Their verbs stand in the order of ``SW_APPLY_*`` in ``stripewise_format.h``."""
-
-NUMBERED = (*dict.fromkeys(carrier.verb for carrier in CARRIERS), "advice")
-"""How artifacts name by a number what sets a tunable; ``advice`` is for the program's author."""
+"""All of them. Their verbs are the words of a plan in ``native/include/formats.toml``."""
 
 
 def verbs() -> dict[str, int]:

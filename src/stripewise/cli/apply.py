@@ -16,14 +16,14 @@ from stripewise.cli.output import console, notes, print_json
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
 from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.format import MAGIC
 from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.reader import read_artifact
 from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
-from stripewise.spec.plan import HEADER, MAX_BYTES, Plan
+from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, PLAN_HEADER
+from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
@@ -130,7 +130,7 @@ def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
     """The model as the runtime reads it, with what the site allows, and whether it was learned from simulated runs."""
     try:
         with model.open("rb") as stream:
-            ready = stream.read(len(MAGIC)) == MAGIC
+            ready = stream.read(len(ARTIFACT_MAGIC)) == ARTIFACT_MAGIC
     except OSError as error:
         raise UserError(f"cannot read the model {model}: {error.strerror}", "check the path") from error
     made = read_artifact(model) if ready else to_artifact(load_model(str(model)))
@@ -209,15 +209,15 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
 
 def _read_plan(path: Path) -> Plan:
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if path.stat().st_size > MAX_PLAN_BYTES:
             raise UserError(
-                f"{path} is larger than {MAX_BYTES >> 20} MiB", "a plan is a short text: is it the right file?"
+                f"{path} is larger than {MAX_PLAN_BYTES >> 20} MiB", "a plan is a short text: is it the right file?"
             )
         return Plan.parse(path.read_text("utf-8"), str(path))
     except OSError as error:
         raise UserError(f"cannot read the plan {path}: {error.strerror}", "check the path") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is no plan: it is not UTF-8 text", f"a plan begins with '{HEADER}'") from error
+        raise UserError(f"{path} is no plan: it is not UTF-8 text", f"a plan begins with '{PLAN_HEADER}'") from error
 
 
 def _folder_name(plan: Plan, source: str) -> str:

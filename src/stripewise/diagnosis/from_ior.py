@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from stripewise.measure.activity import (
-    SIZE_LIMITS,
     Activity,
     Calls,
     Counted,
@@ -16,6 +15,7 @@ from stripewise.measure.activity import (
     Totals,
 )
 from stripewise.measure.ior import IorOutput, IorRow
+from stripewise.spec.formats import SIZE_LIMITS
 
 _UNSEEN = (
     "IOR prints sizes and times of a whole run: order, alignment and single ranks are not judged",

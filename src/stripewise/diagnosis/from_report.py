@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from stripewise.measure.activity import (
-    SIZE_LIMITS,
     Activity,
     Asked,
     Beneath,
@@ -18,7 +17,9 @@ from stripewise.measure.activity import (
     Modes,
     Totals,
 )
+from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
 from stripewise.spec.report import FileReport, Operation, Posix, Report
+from stripewise.spec.report_hdf5 import Pattern
 
 _UNSEEN = (
     "a runtime report has no offsets: alignment, order and repeated reads are not judged",
@@ -32,16 +33,21 @@ def _bin(size: int) -> int:
     return bisect_left(SIZE_LIMITS, size)
 
 
-def _from_operations(operations: list[Operation]) -> Calls:
-    count = sum(op.count for op in operations)
-    sizes: list[int] = [0] * 10
+def _sizes(operations: list[Operation], pattern: Pattern | None) -> list[int]:
+    """Calls by size: as the report counts them, else where the smallest and the largest call share a bin."""
+    if pattern is not None and sum(pattern.histogram) == sum(op.count for op in operations):
+        return pattern.histogram
+    sizes = [0] * len(SIZE_NAMES)
     for op in operations:
-        # The bin is known where the smallest and the largest call share one.
         if op.count and op.min_size is not None and op.max_size is not None:
             if _bin(op.min_size) != _bin(op.max_size):
-                sizes = []
-                break
+                return []
             sizes[_bin(op.max_size)] += op.count
+    return sizes
+
+
+def _from_operations(operations: list[Operation], pattern: Pattern | None) -> Calls:
+    count = sum(op.count for op in operations)
     same = (
         {op.max_size for op in operations if op.count}
         if all(op.min_size == op.max_size for op in operations)
@@ -52,7 +58,7 @@ def _from_operations(operations: list[Operation]) -> Calls:
         count=count,
         bytes=sum(op.bytes for op in operations),
         seconds=sum(op.time_sum for op in operations),
-        sizes=sizes if count else [],
+        sizes=_sizes(operations, pattern) if count else [],
         common=[(only, count)] if only is not None and count else [],
         largest=max((op.max_size or 0 for op in operations), default=0) or None,
     )
@@ -62,11 +68,11 @@ def _from_posix(made: Posix) -> Calls:
     listed = sum(count for _, count in made.sizes)
     sizes: list[int] = []
     if made.count and listed >= _KNOWN_SIZES * made.count:
-        sizes = [0] * 10
+        sizes = [0] * len(SIZE_NAMES)
         for size, count in made.sizes:
             sizes[_bin(size)] += count
     elif made.count and _bin(made.min_size) == _bin(made.max_size):
-        sizes = [0] * 10
+        sizes = [0] * len(SIZE_NAMES)
         sizes[_bin(made.max_size)] = made.count
     return Calls(
         count=made.count,
@@ -97,7 +103,7 @@ def _file(file: FileReport) -> FileActivity:
     made = file.posix
     shares = (made.write.during_collective, made.read.during_collective)
     size = file.size
-    write, read = _from_operations(file.moved("write")), _from_operations(file.moved("read"))
+    write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
     return FileActivity(
         path=file.path,
         file_system=file.file_system,

@@ -12,7 +12,8 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import LogResult, UnreadableLogError, read_logs
 from stripewise.measure.ior import parse_ior
-from stripewise.spec.report import FORMAT, read_report
+from stripewise.spec.formats import REPORT_FORMAT
+from stripewise.spec.report import read_report
 
 _TEXT_LIMIT = 64 << 20
 _START = 4096
@@ -109,13 +110,13 @@ def _start(path: Path) -> bytes:
 
 
 def _is_report(path: Path) -> bool:
-    return FORMAT.encode() in _start(path)
+    return REPORT_FORMAT.encode() in _start(path)
 
 
 def _reader(path: Path) -> Callable[[str, str], Activity] | None:
     """The function that reads a file, None for Darshan's own."""
     start = _start(path)
-    if FORMAT.encode() in start and start.lstrip().startswith(b"{"):
+    if REPORT_FORMAT.encode() in start and start.lstrip().startswith(b"{"):
         return _report
     if b"IOR-" in start or b'"Results"' in start or b'"Command line"' in start or start.startswith(b"access,bw"):
         return _ior

@@ -10,10 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-SIZE_LIMITS = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
-"""Upper edges in bytes of the histogram's bins but the last, as darshan-runtime compares them: 1K is 1024."""
-
-SIZE_NAMES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+from stripewise.spec.formats import SIZE_NAMES
 
 
 def _printable(text: str) -> str:
@@ -39,7 +36,7 @@ class Calls(_Part):
     consecutive, sequential : int or None
         Calls that began exactly where the rank's previous one ended, and anywhere behind it.
     sizes : list of int
-        Calls by size, bins :data:`SIZE_NAMES`; empty where unknown.
+        Calls by size, bins :data:`stripewise.spec.formats.SIZE_NAMES`; empty where unknown.
     common : list of (int, int)
         The most frequent sizes with their counts.
     largest : int or None
@@ -55,7 +52,7 @@ class Calls(_Part):
     seconds: float = Field(default=0.0, ge=0)
     consecutive: int | None = None
     sequential: int | None = None
-    sizes: list[int] = Field(default_factory=list, max_length=10)
+    sizes: list[int] = Field(default_factory=list, max_length=len(SIZE_NAMES))
     common: list[tuple[int, int]] = Field(default_factory=list)
     largest: int | None = None
     extent: int | None = None

@@ -1,7 +1,7 @@
 """The runtime's journal: what phases of I/O cost with which settings, kept from job to job.
 
-The lines are described in ``native/include/stripewise_format.h``. Each has its own checksum: a line that was cut off by
-a crash is passed over.
+``native/include/formats.toml`` defines the keys of its lines for both sides. Each line has its own checksum:
+a line that was cut off by a crash is passed over.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.errors import UserError
+from stripewise.spec.formats import JOURNAL_HEADER
 
-HEADER = "stripewise-journal 1"
 MAX_BYTES = 256 << 20
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 
@@ -99,20 +99,20 @@ def read_journal(path: Path) -> Journal:
     except OSError as error:
         raise UserError(f"cannot read the journal {path}: {error.strerror}", "check the path") from error
     if not is_journal(text):
-        raise UserError(f"{path} is no journal: its first line is not '{HEADER}'")
+        raise UserError(f"{path} is no journal: its first line is not '{JOURNAL_HEADER}'")
     return parse_journal(text)
 
 
 def is_journal(text: str) -> bool:
     """Whether a text begins as a journal does."""
-    return text.startswith(HEADER + "\n")
+    return text.startswith(JOURNAL_HEADER + "\n")
 
 
 def parse_journal(text: str) -> Journal:
     """Read the records of a text; lines that are none are counted."""
     phases, damaged = [], 0
     for line in text.split("\n"):
-        if not line or line == HEADER:
+        if not line or line == JOURNAL_HEADER:
             continue
         phase = _phase(line)
         if phase is None:

@@ -19,10 +19,8 @@ from stripewise.prescribe.prescription import Advice, Change, Prescription, plan
 from stripewise.prescribe.reasons import neighbours, rules
 from stripewise.prescribe.request import Known, Request, known_values
 from stripewise.spec.configuration import Value
+from stripewise.spec.formats import WORTH
 from stripewise.spec.parameter import When
-
-_WORTH = 0.005
-"""A change whose absence costs less than this (in ln) is not made."""
 
 
 class Answer:
@@ -142,9 +140,9 @@ class Answer:
             if not grid.lawful(trial.copy(), self._words).all():
                 continue
             without = grid.predict(trial, self._groups)
-            if without.mean[0] >= mean - _WORTH:
+            if without.mean[0] >= mean - WORTH:
                 changed, expected = fewer, without
-                mean = max(float(without.mean[0]), mean - _WORTH) if without.mean[0] < mean else float(without.mean[0])
+                mean = max(float(without.mean[0]), mean - WORTH) if without.mean[0] < mean else float(without.mean[0])
         base = grid.predict(now, self._groups)
         return changed, mean - float(base.mean[0]), expected
 

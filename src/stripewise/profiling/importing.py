@@ -13,12 +13,12 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import read_logs
 from stripewise.measure.ior import parse_ior
-from stripewise.measure.journal import HEADER as JOURNAL
 from stripewise.measure.journal import is_journal, parse_journal
 from stripewise.measure.observed import Observed, of_activity, of_report
 from stripewise.profiling.importing_ior import ior_row
 from stripewise.profiling.importing_journal import journal_rows
 from stripewise.profiling.importing_table import Row, known_hints
+from stripewise.spec.formats import JOURNAL_HEADER
 from stripewise.spec.report import read_report
 
 _MIB = 2**20
@@ -113,7 +113,7 @@ def _recognised(path: Path) -> bool:
             head = stream.read(4096)
     except OSError:
         return False
-    if head.startswith(JOURNAL.encode()):
+    if head.startswith(JOURNAL_HEADER.encode()):
         return True
     return b"IOR-" in head or head.startswith(b"access,") or b'"stripewise-report"' in head or b'"tests"' in head
 

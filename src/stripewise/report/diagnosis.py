@@ -8,10 +8,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from stripewise.measure.activity import SIZE_NAMES, Activity, FileActivity
+from stripewise.measure.activity import Activity, FileActivity
 from stripewise.plots import job_io
 from stripewise.report.markup import moment
 from stripewise.report.page import page
+from stripewise.spec.formats import SIZE_NAMES
 from stripewise.spec.sizes import format_size
 
 

@@ -1,6 +1,6 @@
 """The plan: what is to be applied to a run, in the text form that the runtime reads.
 
-The grammar is documented in ``native/include/stripewise_format.h``, the only contract between C and Python.
+``native/include/formats.toml`` defines its lines and limits for both sides.
 """
 
 from __future__ import annotations
@@ -13,15 +13,8 @@ from stripewise.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.errors import UserError
 from stripewise.shell import is_unicode
 from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
 from stripewise.spec.space import Space
-
-HEADER = "stripewise-plan 1"
-MAX_BYTES = 1 << 20
-MAX_SETTINGS = 4096
-MAX_KEY = 255
-MAX_VALUE = 1023
-ALLOWANCES = ("composite", "pool")
-"""Kinds of a folder's layout that files may be laid out against."""
 
 _BLANK = " \t"
 
@@ -64,7 +57,7 @@ class Plan:
         for what, word in (("identifier", self.identifier), ("file pattern", self.files)):
             if not is_unicode(word) or any(ord(c) < 32 or ord(c) == 127 for c in word):
                 raise UserError(f"plan: {what} {word[:40]!r} has control characters or is not valid Unicode")
-        lines = [HEADER]
+        lines = [PLAN_HEADER]
         if self.identifier:
             lines.append(f"id {self.identifier}")
         lines.append(f"override {'yes' if self.override else 'no'}")
@@ -87,15 +80,17 @@ class Plan:
         UserError
             With the line that is wrong.
         """
-        if len(text) > MAX_BYTES:
+        if len(text) > MAX_PLAN_BYTES:
             raise UserError(
-                f"{origin} is larger than {MAX_BYTES} bytes", "a plan is a short text: is it the right file?"
+                f"{origin} is larger than {MAX_PLAN_BYTES} bytes",
+                "a plan is a short text: is it the right file?",
             )
         # Lines end, and words are parted, exactly as the runtime's own reader does it.
         lines = [line.removesuffix("\r") for line in text.split("\n")]
-        if lines[0] != HEADER:
+        if lines[0] != PLAN_HEADER:
             raise UserError(
-                f"{origin} is no plan: its first line is not '{HEADER}'", "export one with stripewise export"
+                f"{origin} is no plan: its first line is not '{PLAN_HEADER}'",
+                "export one with stripewise export",
             )
         settings: list[Setting] = []
         workload: list[tuple[str, str]] = []

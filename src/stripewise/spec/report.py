@@ -1,6 +1,6 @@
 """The runtime's report: what a program did to its files, as read from JSON.
 
-The fields and their exact meaning are documented in ``native/include/stripewise_format.h``.
+``native/include/formats.toml`` defines its keys for both sides.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.report_hdf5 import Hdf5, Patterns
-
-FORMAT = "stripewise-report"
-VERSION = 1
 
 
 class _Part(BaseModel):
@@ -40,8 +38,6 @@ class Mpi(_Part):
     library: str = ""
     abi: str = ""
     io: str = "unknown"
-    thread_level: str = ""
-    library_path: str | None = None
 
 
 class Job(_Part):
@@ -62,9 +58,6 @@ class Totals(_Part):
 
     bytes_read: int = Field(ge=0)
     bytes_written: int = Field(ge=0)
-    read_time: float = 0.0
-    write_time: float = 0.0
-    meta_time: float = 0.0
     read_bandwidth: float | None = None
     write_bandwidth: float | None = None
 
@@ -90,9 +83,7 @@ class Mode(_Part):
 class View(_Part):
     """The last file view."""
 
-    etype_size: int
     filetype_size: int
-    filetype_extent: int
     contiguous: bool
 
 
@@ -142,7 +133,6 @@ class FileReport(_Part):
     opens: int = 0
     ranks: int = 0
     nodes: int = 0
-    amode: list[str] = Field(default_factory=list)
     driver: str | None = None
     file_system: str | None = None
     size: int | None = None
@@ -237,7 +227,7 @@ def parse_report(data: Mapping[str, Any]) -> Report:
     StripewiseError
         If it is not a report, of a newer version, or malformed; the message names the wrong field.
     """
-    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+    if not isinstance(data, Mapping) or data.get("format") != REPORT_FORMAT:
         raise StripewiseError(
             "this is not a report of the runtime", "give the file that STRIPEWISE_REPORT named for the program"
         )
@@ -250,9 +240,9 @@ def parse_report(data: Mapping[str, Any]) -> Report:
             f"the runtime's report is malformed: {place}: {first['msg']}",
             "was the file changed? Run the program again with the runtime that stripewise native build makes",
         ) from error
-    if report.version != VERSION:
+    if report.version != REPORT_VERSION:
         raise StripewiseError(
-            f"the runtime's report has version {report.version}, this Stripewise reads {VERSION}",
+            f"the runtime's report has version {report.version}, this Stripewise reads {REPORT_VERSION}",
             "use one Stripewise for both: stripewise native build makes the runtime of this one",
         )
     return report

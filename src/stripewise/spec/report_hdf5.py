@@ -12,16 +12,13 @@ class _Part(BaseModel):
 
 
 class Pattern(_Part):
-    """Sizes and order of the calls of one direction; seconds."""
+    """Sizes and order of the calls of one direction."""
 
     histogram: list[int] = Field(default_factory=list)
     top: list[tuple[int, int]] = Field(default_factory=list)
     contiguous: int = 0
     strided: int = 0
     random: int = 0
-    phases: int = 0
-    gap_sum: float = 0.0
-    gap_max: float = 0.0
 
 
 class Patterns(_Part):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from stripewise.diagnosis.finding import Finding, Kind, Severity, Words, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import aggregation, alignment
-from stripewise.measure.activity import SIZE_LIMITS, Activity, Calls, FileActivity
+from stripewise.measure.activity import Activity, Calls, FileActivity
+from stripewise.spec.formats import SIZE_LIMITS
 from stripewise.spec.sizes import format_size
 
 _SMALL_BINS = 4

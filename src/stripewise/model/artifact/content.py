@@ -17,9 +17,6 @@ from stripewise.errors import UserError
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.program import OUTPUT, Numbers, Program, run
 
-CONTEXT, WORD, TUNABLE = 0, 1, 2
-"""Kinds of inputs: trained on and given; used by rules alone; to be chosen."""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -46,14 +43,14 @@ class Input:
     name, role, unit : str
         As in the table.
     kind : int
-        :data:`CONTEXT`, :data:`WORD` or :data:`TUNABLE`.
+        ``CONTEXT``, ``WORD`` or ``TUNABLE`` of :mod:`stripewise.spec.formats`.
     categorical : bool
     values : tuple of Setting
         What may be chosen, or was seen in training.
     default : int
         Place among the values.
     carrier : str
-        One of :data:`stripewise.carriers.NUMBERED`.
+        One of :data:`stripewise.spec.formats.CARRIERS`.
     layer, key : str
         As in a plan.
     factor : float

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import WORD, Artifact, Input
-from stripewise.model.artifact.format import MAX_DEPTH
+from stripewise.model.artifact.content import Artifact, Input
 from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
-from stripewise.model.artifact.program import OUTPUT, Op, Program, apply, constant, read
+from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.base import PerformanceModel, apart
 from stripewise.model.trees.ensemble import Trees
+from stripewise.spec.formats import ARTIFACT_DEPTH, WORD, Op
 
 _SAMPLE = 512
 
@@ -160,8 +160,8 @@ def preorder(trees: Trees, root: int) -> TreeBlock:
     waiting: list[tuple[int, int, int]] = [(root, -1, 1)]
     while waiting:
         node, parent, depth = waiting.pop()
-        if depth >= MAX_DEPTH:
-            raise UserError(f"a tree of the model is deeper than {MAX_DEPTH}", "train it with a limit of depth")
+        if depth >= ARTIFACT_DEPTH:
+            raise UserError(f"a tree of the model is deeper than {ARTIFACT_DEPTH}", "train it with a limit of depth")
         if parent >= 0:
             right[parent] = len(value)
         leaf = trees.feature[node] < 0

@@ -1,4 +1,4 @@
-"""How an artifact lies in its file; ``native/include/stripewise_format.h`` says the same for the runtime."""
+"""The entries of an artifact's file; ``native/include/formats.toml`` defines them for both sides."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ import struct
 
 import numpy as np
 
-MAGIC = b"SWMODEL\n"
-VERSION = 2
-MAX_BYTES = 32 << 20
-MAX_INPUTS = 64
-MAX_TUNABLES = 32
-MAX_FEATURES = 512
-MAX_LAYER = 4096
-MAX_DEPTH = 256
-MAXIMIZE, SIMULATED = 1, 2
-FLOAT32 = 1
-HEADER = struct.Struct("<8sIIQQ14I5I4xd")
-INPUT = struct.Struct("<16I2d")
-VALUE = struct.Struct("<dII")
-DERIVED = struct.Struct("<8I")
-MEMBER = struct.Struct("<10I3d")
+from stripewise.spec.formats import ARTIFACT_HEADER, ARTIFACT_SECTIONS
+
+HEADER = struct.Struct(ARTIFACT_HEADER)
+ENTRIES = {name: struct.Struct(code) for name, code in ARTIFACT_SECTIONS.items()}
 CUT = np.dtype([("threshold", "<f4"), ("feature", "<u4")])
 NODE = np.dtype([("what", "<u4"), ("right", "<u4")])
 

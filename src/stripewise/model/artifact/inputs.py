@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import CONTEXT, TUNABLE, DerivedSetting, Input, Setting, Texts
-from stripewise.model.artifact.program import Op, Program, apply, compile_expression, constant, read
+from stripewise.model.artifact.content import DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.program import Program, apply, compile_expression, constant, read
 from stripewise.model.carriers import Knob, Way, bytes_of, derived_settings, knobs, known_parameters
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
 from stripewise.spec.expression import Expression
+from stripewise.spec.formats import CONTEXT, TUNABLE, Op
 from stripewise.spec.plan import spell
 from stripewise.spec.workload import Workload
 

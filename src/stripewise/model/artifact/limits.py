@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stripewise.model.artifact.content import TUNABLE, Artifact, Input
+from stripewise.model.artifact.content import Artifact, Input
+from stripewise.spec.formats import TUNABLE
 from stripewise.spec.policy import Policy
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -17,42 +16,9 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError
 from stripewise.model.artifact.arithmetic import log2
 from stripewise.spec.expression import Expression
+from stripewise.spec.formats import ARTIFACT_STACK, Op
 
 Numbers = NDArray[np.float64]
-
-MAX_STACK = 32
-
-
-class Op(IntEnum):
-    """Instructions, numbered as ``enum sw_opcode``: b is the top of the stack, a below it, t below that."""
-
-    INPUT = 0
-    CONSTANT = 1
-    OUTPUT = 2
-    LOG2 = 3
-    EXP = 4
-    SINGLE = 5
-    ABS = 6
-    NEGATE = 7
-    NOT = 8
-    ADD = 9
-    SUBTRACT = 10
-    MULTIPLY = 11
-    DIVIDE = 12
-    FLOOR_DIVIDE = 13
-    MODULO = 14
-    MINIMUM = 15
-    MAXIMUM = 16
-    EQUAL = 17
-    NOT_EQUAL = 18
-    LESS = 19
-    LESS_EQUAL = 20
-    GREATER = 21
-    GREATER_EQUAL = 22
-    AND = 23
-    OR = 24
-    SELECT = 25
-
 
 Instruction = tuple[Op, float]
 """An instruction with its operand: the input's number, the constant, else 0."""
@@ -199,7 +165,7 @@ def compile_expression(expression: Expression, names: Mapping[str, Program], cod
     """
     body = ast.parse(f"(\n{expression.text}\n)", mode="eval").body
     program = _Compiler(expression.text, names, code).of(body)
-    if depth(program) > MAX_STACK:
+    if depth(program) > ARTIFACT_STACK:
         raise UserError(f"'{expression.text}' is nested too deeply for the runtime", "split it")
     return program
 

@@ -10,12 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.carriers import NUMBERED
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
-from stripewise.model.artifact.content import TUNABLE, Artifact, DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.content import Artifact, DerivedSetting, Input, Setting, Texts
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
-from stripewise.model.artifact.program import Op, Program
+from stripewise.model.artifact.program import Program
+from stripewise.spec.formats import (
+    ARTIFACT_FLOAT32,
+    ARTIFACT_MAGIC,
+    ARTIFACT_MAXIMIZE,
+    ARTIFACT_SIMULATED,
+    ARTIFACT_VERSION,
+    CARRIERS,
+    TUNABLE,
+    Op,
+)
 
 
 def read_artifact(path: str | Path) -> Artifact:
@@ -42,12 +51,17 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
         If it is damaged.
     """
     mend = "make it again with stripewise prescribe --artifact"
-    if len(data) < form.HEADER.size or data[:8] != form.MAGIC:
+    if len(data) < form.HEADER.size or data[:8] != ARTIFACT_MAGIC:
         raise UserError(f"{origin} is no model artifact", mend)
     _, version, flags, size, total, *rest = form.HEADER.unpack_from(data)
-    if version != form.VERSION:
-        raise UserError(f"{origin} has version {version}, this Stripewise reads {form.VERSION}", mend)
-    if size != len(data) or size % 8 or form.checksum(data) != total or flags & ~(form.MAXIMIZE | form.SIMULATED):
+    if version != ARTIFACT_VERSION:
+        raise UserError(f"{origin} has version {version}, this Stripewise reads {ARTIFACT_VERSION}", mend)
+    if (
+        size != len(data)
+        or size % 8
+        or form.checksum(data) != total
+        or flags & ~(ARTIFACT_MAXIMIZE | ARTIFACT_SIMULATED)
+    ):
         raise UserError(f"{origin} is cut off or damaged", mend)
     try:
         return _Reader(data, flags, rest[:14], rest[14:19], rest[19]).artifact()
@@ -66,24 +80,8 @@ def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
 class _Reader:
     def __init__(self, data: bytes, flags: int, counts: list[int], names: list[int], margin: float) -> None:
         self._flags, self._names, self._margin = flags, names, margin
-        sizes = (
-            1,
-            8,
-            4,
-            8,
-            form.INPUT.size,
-            form.VALUE.size,
-            4,
-            form.DERIVED.size,
-            form.MEMBER.size,
-            4,
-            16,
-            form.CUT.itemsize,
-            form.NODE.itemsize,
-            4,
-        )
         parts, at = [], form.HEADER.size
-        for count, entry in zip(counts, sizes, strict=True):
+        for count, entry in zip(counts, (entry.size for entry in form.ENTRIES.values()), strict=True):
             parts.append(data[at : at + count * entry])
             if len(parts[-1]) != count * entry:
                 raise ValueError("a section is missing")
@@ -112,8 +110,8 @@ class _Reader:
             identifier=text(self._names[1]),
             objective=text(self._names[2]),
             unit=text(self._names[3]),
-            maximize=bool(self._flags & form.MAXIMIZE),
-            simulated=bool(self._flags & form.SIMULATED),
+            maximize=bool(self._flags & ARTIFACT_MAXIMIZE),
+            simulated=bool(self._flags & ARTIFACT_SIMULATED),
             margin=self._margin,
             inputs=(inputs := self._inputs(text)),
             constraints=tuple(self._programs[int(n)] for n in np.frombuffer(self._parts[6], dtype="<u4")),
@@ -124,15 +122,15 @@ class _Reader:
         )
 
     def _inputs(self, text: Callable[[int], str]) -> tuple[Input, ...]:
-        values = [Setting(number, text(place)) for number, place, _ in form.VALUE.iter_unpack(self._parts[5])]
+        values = [Setting(number, text(place)) for number, place in form.ENTRIES["values"].iter_unpack(self._parts[5])]
         found = []
-        for row in form.INPUT.iter_unpack(self._parts[4]):
+        for row in form.ENTRIES["inputs"].iter_unpack(self._parts[4]):
             kind, name, role, unit, categorical, first, count, default, carrier, layer, key = row[:11]
-            free, active, same, _, _, factor, cost = row[11:]
+            free, active, same, factor, cost = row[11:]
             found.append(
                 Input(
                     *(text(name), kind, text(role), text(unit), bool(categorical)),
-                    *(tuple(values[first : first + count]), default, NUMBERED[carrier], text(layer), text(key)),
+                    *(tuple(values[first : first + count]), default, CARRIERS[carrier], text(layer), text(key)),
                     *(factor, cost, self._optional(free), self._optional(active), self._optional(same)),
                 )
             )
@@ -141,10 +139,10 @@ class _Reader:
     def _derived(self, text: Callable[[int], str], inputs: tuple[Input, ...]) -> tuple[DerivedSetting, ...]:
         tunables = [number for number, entry in enumerate(inputs) if entry.kind == TUNABLE]
         found = []
-        for carrier, layer, key, template, value, active, mask, _ in form.DERIVED.iter_unpack(self._parts[7]):
+        for carrier, layer, key, template, value, active, mask in form.ENTRIES["derived"].iter_unpack(self._parts[7]):
             needs = tuple(number for bit, number in enumerate(tunables) if mask >> bit & 1)
             programs = self._programs[value], self._optional(active)
-            found.append(DerivedSetting(NUMBERED[carrier], text(layer), text(key), text(template), *programs, needs))
+            found.append(DerivedSetting(CARRIERS[carrier], text(layer), text(key), text(template), *programs, needs))
         return tuple(found)
 
     def _members(self) -> tuple[Member, ...]:
@@ -154,7 +152,7 @@ class _Reader:
         nodes = np.frombuffer(self._parts[12], dtype=form.NODE)
         weights = np.frombuffer(self._parts[13], dtype="<f4")
         found = []
-        for row in form.MEMBER.iter_unpack(self._parts[8]):
+        for row in form.ENTRIES["members"].iter_unpack(self._parts[8]):
             kind, gate, post, first_feature, count, first_block, used, *more = row
             first_cut, own_cuts, flags, weight, base, scale = more
             own = blocks[first_block : first_block + used].tolist()
@@ -170,7 +168,7 @@ class _Reader:
                 Member(
                     tuple(features[first_feature : first_feature + count]),
                     *(tuple(trees), tuple(layers), weight, base, scale),
-                    *(self._optional(gate), self._programs[post], bool(flags & form.FLOAT32)),
+                    *(self._optional(gate), self._programs[post], bool(flags & ARTIFACT_FLOAT32)),
                 )
             )
         return tuple(found)

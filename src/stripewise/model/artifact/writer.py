@@ -9,12 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.carriers import NUMBERED
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
-from stripewise.model.artifact.content import TUNABLE, Artifact, DerivedSetting
+from stripewise.model.artifact.content import Artifact, DerivedSetting
 from stripewise.model.artifact.members import NONE, TreeBlock
-from stripewise.model.artifact.program import MAX_STACK, Op, Program, depth
+from stripewise.model.artifact.program import Program, depth
+from stripewise.spec.formats import (
+    ARTIFACT_FLOAT32,
+    ARTIFACT_MAGIC,
+    ARTIFACT_MAXIMIZE,
+    ARTIFACT_SIMULATED,
+    ARTIFACT_STACK,
+    ARTIFACT_VERSION,
+    CARRIERS,
+    MAX_ARTIFACT_BYTES,
+    MAX_FEATURES,
+    MAX_INPUTS,
+    MAX_LAYER,
+    MAX_TUNABLES,
+    TUNABLE,
+    Op,
+)
 
 
 def artifact_bytes(artifact: Artifact) -> bytes:
@@ -34,10 +49,10 @@ def _check_limits(artifact: Artifact) -> None:
     widest = max((len(member.features) for member in artifact.members), default=0)
     outputs = max((len(layer.bias) for member in artifact.members for layer in member.layers), default=0)
     for what, count, limit in (
-        ("inputs", len(artifact.inputs), form.MAX_INPUTS),
-        ("tunables", tunables, form.MAX_TUNABLES),
-        ("features", widest, form.MAX_FEATURES),
-        ("neurons in a layer", outputs, form.MAX_LAYER),
+        ("inputs", len(artifact.inputs), MAX_INPUTS),
+        ("tunables", tunables, MAX_TUNABLES),
+        ("features", widest, MAX_FEATURES),
+        ("neurons in a layer", outputs, MAX_LAYER),
     ):
         if count > limit:
             raise UserError(f"the model has {count} {what}, the runtime takes {limit}", "train a smaller model")
@@ -99,22 +114,24 @@ class _Writer:
         ]
         body = b"".join(_padded(data) for _, data in sections)
         size = form.HEADER.size + len(body)
-        if size > form.MAX_BYTES:
+        if size > MAX_ARTIFACT_BYTES:
             raise UserError(
-                f"the artifact would have {size >> 20} MiB, the runtime takes {form.MAX_BYTES >> 20}",
+                f"the artifact would have {size >> 20} MiB, the runtime takes {MAX_ARTIFACT_BYTES >> 20}",
                 "train a model with fewer or smaller trees",
             )
-        flags = form.MAXIMIZE * a.maximize + form.SIMULATED * a.simulated
+        flags = ARTIFACT_MAXIMIZE * a.maximize + ARTIFACT_SIMULATED * a.simulated
         counts = [count for count, _ in sections]
 
         def header(total: int) -> bytes:
-            return form.HEADER.pack(form.MAGIC, form.VERSION, flags, size, total, *counts, *names, result, a.margin)
+            return form.HEADER.pack(
+                ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, a.margin
+            )
 
         return header(form.checksum(header(0) + body)) + body
 
     def _program(self, program: Program) -> int:
         if program not in self._programs:
-            if depth(program) > MAX_STACK:
+            if depth(program) > ARTIFACT_STACK:
                 raise UserError("a rule or feature of the model is nested too deeply for the runtime")
             start = len(self._code)
             for op, operand in program:
@@ -135,15 +152,15 @@ class _Writer:
         values: list[bytes] = []
         for entry in self._artifact.inputs:
             first = len(values)
-            values += [form.VALUE.pack(value.number, code(value.spelling), 0) for value in entry.values]
+            values += [form.ENTRIES["values"].pack(value.number, code(value.spelling)) for value in entry.values]
             inputs.append(
-                form.INPUT.pack(
+                form.ENTRIES["inputs"].pack(
                     entry.kind,
                     *(code(entry.name), code(entry.role), code(entry.unit), int(entry.categorical)),
-                    *(first, len(entry.values), entry.default, NUMBERED.index(entry.carrier)),
+                    *(first, len(entry.values), entry.default, CARRIERS.index(entry.carrier)),
                     *(code(entry.layer), code(entry.key)),
                     *(self._optional(p) for p in (entry.free, entry.active, entry.same)),
-                    *(0, 0, entry.factor, entry.cost),
+                    *(entry.factor, entry.cost),
                 )
             )
         return inputs, values
@@ -152,10 +169,10 @@ class _Writer:
         code = self._artifact.texts.code
         tunables = [n for n, known in enumerate(self._artifact.inputs) if known.kind == TUNABLE]
         mask = sum(1 << tunables.index(number) for number in entry.needs)
-        return form.DERIVED.pack(
-            NUMBERED.index(entry.carrier),
+        return form.ENTRIES["derived"].pack(
+            CARRIERS.index(entry.carrier),
             *(code(entry.layer), code(entry.key), code(entry.template)),
-            *(self._program(entry.value), self._optional(entry.active), mask, 0),
+            *(self._program(entry.value), self._optional(entry.active), mask),
         )
 
     def _members(
@@ -184,12 +201,12 @@ class _Writer:
                 weights.append(flat)
                 weight_count += len(flat)
             members.append(
-                form.MEMBER.pack(
+                form.ENTRIES["members"].pack(
                     int(bool(member.layers)),
                     *(self._optional(member.gate), self._program(member.post)),
                     *(first_feature, len(member.features), first_block, len(blocks) - first_block),
                     *(cut_count, len(own_cuts)),
-                    form.FLOAT32 * member.float32,
+                    ARTIFACT_FLOAT32 * member.float32,
                     *(member.weight, member.base, member.scale),
                 )
             )

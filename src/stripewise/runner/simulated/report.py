@@ -1,6 +1,6 @@
 """What the runtime would have reported of a simulated run: who calls what, by the rules of the simulated MPI library.
 
-The report has the form of ``native/include/stripewise_format.h`` and calls itself simulated. So effects are judged as
+The report has the form of ``native/include/formats.toml`` and calls itself simulated. So effects are judged as
 for real runs: a setting that the library ignores leaves the system calls as they were.
 """
 
@@ -15,6 +15,7 @@ from stripewise.runner.simulated.calls import SystemCalls, system_calls
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome
 from stripewise.simulate.layout import pieces
+from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import Report
 from stripewise.spec.site import Site
@@ -63,8 +64,8 @@ def simulated_report(
     ompio = site.mpi.driver == "ompio"
     return Report.model_validate(
         {
-            "format": "stripewise-report",
-            "version": 1,
+            "format": REPORT_FORMAT,
+            "version": REPORT_VERSION,
             "simulated": True,
             "runtime": {
                 "version": __version__,
@@ -77,7 +78,6 @@ def simulated_report(
                 "library": f"simulated {'OMPIO' if ompio else 'ROMIO'} on {site.name}",
                 "abi": "openmpi" if ompio else "mpich",
                 "io": "ompio" if ompio else "romio",
-                "thread_level": "single",
             },
             "job": {
                 "executable": "(simulated)",
@@ -92,9 +92,6 @@ def simulated_report(
             "totals": {
                 "bytes_read": moved.get("read", 0),
                 "bytes_written": moved.get("write", 0),
-                "read_time": data.get("read", 0.0),
-                "write_time": data.get("write", 0.0),
-                "meta_time": whole - sum(data.values()),
                 "read_bandwidth": bandwidth.get("read"),
                 "write_bandwidth": bandwidth.get("write"),
             },
@@ -139,7 +136,6 @@ def _files(
         "opens": len(phases),
         "ranks": 1 if each else ranks,
         "nodes": 1 if each else workload.nodes or 1,
-        "amode": ["create", "wronly"] if "write" in phases else ["rdonly"],
         "driver": _DRIVERS[site.mpi.driver],
         "file_system": workload.file_system,
         "size": workload.file_size,
@@ -165,9 +161,7 @@ def _view(batch: Batch) -> dict[str, Any] | None:
         return None
     size = int(parts.size[0])
     return {
-        "etype_size": 1,
         "filetype_size": size,
-        "filetype_extent": size + int(parts.hole[0]),
         "contiguous": False,
     }
 

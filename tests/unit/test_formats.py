@@ -1,0 +1,109 @@
+"""One schema defines what C and Python exchange: generated files are up to date, each key is written and read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from stripewise import carriers
+from stripewise.spec import report, report_hdf5
+from stripewise.spec.formats import CARRIERS, FILE_SYSTEMS, JOURNAL_KEYS
+from tests.formats import ROOT, faults, generator, objects
+
+MODELS: dict[str, type[BaseModel]] = {
+    "report": report.Report,
+    "runtime": report.Runtime,
+    "mpi": report.Mpi,
+    "job": report.Job,
+    "totals": report.Totals,
+    "file": report.FileReport,
+    "operation": report.Operation,
+    "mode": report.Mode,
+    "view": report.View,
+    "patterns": report_hdf5.Patterns,
+    "pattern": report_hdf5.Pattern,
+    "posix_calls": report.PosixCalls,
+    "posix": report.Posix,
+    "share": report.Share,
+    "setting": report.SettingOutcome,
+    "hdf5": report_hdf5.Hdf5,
+    "hdf5_operation": report_hdf5.Hdf5Calls,
+    "dataset": report_hdf5.Dataset,
+    "transfers": report_hdf5.Transfers,
+}
+WITHOUT_MODEL = {"layout", "decision"}
+"""Read as mappings: layouts differ by file system, and only people read decisions."""
+
+
+@pytest.mark.parametrize("path", generator().outputs(), ids=lambda path: path.name)
+def test_generated_files_are_up_to_date(path: Path) -> None:
+    assert path.read_text("utf-8") == generator().outputs()[path], "run make formats"
+
+
+def test_reader_and_schema_name_the_same_keys() -> None:
+    assert set(MODELS) | WITHOUT_MODEL == set(objects())
+    for name, model in MODELS.items():
+        keys = objects()[name]
+        assert set(model.model_fields) <= set(keys), name
+        unread = set(keys) - set(model.model_fields)
+        assert {key for key in unread if not keys[key].get("people")} == set(), name
+
+
+def test_plans_know_each_carrier_by_its_word() -> None:
+    assert {*carriers.verbs(), "advice"} == set(CARRIERS)
+
+
+def names_read() -> set[str]:
+    """Attributes and keys that the code of Stripewise looks at, the reader's own declarations aside."""
+    found: set[str] = set()
+    for path in (ROOT / "src" / "stripewise").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
+
+
+def test_each_key_of_a_report_is_read_or_meant_for_people() -> None:
+    read = names_read()
+    keys = {key: entry for entries in objects().values() for key, entry in entries.items()}
+    assert [key for key, entry in keys.items() if key not in read and not entry.get("people")] == []
+
+
+def native(pattern: str) -> set[str]:
+    return {found for path in (ROOT / "native" / "core").glob("*.c") for found in re.findall(pattern, path.read_text())}
+
+
+def test_the_runtime_writes_each_key_and_no_other() -> None:
+    written = native(r"sw_key\.(\w+)") | native(r"\b(?:COUNT|TIME|TEXT)\(\w+, (\w+)\)[,;]")
+    by_file_system = {key for keys in FILE_SYSTEMS.values() for key in keys}
+    keys = {key for entries in objects().values() for key in entries} - {"simulated", "files_left_out"}
+    assert keys - by_file_system <= written
+    assert written <= keys
+
+
+def test_journals_have_the_keys_of_the_schema() -> None:
+    source = (ROOT / "src" / "stripewise" / "measure" / "journal.py").read_text()
+    assert set(re.findall(r'fields(?:\[|\.get\()"(\w+)"', source)) == set(JOURNAL_KEYS)
+
+
+def test_layouts_of_the_runtime_have_the_keys_of_the_schema() -> None:
+    for name, keys in FILE_SYSTEMS.items():
+        source = (ROOT / "native" / "core" / f"layout_{name}.c").read_text()
+        table = source[source.index(f"struct sw_file_system sw_{name} = ") :]
+        assert tuple(key.lower() for key in re.findall(r"SW_KEY_(\w+)", table)) == keys
+
+
+def test_faults_are_found() -> None:
+    totals: dict[str, Any] = {"bytes_read": 1, "bytes_written": 2.5, "read_bandwidth": None, "more": 1}
+    assert faults(totals, "totals", "t") == [
+        "t.more is not in the schema",
+        "t.write_bandwidth is missing",
+        "t.bytes_written is 2.5, not of type integer",
+    ]
