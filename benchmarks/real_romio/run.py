@@ -25,12 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.measure.objective import measure
+from stripewise.objectives import measure, parse_objective
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
-from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, State, Trial
@@ -89,7 +88,7 @@ def interleaved(
     experiment: Experiment, space: Space, arms: dict[str, Configuration], repeats: int, folder: Path
 ) -> dict[str, list[float]]:
     """Run each arm `repeats` times, in rounds of random order."""
-    objective = Objective.parse("write_bandwidth")
+    objective = parse_objective("write_bandwidth")
     values: dict[str, list[float]] = {name: [] for name in arms}
     rng = np.random.default_rng(1)
     number = 0

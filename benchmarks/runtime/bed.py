@@ -31,15 +31,14 @@ from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
 
 from stripewise.carriers import ENVIRONMENT, Setting
-from stripewise.measure.objective import measure
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Schema, make_table, read_table, write_table
+from stripewise.objectives import measure, parse_objective
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of, spell
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
@@ -136,7 +135,7 @@ def interleaved(
 
 def in_rounds(experiment: Experiment, plans: dict[str, Plan], rounds: int, scratch: Path) -> dict[str, list[float]]:
     """Run every plan once a round, in random order."""
-    objective = Objective.parse("write_bandwidth")
+    objective = parse_objective("write_bandwidth")
     values: dict[str, list[float]] = {name: [] for name in plans}
     rng = np.random.default_rng(1)
     number = 0

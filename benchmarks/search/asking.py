@@ -18,17 +18,17 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
+from stripewise.objectives import parse_objective  # noqa: E402
 from stripewise.search.acquisition import Pool, score, screen  # noqa: E402
 from stripewise.search.auto import AutoOptions, AutoSampler  # noqa: E402
 from stripewise.search.belief import believe  # noqa: E402
 from stripewise.search.registry import sampler_rng  # noqa: E402
 from stripewise.search.unseen import Seen  # noqa: E402
-from stripewise.spec.objective import Objective  # noqa: E402
 from stripewise.spec.parameter import Kind, Parameter  # noqa: E402
 from stripewise.spec.space import Space  # noqa: E402
 from stripewise.spec.trial import History, Phase, Run, State, Trial  # noqa: E402
 
-ELAPSED = Objective.parse("elapsed")
+ELAPSED = parse_objective("elapsed")
 
 
 def grid(axes: int) -> Space:

@@ -16,6 +16,7 @@ from typing import Any
 
 from stripewise.evaluation.race import SamplerPlayer
 from stripewise.model.registry import load_model
+from stripewise.objectives import objective_of
 from stripewise.prescribe.prior import ModelPrior
 from stripewise.runner.registry import make_runner
 from stripewise.search.registry import make_sampler
@@ -54,7 +55,7 @@ class Simulated:
         self.space, self.workload = space_of(asked)
         runner = f"{asked['runner']}@noise.enabled=false" if quiet else asked["runner"]
         experiment = Experiment.model_validate({**asked, "runner": runner})
-        self.objective = experiment.objective.build()
+        self.objective = objective_of(experiment.objective)
         self._runner = make_runner(experiment, Path(tempfile.gettempdir()))
         self._runner.prepare()
         self._number = 0

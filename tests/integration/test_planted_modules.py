@@ -15,8 +15,8 @@ import pytest
 
 import stripewise
 from stripewise.interpreter import python
-from stripewise.measure.darshan import log_bandwidth
 from stripewise.measure.darshan_logs import read_log
+from stripewise.objectives.darshan import log_bandwidth
 from stripewise.runner.local.guard import Guard
 from stripewise.runner.program import mpi
 from stripewise.server.serving import Workers

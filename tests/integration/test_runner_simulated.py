@@ -290,7 +290,7 @@ def test_others_slow_what_servers_hold_back_and_nothing_else(site: str) -> None:
         ("", {"file_size": None, "nodes": None}, {}, "says nothing of nodes, file_size"),
         ("", {"nodes": 9}, {}, "nodes = 9, but the simulated site test has 8"),
         ("", {"processes_per_node": 17}, {}, "processes_per_node = 17"),
-        ("", {}, {"objective": {"name": "regex:(.)", "direction": "maximize"}}, "simulated run has none"),
+        ("", {}, {"objective": {"name": "regex:(.)", "direction": "maximize"}}, "cannot be simulated: no program runs"),
         ("", {}, {"objective": "read_bandwidth"}, "operation is write"),
         ("failures.node_gone=1", {}, {}, "changes nothing that a site has"),
         ("failures=1", {}, {}, "changes nothing that a site has"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from stripewise.objectives import parse_objective
 from stripewise.spec.configuration import Configuration
-from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Run, State, Trial
 
-ELAPSED = Objective.parse("elapsed")
-BANDWIDTH = Objective.parse("bandwidth")
+ELAPSED = parse_objective("elapsed")
+BANDWIDTH = parse_objective("bandwidth")
 LINE = Space.bind([Parameter("a", Kind.INTEGER, range(100), 0), Parameter("b", Kind.INTEGER, range(10), 0)])
 
 

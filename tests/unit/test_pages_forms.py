@@ -72,7 +72,7 @@ def test_a_definition_goes_through_the_form_unchanged(fields):
         ({"command": "./a", "parameters": "[x"}, "TOML"),
         ({"command": "./a", "budget.runs": "many"}, "budget.runs"),
         (
-            {"command": "./a", "objective": "regex", "objective_pattern": "(", "objective_direction": "minimize"},
+            {"command": "./a", "objective": "regex", "objective_text_regex": "(", "objective_direction": "minimize"},
             "broken",
         ),
     ],

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
+from stripewise.objectives import objective_of, parse_objective
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import parse_experiment
 from stripewise.spec.objective import Objective
@@ -129,7 +130,7 @@ values = [1, 2]
         "experiment.toml",
     )
     assert experiment.command == ["mpiexec", "-n", "4", "./my app", "-x"]
-    assert experiment.objective.build() == Objective("write_bandwidth", "maximize", "MiB/s")
+    assert objective_of(experiment.objective) == Objective("write_bandwidth", "maximize", "MiB/s")
     assert experiment.budget.runs == 60
     assert experiment.workload.file_size == 64 << 30
 
@@ -167,11 +168,11 @@ def test_broken_experiments_name_the_place(text, reason):
 )
 def test_impossible_objectives(name, direction, reason):
     with pytest.raises(UserError, match=reason):
-        Objective.parse(name, direction)
+        parse_objective(name, direction)
 
 
 def test_objectives_compare_in_their_direction():
-    time, rate = Objective.parse("elapsed"), Objective.parse("regex:(\\d+)", "maximize", "GB/s")
+    time, rate = parse_objective("elapsed"), parse_objective("regex:(\\d+)", "maximize", "GB/s")
     assert time.speedup(5.0, 10.0) == rate.speedup(10.0, 5.0) == 2.0
     assert time.better(1, 2)
     assert rate.better(2, 1)

@@ -17,6 +17,7 @@ from stripewise.cli.options import JsonOption, ServerOption, YesOption
 from stripewise.cli.output import console, duration, notes, number, print_json
 from stripewise.cli.profile_array import submit_array
 from stripewise.errors import UserError
+from stripewise.objectives import parse_objective
 from stripewise.profiling.book import collect
 from stripewise.profiling.carry import WHOLE, preview, write
 from stripewise.profiling.checks import Cost, check_limits, check_room, cost_of
@@ -238,9 +239,7 @@ def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -
 
 
 def _objective(campaign: Campaign) -> Objective:
-    if campaign.objective == "bandwidth":
-        return Objective("bandwidth", "maximize", "MiB/s")
-    return Objective.parse(campaign.objective, campaign.direction, campaign.unit)
+    return parse_objective(campaign.objective, campaign.direction, campaign.unit)
 
 
 def _dry_run(points: Points, shard: Shard, where: Path, json_output: bool, *, here: bool) -> None:

@@ -17,6 +17,7 @@ from stripewise.cli.output import console, notes
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
+from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment, parse_experiment
 from stripewise.spec.policy import load_policy
@@ -53,9 +54,7 @@ def tune(
     stack: Annotated[list[str] | None, typer.Option(help="Stack by name or .toml file; repeatable.")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            help="elapsed, io_time, write_bandwidth, read_bandwidth, bandwidth, darshan_bandwidth or regex:PATTERN."
-        ),
+        typer.Option(help=f"{', '.join(usages())}."),
     ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
     runner: Annotated[

@@ -10,6 +10,7 @@ from typing import Any
 from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
+from stripewise.objectives import kind_of
 from stripewise.profiling.plan import value_of
 from stripewise.profiling.schedule import Planned
 from stripewise.spec.campaign import Campaign
@@ -62,7 +63,7 @@ def table_of(
         rows.append({**run.point.values, "operation": run.point.operation, "repeat": run.repeat, "value": result.value})
     if not rows:
         raise UserError(f"no run of campaign {campaign.name} has finished", "see why with --json, and mend it")
-    column = "bandwidth" if campaign.objective == "bandwidth" else _identifier(campaign.objective)
+    column = kind_of(campaign.objective).column
     rows = [{**row, column: row.pop("value")} for row in rows]
     schema = Schema(
         name=campaign.name,
@@ -80,10 +81,6 @@ def table_of(
         ],
     )
     return make_table(schema, rows, f"campaign {campaign.name}")
-
-
-def _identifier(objective: str) -> str:
-    return "objective" if objective.startswith("regex:") else objective
 
 
 def _present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:

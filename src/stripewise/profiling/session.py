@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import NothingWorks, RunFailed, StripewiseError, UserError
-from stripewise.measure.objective import measure
+from stripewise.objectives import measure
 from stripewise.profiling.book import Book
 from stripewise.profiling.checks import bytes_of, check_limits, check_room, cost_of
 from stripewise.profiling.estimate import Clock, Remaining

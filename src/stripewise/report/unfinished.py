@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from stripewise.measure.statistics import summary_of
+from stripewise.objectives import objective_of
 from stripewise.report.reading import Reading
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import (
@@ -38,7 +39,7 @@ def so_far(record: Record, trials: Sequence[Trial]) -> Result:
 
     Nothing in it is confirmed: ``best`` is the default, and ``candidate`` is what looks best in the search.
     """
-    objective = record.facts.objective or record.experiment.objective.build()
+    objective = record.facts.objective or objective_of(record.experiment.objective)
     default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
     reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
     space = record.facts.space or SpaceSummary(parameters=_parameters(trials))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.carriers import RUNTIME
+from stripewise.objectives import ObjectiveKind
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.scratch import Scratch
@@ -19,9 +20,6 @@ from stripewise.runner.setup import failed_line
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.report import Report
 from stripewise.spec.trial import State
-
-REPORTED = ("io_time", "write_bandwidth", "read_bandwidth", "bandwidth")
-"""Objectives that only the runtime's report tells."""
 
 _FULL = 1 << 20
 
@@ -39,10 +37,12 @@ class Evidence:
         Why there is no report.
     injection : Injection
         How its settings travelled.
-    objective : str
+    objective : ObjectiveKind
     after : str
         What an after hook failed of.
     notes : tuple of str
+    metrics : mapping
+        What was measured while the program ran, by objective.
     facts : mapping
         More to keep with the run.
     """
@@ -53,9 +53,10 @@ class Evidence:
     report: Report | None
     missing: str
     injection: Injection
-    objective: str
+    objective: ObjectiveKind
     after: str = ""
     notes: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -82,6 +83,7 @@ def judge(evidence: Evidence) -> Outcome:
         exit_code=ended.exit_code,
         report=evidence.report,
         folder=evidence.place.path,
+        metrics=evidence.metrics,
         facts=facts,
     )
 
@@ -123,8 +125,8 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
         return State.FINISHED, ""
     if evidence.report is None:
         by_runtime = [entry.setting.key for entry in evidence.injection.carried if entry.by == RUNTIME]
-        if evidence.objective in REPORTED:
-            why = f"objective {evidence.objective} needs one"
+        if evidence.objective.reported:
+            why = f"objective {evidence.objective.title} needs one"
         elif by_runtime:
             why = f"nothing shows that {by_runtime[0]} was applied"
         else:

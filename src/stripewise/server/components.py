@@ -8,6 +8,7 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.model.registry import model_class, model_names
+from stripewise.objectives import usages
 from stripewise.prescribe.policies import policy_names
 from stripewise.report.export import TARGETS
 from stripewise.runner.registry import RUNNERS
@@ -18,11 +19,6 @@ from stripewise.search.stopping import StoppingOptions
 from stripewise.spec.campaign import preset_names
 from stripewise.spec.site import site_names
 from stripewise.spec.stack import load_stack, stack_names
-
-OBJECTIVES = (
-    *("elapsed", "io_time", "write_bandwidth", "read_bandwidth", "bandwidth", "darshan_bandwidth"),
-    "regex:PATTERN",
-)
 
 
 @functools.cache
@@ -36,7 +32,7 @@ def components() -> dict[str, Any]:
         "stopping": StoppingOptions.model_json_schema(),
         "runners": list(RUNNERS),
         "sites": list(site_names()),
-        "objectives": list(OBJECTIVES),
+        "objectives": usages(),
         "models": [found for name in model_names() if (found := _optioned(name, model_class))],
         "policies": list(policy_names()),
         "campaigns": list(preset_names()),

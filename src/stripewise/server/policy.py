@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
+from stripewise.objectives import kind_of
 from stripewise.runner.allow_list import AllowList
 from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings
@@ -65,6 +66,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
             "executable": campaign.executable,
             "setup": campaign.setup,
             "env": campaign.env,
+            "objective": kind_of(campaign.objective).starts,
             "batch.directives": campaign.batch.directives,
             "stack files": files_of(campaign.stacks),
             "tunables of one's own": [one.name for one in campaign.tunable if "carrier" in one.model_fields_set],
@@ -126,6 +128,7 @@ def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]
         "hooks.before": experiment.hooks.before,
         "hooks.after": experiment.hooks.after,
         "env": experiment.env,
+        "objective": kind_of(experiment.objective.name).starts,
     }
     for name, given in ways.items():
         # Each of them can start, or preload, anything.

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from stripewise.errors import StripewiseError
+from stripewise.objectives import objective_of
 from stripewise.server.remembered import version
 from stripewise.server.service import Service
 from stripewise.spec.trial import Run, Trial
@@ -186,7 +187,7 @@ def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> 
 
 def _objective(record: Record) -> dict[str, str]:
     try:
-        built = record.experiment.objective.build()
+        built = objective_of(record.experiment.objective)
     except StripewiseError:
         # A definition of an earlier version, which this one would refuse: it is shown as it is.
         given = record.experiment.objective

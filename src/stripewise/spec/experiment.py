@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from stripewise.shell import ShellLine, VariableName, VariableValue
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import parse_document
-from stripewise.spec.objective import Objective
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 
@@ -22,10 +21,6 @@ class ObjectiveEntry(BaseModel):
     name: str = "elapsed"
     direction: Literal["minimize", "maximize"] | None = None
     unit: str | None = None
-
-    def build(self) -> Objective:
-        """Check and make the objective."""
-        return Objective.parse(self.name, self.direction, self.unit)
 
 
 class Budget(BaseModel):

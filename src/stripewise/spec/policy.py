@@ -66,6 +66,9 @@ class Policy(BaseModel):
     limits: PolicyLimits = PolicyLimits()
     striping: PolicyStriping = PolicyStriping()
     folders: PolicyFolders = PolicyFolders()
+    objectives: dict[str, str] = Field(
+        default_factory=dict, description="objective to the text behind its name, where the user writes none"
+    )
     applications: list[str] | None = Field(
         default=None, description="patterns of commands that may be launched; all where left out"
     )

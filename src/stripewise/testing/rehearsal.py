@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stripewise.objectives import parse_objective
 from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.registry import sampler_rng
 from stripewise.spec.configuration import Configuration
@@ -17,8 +18,8 @@ from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 
-MAXIMIZE = Objective.parse("bandwidth")
-MINIMIZE = Objective.parse("elapsed")
+MAXIMIZE = parse_objective("bandwidth")
+MINIMIZE = parse_objective("elapsed")
 
 Fate = Callable[[Space, Configuration], Sequence[tuple[State, float | None]]]
 """What becomes of the runs of a configuration: their states and values."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model
+from stripewise.objectives import objective_of
 from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
@@ -97,7 +98,7 @@ def check(experiment: Experiment) -> None:
         raise UserError(f"runner {experiment.runner} launches no command", "leave out what follows the two dashes")
     if experiment.stacks and experiment.runner.startswith(_OWN_SPACE):
         raise UserError(f"runner {experiment.runner} brings its own parameters", "leave out the stacks")
-    experiment.objective.build()
+    objective_of(experiment.objective)
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
     if experiment.warm_start and not sampler.uses_prior:
         raise UserError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stripewise.objectives import objective_of
 from stripewise.runner.base import Runner
 from stripewise.search.registry import make_sampler, sampler_rng
 from stripewise.spec.configuration import Configuration
@@ -36,7 +37,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         mpi = preflight.environment.get("mpi")
         check_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
         bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
-    objective = preflight.objective or experiment.objective.build()
+    objective = preflight.objective or objective_of(experiment.objective)
     longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
     notes = [*preflight.warnings]
     # Of a program without MPI no run shows more than its time and what it prints.

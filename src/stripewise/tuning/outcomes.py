@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stripewise.errors import RunFailed
-from stripewise.measure.objective import measure
+from stripewise.objectives import kind_of, measure
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
@@ -37,7 +37,7 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
             value = measure(objective, outcome)
         except RunFailed as failure:
             state, reason = State.FAILED, str(failure)
-    elif state is State.PRUNED and objective.name == "elapsed":
+    elif state is State.PRUNED and kind_of(objective.name).wall_time:
         value = outcome.elapsed
     return replace(
         planned,

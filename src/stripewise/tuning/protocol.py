@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stripewise.measure.statistics import Speedup
+from stripewise.objectives import kind_of
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Same
 from stripewise.spec.workload import Workload
@@ -17,7 +18,6 @@ _FEW_PAIRS = 12
 _MANY_PAIRS = 24
 _SMALL_GAIN = 1.2
 _LAUNCHING = ("local", "batch", "steps")
-_TIMED_APART = frozenset({"write_bandwidth", "read_bandwidth", "bandwidth", "darshan_bandwidth"})
 _STRIPED_FILE_SYSTEMS = frozenset({"lustre", "ceph"})
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 
@@ -105,7 +105,7 @@ def _points_of_launches(
             f"runs of {seconds:.2g} s where {_LEAST_SECONDS:g} s of I/O are advised on a cluster",
         )
     point(
-        experiment.objective.name in _TIMED_APART,
+        kind_of(experiment.objective.name).times_io,
         "I/O was timed apart, from the first open to the last close of the slowest rank",
         f"the objective {experiment.objective.name} does not time I/O from open to close apart from all else",
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.measure.observed import layout_of, observed_workload
+from stripewise.objectives import objective_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.pruning import make_pruner
@@ -105,7 +106,7 @@ class Session:
             self._preflight = self._runner.prepare()
             if not self._ledger.trials and (short := shortfall(self._ledger.experiment)):
                 self._preflight = replace(self._preflight, warnings=(*self._preflight.warnings, short))
-            self._objective = self._preflight.objective or self._ledger.experiment.objective.build()
+            self._objective = self._preflight.objective or objective_of(self._ledger.experiment.objective)
             self._tell(
                 "prepared",
                 preflight=self._preflight,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StripewiseError, TransientError
+from stripewise.objectives import ObjectiveKind
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.record import Began, Through, read_began, read_through
 from stripewise.runner.batch.scheduled import UNKNOWN, Phase, Request, Standing, Ticket
@@ -40,7 +41,7 @@ class Setting:
 
     Attributes
     ----------
-    objective : str
+    objective : ObjectiveKind
     nodes : int
         That a run occupies, where the job does not say.
     retries : int
@@ -49,7 +50,7 @@ class Setting:
         Seconds to wait for the record of a job that seems to be over.
     """
 
-    objective: str
+    objective: ObjectiveKind
     nodes: int
     retries: int
     patience: float
@@ -234,7 +235,7 @@ class BatchJob:
         A step that srun (22.05) starts while the controller is away waits 130 s: that tells nothing of the settings.
         """
         began = read_began(self.place.path)
-        by_time = through.cause in ("timeout", "bound") or self._setting.objective == "elapsed"
+        by_time = through.cause in ("timeout", "bound") or self._setting.objective.wall_time
         if (
             by_time
             and began is not None
@@ -301,7 +302,7 @@ def outcome_of(
     place: Scratch,
     through: Through,
     injection: Injection,
-    objective: str,
+    objective: ObjectiveKind,
     facts: Mapping[str, Any],
     notes: tuple[str, ...] = (),
 ) -> Outcome:

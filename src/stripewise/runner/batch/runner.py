@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from stripewise.errors import StripewiseError, TransientError
+from stripewise.objectives import kind_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.job import GRACE, BatchJob, Setting, finished_before, outcome_of
@@ -261,7 +262,7 @@ class BatchRunner(Runner):
             directives=self._directives.lines,
         )
         setting = Setting(
-            objective=self._experiment.objective.name,
+            objective=kind_of(self._experiment.objective.name),
             nodes=self._nodes(),
             retries=self._batch.retries,
             patience=self._batch.patience,
@@ -287,7 +288,7 @@ class BatchRunner(Runner):
         }
         note = "its job came through while no tuner waited for it"
         return outcome_of(
-            launch, place, through, Injection({}, {}, ()), self._experiment.objective.name, facts, (note,)
+            launch, place, through, Injection({}, {}, ()), kind_of(self._experiment.objective.name), facts, (note,)
         )
 
     def _named(self, name: str, launch: Launch) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stripewise.carriers import ARGUMENT, Program
 from stripewise.errors import UserError
+from stripewise.objectives import kind_of
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.local.scratch import Scratch
 from stripewise.runner.program.command import CommandLine, substitute
@@ -128,8 +129,7 @@ def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch |
 def exports_of(experiment: Experiment, launch: Launch, values: Mapping[str, str], place: Scratch) -> dict[str, str]:
     """Give the experiment's variables for a run; they win over what its setup lines set."""
     exports = {name: substitute(value, values) for name, value in experiment.env.items()}
-    if experiment.objective.name == "darshan_bandwidth":
-        exports.setdefault("DARSHAN_LOGFILE", str(place.path / "run.darshan"))
+    exports = {**kind_of(experiment.objective.name).environment(place.path), **exports}
     return {name: value for name, value in exports.items() if name not in launch.unset}
 
 

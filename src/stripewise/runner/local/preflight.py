@@ -10,6 +10,7 @@ from typing import Any
 
 from stripewise.carriers import LOST, Carried, Setting
 from stripewise.errors import UserError
+from stripewise.objectives import Conditions, kind_of
 from stripewise.runner import hooks
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.base import Preflight
@@ -17,7 +18,7 @@ from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_
 from stripewise.runner.inject.injection import inject
 from stripewise.runner.inject.runtime import runtime_for
 from stripewise.runner.program import environment as surroundings
-from stripewise.runner.program.preflight import Target, check_objective, check_placeholders, look
+from stripewise.runner.program.preflight import Target, check_placeholders, look
 from stripewise.runner.setup import environment_after
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Parameter
@@ -98,7 +99,9 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)
     library = found.library_for(target)
-    check_objective(experiment.objective.name, target, library is not None)
+    unseen = "" if library is not None else target.why_not_preloaded or "no MPI library was found for it"
+    conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
+    kind_of(experiment.objective.name).check(conditions)
     carried = _carried(experiment, target, library)
     warnings += [*target.warnings, *_warnings(target, library, carried, runtime)]
     found.preflight = replace(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import RunFailed, StripewiseError, UserError
+from stripewise.objectives import kind_of
 from stripewise.runner import hooks
 from stripewise.runner.inject.assemble import Assembled, assemble, exports_of
 from stripewise.runner.judge import Evidence, judge
@@ -149,7 +150,9 @@ class LocalRun:
         for number, line in enumerate((*around.before, *self.launch.before), start=1):
             self._hook("before", number, line)
         caches = hooks.empty_caches(around.drop_caches, self._all.known_files())
-        ended = self._program(self._assembled)
+        objective = kind_of(self._all.experiment.objective.name)
+        with objective.metered() as metrics:
+            ended = self._program(self._assembled)
         report, missing = self._place.read_report()
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):
@@ -166,7 +169,8 @@ class LocalRun:
                 report=report,
                 missing=missing,
                 injection=self._assembled.injection,
-                objective=self._all.experiment.objective.name,
+                objective=objective,
+                metrics=metrics,
                 after=failure,
                 notes=(*([caches.note] if caches.note else []), *ended.notes),
                 facts={"cache": caches.state, **({"nodes": nodes} if nodes else {})},

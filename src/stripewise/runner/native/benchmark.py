@@ -12,6 +12,7 @@ from typing import Any
 from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.model.table import Table, read_table
+from stripewise.objectives import kind_of, objective_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.hooks import delete
 from stripewise.runner.native import benchmark_lines
@@ -206,7 +207,7 @@ class Bench:
             experiment = self._experiment(point)
             runner = make_runner(experiment, self._folder, runtime=self._runtime)
             preflight = runner.prepare()
-            self._lanes[key] = _Lane(runner, preflight.objective or experiment.objective.build(), preflight)
+            self._lanes[key] = _Lane(runner, preflight.objective or objective_of(experiment.objective), preflight)
         return self._lanes[key]
 
     def _experiment(self, point: Point) -> Experiment:
@@ -238,11 +239,12 @@ class Bench:
 
     def _objective(self, operation: str) -> ObjectiveEntry:
         campaign = self.campaign
-        if campaign.objective != "bandwidth":
+        name = kind_of(campaign.objective).of_operation(operation)
+        if name == campaign.objective:
             return ObjectiveEntry(name=campaign.objective, direction=campaign.direction, unit=campaign.unit)
         text = benchmark_lines.OBJECTIVES.get(campaign.program) if self.launches else None
         if text is None:
-            return ObjectiveEntry(name=f"{operation}_bandwidth")
+            return ObjectiveEntry(name=name)
         name = text.format(operation=operation, Operation=operation.capitalize())
         return ObjectiveEntry(name=name, direction="maximize", unit="MiB/s")
 

@@ -9,7 +9,6 @@ from pathlib import Path, PurePath
 
 from stripewise.carriers import Program
 from stripewise.errors import UserError
-from stripewise.runner.judge import REPORTED
 from stripewise.runner.program.binary import Binary, Kind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
 from stripewise.runner.program.elf import contains
@@ -164,24 +163,6 @@ def starts_others(word: str, binary: Binary) -> bool:
     """Say whether a program is one that starts others: a script, a shell, an interpreter, make."""
     name = PurePath(word).name
     return binary.kind is Kind.SCRIPT or name in (*SHELLS, *STARTERS) or name.startswith("python")
-
-
-def check_objective(objective: str, target: Target, preloaded: bool) -> None:
-    """Refuse an objective that nothing will measure.
-
-    Raises
-    ------
-    UserError
-        If only the runtime's report could tell it and the runtime cannot be in the program.
-    """
-    if objective not in REPORTED or preloaded:
-        return
-    why = target.why_not_preloaded or "no MPI library was found for it"
-    raise UserError(
-        f"objective {objective} is measured by the preloaded runtime, "
-        f"which cannot be in {target.line.program[0]}: {why}",
-        "use --objective elapsed, or regex:PATTERN on what the program prints",
-    )
 
 
 def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known: Mapping[str, str]) -> list[str]:

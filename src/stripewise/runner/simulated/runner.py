@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stripewise.errors import UserError
+from stripewise.objectives import Phases, kind_of, kinds, objective_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.simulated.report import simulated_report
 from stripewise.runner.simulated.settings import open_site, settings_of_plan
@@ -32,7 +33,6 @@ from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 
-_MIB = float(1 << 20)
 _DAY = 86400.0
 _DRIVERS = {"romio_lustre": ("LUSTRE:", "lustre"), "romio_ufs": ("UFS:", None), "ompio": ("ompio", "lustre")}
 _LIBRARIES = {"romio_lustre": "ROMIO", "romio_ufs": "ROMIO", "ompio": "OMPIO"}
@@ -172,18 +172,18 @@ class SimulatedRunner(Runner):
                 )
 
     def _check_objective(self) -> None:
-        objective = self._experiment.objective.build()
-        if objective.name.startswith("regex:"):
+        kind = kind_of(objective_of(self._experiment.objective).name)
+        possible = _simulated(dict.fromkeys(("read", "write"), (1.0, 1.0)))
+        if kind.title not in possible:
             raise UserError(
-                f"objective {objective.name} reads a program's output, and a simulated run has none",
-                "use write_bandwidth, read_bandwidth, bandwidth, io_time or elapsed",
+                f"objective {kind.title} cannot be simulated: no program runs",
+                f"use one of {', '.join(possible)}",
             )
-        for name, way in (("write_bandwidth", "write"), ("read_bandwidth", "read")):
-            if objective.name == name and way not in directions(self.workload):
-                raise UserError(
-                    f"objective {name}, but the workload's operation is {self.workload.operation}",
-                    "change one of the two",
-                )
+        if kind.simulated(dict.fromkeys(directions(self.workload), (1.0, 1.0))) is None:
+            raise UserError(
+                f"objective {kind.title}, but the workload's operation is {self.workload.operation}",
+                "change one of the two",
+            )
 
     def _warnings(self) -> list[str]:
         ignored = [
@@ -241,7 +241,7 @@ class SimulatedRunner(Runner):
             started,
             exit_code=0,
             report=simulated_report(site, self.workload, launch.plan, batches, phases, started),
-            metrics=_metrics(phases),
+            metrics=_simulated({way: (float(p.bytes[0]), float(p.seconds[0])) for way, p in phases.items()}),
             facts=facts,
         )
 
@@ -288,14 +288,10 @@ def _describe(workload: Workload) -> str:
     )
 
 
-def _metrics(phases: dict[str, Simulated]) -> dict[str, float]:
-    """Every objective that the run has, by name; bandwidths are MiB/s from open to close."""
-    seconds = {way: float(phase.seconds[0]) for way, phase in phases.items()}
-    moved = {way: float(phase.bytes[0]) for way, phase in phases.items()}
-    whole = sum(seconds.values())
-    both = sum(moved.values()) / _MIB / whole
-    single = {f"{way}_bandwidth": moved[way] / _MIB / seconds[way] for way in phases}
-    return {"elapsed": whole, "io_time": whole, "bandwidth": both, "darshan_bandwidth": both, **single}
+def _simulated(phases: Phases) -> dict[str, float]:
+    """Every objective that a simulated run has, by name."""
+    found = {kind.name: kind().simulated(phases) for kind in kinds() if kind.optional or not kind.text}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _times(phase: Simulated) -> dict[str, float]:

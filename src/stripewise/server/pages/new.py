@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.objectives import kinds, parse_objective
 from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
@@ -27,7 +28,6 @@ from stripewise.server.service import Here, Service, User
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
-from stripewise.spec.objective import Objective
 from stripewise.spec.site import site_names
 from stripewise.spec.stack import load_stack, stack_names
 from stripewise.spec.workload import Workload
@@ -36,15 +36,6 @@ from stripewise.tuning.folders import runs_folder
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_OBJECTIVES = (
-    ("elapsed", "wall time of the run (s, smaller is better)"),
-    ("io_time", "time in I/O (s, smaller is better)"),
-    ("write_bandwidth", "bytes written over the time from first open to last close (MiB/s)"),
-    ("read_bandwidth", "the same for reads (MiB/s)"),
-    ("bandwidth", "both directions (MiB/s)"),
-    ("darshan_bandwidth", "as Darshan estimates it (MiB/s)"),
-    ("regex", "a number that the program prints"),
-)
 _LINES = ("setup", "constraints", "warm_start")
 _HOOK_LINES = ("before", "after", "delete")
 _LAUNCHING = ("local", "batch", "steps")
@@ -84,7 +75,7 @@ def form(values: Mapping[str, str]) -> dict[str, Any]:
         "values": dict(values),
         "stacks": [{"name": name, "about": load_stack(name).description} for name in stack_names()],
         "chosen_stacks": set(values.get("stacks", "").split()),
-        "objectives": _OBJECTIVES,
+        "objectives": kinds(),
         "sites": site_names(),
         "samplers": samplers(),
         "workload": inputs(Workload, "workload"),
@@ -165,13 +156,12 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
 
 def _objective(given: Mapping[str, str]) -> dict[str, Any]:
     name = given.get("objective", "elapsed")
-    if name != "regex":
-        return {"name": name}
-    found = {"name": f"regex:{given.get('objective_pattern', '')}"}
+    text = given.get(f"objective_text_{name}", "")
+    found = {"name": f"{name}:{text}" if text else name}
     found |= {
         key: given[f"objective_{key}"] for key in ("direction", "unit") if given.get(f"objective_{key}", "").strip()
     }
-    Objective.parse(found["name"], found.get("direction"), found.get("unit"))
+    parse_objective(found["name"], found.get("direction"), found.get("unit"))
     return found
 
 
@@ -217,15 +207,13 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
         own |= {"runner": "other", "runner_text": experiment.runner}
     own["stacks"] = " ".join(name for name in experiment.stacks if not name.endswith(".toml"))
     own["stack_files"] = "\n".join(name for name in experiment.stacks if name.endswith(".toml"))
-    if experiment.objective.name.startswith("regex:"):
-        own |= {
-            "objective": "regex",
-            "objective_pattern": experiment.objective.name.removeprefix("regex:"),
-            "objective_direction": experiment.objective.direction or "",
-            "objective_unit": experiment.objective.unit or "",
-        }
-    else:
-        own["objective"] = experiment.objective.name
+    objective, _, text = experiment.objective.name.partition(":")
+    own |= {
+        "objective": objective,
+        f"objective_text_{objective}": text,
+        "objective_direction": experiment.objective.direction or "",
+        "objective_unit": experiment.objective.unit or "",
+    }
     sampler = "optuna" if experiment.sampler.startswith("optuna:") else experiment.sampler
     own["sampler_name"] = sampler
     own |= flat(experiment.sampler_options, f"sampler.{sampler}")

@@ -10,23 +10,37 @@ from pathlib import Path
 
 from stripewise.errors import RunFailed
 from stripewise.interpreter import python
+from stripewise.objectives.base import ObjectiveKind, Phases
+from stripewise.spec.launch import Outcome
 
 _SECONDS = 120
 _MIB = 2**20
 
 
-def darshan_bandwidth(folder: Path | None) -> float:
-    """Bandwidth of the run whose scratch folder is given, in MiB/s.
+class DarshanBandwidth(ObjectiveKind):
+    """All bytes over the I/O time (read, write and metadata) of the slowest rank, as Darshan estimates performance.
 
-    The definition is Darshan's own estimate of performance: all bytes over the I/O time (read, write and metadata) of
-    the slowest rank, from the MPI-IO module or, without it, POSIX and STDIO.
-
-    Raises
-    ------
-    RunFailed
-        No log, several logs, or one that cannot be read.
+    The bytes are those of the MPI-IO module or, without it, of POSIX and STDIO.
     """
-    return log_bandwidth(find_log(folder))
+
+    name = "darshan_bandwidth"
+    about = "as Darshan estimates it (MiB/s)"
+    direction = "maximize"
+    unit = "MiB/s"
+    times_io = True
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """See :meth:`ObjectiveKind.environment`."""
+        return {"DARSHAN_LOGFILE": str(folder / "run.darshan")}
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        named = outcome.facts.get("darshan_log")
+        return log_bandwidth(Path(named) if named else find_log(outcome.folder))
+
+    def simulated(self, phases: Phases) -> float:
+        """See :meth:`ObjectiveKind.simulated`."""
+        return sum(moved for moved, _ in phases.values()) / _MIB / sum(seconds for _, seconds in phases.values())
 
 
 def find_log(folder: Path | None) -> Path:
@@ -61,7 +75,7 @@ def log_bandwidth(log: Path) -> float:
     RunFailed
         If it cannot be read, is incomplete, or holds no I/O.
     """
-    command = python("-m", "stripewise.measure._darshan_child", os.fspath(log))
+    command = python("-m", "stripewise.objectives._darshan_child", os.fspath(log))
     try:
         child = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:

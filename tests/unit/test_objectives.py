@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed
-from stripewise.measure.objective import measure
+from stripewise.objectives import measure, parse_objective
 from stripewise.spec.launch import Outcome
-from stripewise.spec.objective import Objective
 from stripewise.spec.report import parse_report
 from stripewise.spec.trial import State
 from tests.unit.reports import changed, recorded
@@ -25,7 +24,7 @@ def outcome(**fields) -> Outcome:
 
 
 def value(name: str, direction: str | None = None, **fields) -> float:
-    return measure(Objective.parse(name, direction), outcome(**fields))
+    return measure(parse_objective(name, direction), outcome(**fields))
 
 
 def test_times():
@@ -58,12 +57,12 @@ def test_the_last_match_counts(tmp_path: Path):
     ("pattern", "text", "reason"),
     [
         (r"regex:rate: (\S+)", "nothing here", "nothing that matches"),
-        (r"regex:rate: (\S+)", "rate: fast", "is no number"),
-        (r"regex:rate: (\S+)", "rate: nan", "no measurement"),
-        (r"regex:rate: (\S+)", "rate: inf", "no measurement"),
+        (r"regex:rate: (\S+)", "rate: fast", "is not a number"),
+        (r"regex:rate: (\S+)", "rate: nan", "not a measurement"),
+        (r"regex:rate: (\S+)", "rate: inf", "not a measurement"),
         (r"regex:rate: (\S+)", "rate: 0", "above zero"),
         (r"regex:rate: (\S+)", "rate: -3", "above zero"),
-        (r"regex:rate:( \d+)?", "rate: ", "is no number"),
+        (r"regex:rate:( \d+)?", "rate: ", "is not a number"),
     ],
 )
 def test_outputs_without_a_number(tmp_path: Path, pattern, text, reason):
@@ -98,5 +97,5 @@ def test_failed_runs_keep_their_reason():
 
 
 def test_a_metric_that_is_no_number():
-    with pytest.raises(RunFailed, match="no measurement"):
+    with pytest.raises(RunFailed, match="not a measurement"):
         value("elapsed", metrics={"elapsed": math.inf})

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed
-from stripewise.measure.darshan import darshan_bandwidth, find_log, log_bandwidth
-from stripewise.measure.objective import measure
+from stripewise.objectives import measure, parse_objective
+from stripewise.objectives.darshan import find_log, log_bandwidth
 from stripewise.spec.launch import Outcome
-from stripewise.spec.objective import Objective
 from stripewise.spec.trial import State
 from tests.unit.reports import example_log
 
@@ -22,14 +21,14 @@ def test_bandwidth_is_darshans_own_estimate(log, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "job.darshan").write_bytes(log.read_bytes())
     # The "agg_perf_by_slowest" that PyDarshan's summary shows for this log.
-    assert darshan_bandwidth(tmp_path) == pytest.approx(29.874764, rel=1e-5)
+    assert log_bandwidth(find_log(tmp_path)) == pytest.approx(29.874764, rel=1e-5)
     outcome = Outcome(0, State.FINISHED, 1.0, 0.0, folder=tmp_path)
-    assert measure(Objective.parse("darshan_bandwidth"), outcome) == pytest.approx(29.874764, rel=1e-5)
+    assert measure(parse_objective("darshan_bandwidth"), outcome) == pytest.approx(29.874764, rel=1e-5)
 
 
 def test_a_log_elsewhere_is_named_by_the_runner(log):
     outcome = Outcome(0, State.FINISHED, 1.0, 0.0, facts={"darshan_log": str(log)})
-    assert measure(Objective.parse("darshan_bandwidth"), outcome) == pytest.approx(29.874764, rel=1e-5)
+    assert measure(parse_objective("darshan_bandwidth"), outcome) == pytest.approx(29.874764, rel=1e-5)
 
 
 def test_programs_without_mpiio_are_measured_by_posix_and_stdio():
@@ -40,7 +39,7 @@ def test_programs_without_mpiio_are_measured_by_posix_and_stdio():
 def test_broken_logs_fail_the_run_only(tmp_path, content):
     (tmp_path / "a.darshan").write_bytes(content)
     with pytest.raises(RunFailed, match="cannot be read") as caught:
-        darshan_bandwidth(tmp_path)
+        log_bandwidth(find_log(tmp_path))
     assert "\n" not in str(caught.value)
 
 
@@ -56,7 +55,7 @@ def test_a_reader_that_prints_no_text(log, tmp_path, monkeypatch):
 def test_a_log_cut_short(log, tmp_path):
     (tmp_path / "a.darshan").write_bytes(log.read_bytes()[:700])
     with pytest.raises(RunFailed):
-        darshan_bandwidth(tmp_path)
+        log_bandwidth(find_log(tmp_path))
 
 
 def test_no_log_and_several(tmp_path):

@@ -1,0 +1,16 @@
+"""What an experiment improves: one class per kind of objective, by name, open to entry points."""
+
+from stripewise.objectives.base import Conditions, ObjectiveKind, Phases
+from stripewise.objectives.registry import kind_of, kinds, measure, objective_of, parse_objective, usages
+
+__all__ = [
+    "Conditions",
+    "ObjectiveKind",
+    "Phases",
+    "kind_of",
+    "kinds",
+    "measure",
+    "objective_of",
+    "parse_objective",
+    "usages",
+]

@@ -1,0 +1,118 @@
+"""Objectives by name: built in, and those that other packages bring."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+from stripewise.errors import RunFailed, UserError
+from stripewise.objectives.base import ObjectiveKind
+from stripewise.spec.experiment import ObjectiveEntry
+from stripewise.spec.launch import Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.plugins import Plugins
+from stripewise.spec.trial import State
+
+ENTRY_POINTS = "stripewise.objectives"
+
+_KINDS = Plugins(
+    "objective",
+    ENTRY_POINTS,
+    ObjectiveKind,
+    {
+        "elapsed": "stripewise.objectives.plain:Elapsed",
+        "io_time": "stripewise.objectives.reported:IoTime",
+        "write_bandwidth": "stripewise.objectives.reported:WriteBandwidth",
+        "read_bandwidth": "stripewise.objectives.reported:ReadBandwidth",
+        "bandwidth": "stripewise.objectives.reported:Bandwidth",
+        "darshan_bandwidth": "stripewise.objectives.darshan:DarshanBandwidth",
+        "regex": "stripewise.objectives.plain:Printed",
+    },
+)
+
+
+class _OfRunner(ObjectiveKind):
+    """What only the runner knows: the column of a replayed table, the value of a function."""
+
+    name = about = "value"
+    direction = None
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        raise RunFailed("the runner gave no value of the objective")
+
+
+def kinds() -> list[type[ObjectiveKind]]:
+    """List all kinds that can be loaded; a broken one of another package is reported when its name is used."""
+    found = []
+    for name in _KINDS.names():
+        with contextlib.suppress(UserError):
+            found.append(_KINDS.load(name))
+    return found
+
+
+def usages() -> list[str]:
+    """List all objectives as they are written, such as ``regex:PATTERN``."""
+    return [kind.usage() for kind in kinds()]
+
+
+def kind_of(name: str) -> ObjectiveKind:
+    """Make the kind of a checked objective from its name.
+
+    Names that are not registered are columns of a replayed table, or the value of a function.
+
+    Raises
+    ------
+    UserError
+        If the name is of a kind, but wrong.
+    """
+    kind, _, given = name.partition(":")
+    found: ObjectiveKind = _KINDS.load(kind)(given) if kind in _KINDS.names() else _OfRunner()
+    return found
+
+
+def parse_objective(name: str, direction: str | None = None, unit: str | None = None) -> Objective:
+    """Make an objective from what a user wrote.
+
+    Raises
+    ------
+    UserError
+        Unknown name, a wrong text behind its colon, or a missing or wrong direction.
+    """
+    kind = kind_of(name)
+    if isinstance(kind, _OfRunner):
+        raise UserError(f"objective '{name}' is unknown", f"choose from {', '.join(usages())}")
+    if direction not in (None, "minimize", "maximize"):
+        raise UserError(f"direction '{direction}' is unknown", "use minimize or maximize")
+    if kind.direction is None and direction is None:
+        raise UserError(f"objective {name} has no direction", "add --direction minimize or maximize")
+    if kind.direction is not None and direction not in (None, kind.direction):
+        raise UserError(f"objective {name} is to be {kind.direction}d, not {direction}d", "leave --direction out")
+    chosen = kind.direction or ("minimize" if direction == "minimize" else "maximize")
+    return Objective(name, chosen, unit or kind.unit)
+
+
+def objective_of(entry: ObjectiveEntry) -> Objective:
+    """Make the objective of an experiment file; see :func:`parse_objective`."""
+    return parse_objective(entry.name, entry.direction, entry.unit)
+
+
+def measure(objective: Objective, outcome: Outcome) -> float:
+    """Give the objective's value of a finished run.
+
+    Values that the runner knows by itself (replayed and simulated runs) win over anything else.
+
+    Raises
+    ------
+    RunFailed
+        If the run did not finish or has no value, with the reason and what to do.
+    """
+    if outcome.state is not State.FINISHED:
+        raise RunFailed(outcome.reason or f"the run {outcome.state.value}")
+    known = objective.name in outcome.metrics
+    value = float(outcome.metrics[objective.name]) if known else kind_of(objective.name).value(outcome)
+    if not math.isfinite(value):
+        raise RunFailed(f"the objective {objective.name} is {value}, which is not a measurement")
+    if value <= 0:
+        raise RunFailed(f"the objective {objective.name} is {value:g}, but must be above zero")
+    return value

@@ -1,0 +1,101 @@
+"""Objectives that the runtime's report tells: time in I/O, and bandwidths from the first open to the last close."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from stripewise.errors import RunFailed
+from stripewise.objectives.base import ObjectiveKind, Phases
+from stripewise.spec.launch import Outcome
+from stripewise.spec.report import Report
+
+_MIB = 2**20
+
+
+class _Reported(ObjectiveKind):
+    reported = True
+
+    def report(self, outcome: Outcome) -> Report:
+        """Give the report, if it is there and whole."""
+        if outcome.report is None:
+            raise RunFailed(
+                f"no report, so {self.title} is unknown: the program made no MPI_Finalize, or the runtime did not load",
+                "use --objective elapsed or regex:PATTERN, or ask stripewise doctor",
+            )
+        job = outcome.report.job
+        if not job.complete:
+            raise RunFailed(f"only {job.ranks_reported} of {job.ranks} ranks reported")
+        return outcome.report
+
+
+class IoTime(_Reported):
+    """Time in I/O calls."""
+
+    name = "io_time"
+    about = "time in I/O (s, smaller is better)"
+    direction = "minimize"
+    unit = "s"
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        return self.report(outcome).job.io_time
+
+    def simulated(self, phases: Phases) -> float:
+        """See :meth:`ObjectiveKind.simulated`."""
+        return sum(seconds for _, seconds in phases.values())
+
+
+class Bandwidth(_Reported):
+    """Bytes of both directions over the time from the first open to the last close of the files."""
+
+    name = "bandwidth"
+    about = "both directions (MiB/s)"
+    direction = "maximize"
+    unit = "MiB/s"
+    times_io = True
+    directions: ClassVar[tuple[str, ...]] = ("write", "read")
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        totals = self.report(outcome).totals
+        amounts = {
+            "read": (totals.bytes_read, totals.read_bandwidth),
+            "write": (totals.bytes_written, totals.write_bandwidth),
+        }
+        phases = {way: (amount, amount / _MIB / rate) for way, (amount, rate) in amounts.items() if amount and rate}
+        found = self.simulated(phases)
+        if found is None:
+            raise RunFailed(
+                f"no {' or '.join(self.directions)} through MPI-IO was seen",
+                "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN",
+            )
+        return found
+
+    def simulated(self, phases: Phases) -> float | None:
+        """See :meth:`ObjectiveKind.simulated`."""
+        own = [phases[way] for way in self.directions if way in phases]
+        return sum(moved for moved, _ in own) / _MIB / sum(seconds for _, seconds in own) if own else None
+
+    def of_operation(self, operation: str) -> str:
+        """See :meth:`ObjectiveKind.of_operation`."""
+        return f"{operation}_bandwidth"
+
+
+class WriteBandwidth(Bandwidth):
+    """Bandwidth of writes."""
+
+    name = "write_bandwidth"
+    about = "bytes written over the time from first open to last close (MiB/s)"
+    directions = ("write",)
+
+    def of_operation(self, operation: str) -> str:
+        """See :meth:`ObjectiveKind.of_operation`."""
+        return self.name
+
+
+class ReadBandwidth(WriteBandwidth):
+    """Bandwidth of reads."""
+
+    name = "read_bandwidth"
+    about = "bytes read over the time from first open to last close (MiB/s)"
+    directions = ("read",)
