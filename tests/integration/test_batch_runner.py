@@ -147,10 +147,10 @@ def test_a_plain_command_gets_nodes_limit_and_further_directives(slurm: Slurm, t
         runner.start(launch(timeout=120.0))
         assert wait(runner).state is State.FINISHED
         text = (slurm.job(1) / "script").read_text()
-    for line in ("--nodes=2", "--ntasks-per-node=4", '--partition="debug"', '--account="p1"', "--constraint=x"):
+    for line in ("--nodes=2", "--ntasks-per-node=4", "--partition=debug", "--account=p1", "--constraint=x"):
         assert f"#SBATCH {line}" in text
     assert "#SBATCH --exclusive" in text
-    assert "#SBATCH --time=0:3:0" in text, "the run's limit of 120 s and a minute around it"
+    assert "#SBATCH --time=0:03:00" in text, "the run's limit of 120 s and a minute around it"
 
 
 def test_setup_hooks_and_deletions_run_in_the_job(slurm: Slurm, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,20 @@ from stripewise.carriers import CARRIERS, ENVIRONMENT, HINT, LAYOUT, Carrier, Se
 from stripewise.errors import UserError
 from stripewise.profiling.array import Array
 from stripewise.report.export import TARGETS, export
-from stripewise.runner.batch.scheduled import Request
-from stripewise.runner.batch.scheduler import Scheduler
 from stripewise.runner.batch.script import Work, job_script
 from stripewise.runner.inject.injection import Program, inject
 from stripewise.runner.program.command import shell_line
 from stripewise.runner.setup import environment_after
-from stripewise.spec.batch import MARKS, Batch, read_directives
+from stripewise.schedulers.base import Request
+from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.registry import all_schedulers, make_scheduler, scheduler_names
+from stripewise.schedulers.slurm import Slurm
+from stripewise.spec.batch import Batch
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.plan import Plan
 
-SCHEDULERS = ("slurm", "pbs", "pbs_classic", "lsf")
+SCHEDULERS = scheduler_names()
 REFUSED = (UserError, ValidationError)
 BREAKS = ("\n", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029")
 PAYLOADS = (
@@ -98,24 +99,9 @@ def carry_out(text: str, folder: Path, *, checked: bool = True) -> subprocess.Co
 def assert_directives(text: str) -> None:
     """No line of a script, however lines are told apart, is a directive that nobody asked for."""
     lines = [line for part in text.split("\n") for line in re.split(r"[\r\v\f]", part)]
-    marks = tuple(MARKS.values())
+    marks = tuple(scheduler.mark for scheduler in all_schedulers())
     assert not [line for line in lines if line.lstrip().startswith(tuple(f"{mark} --foreign" for mark in marks))], text
     assert not [line for line in lines if line.startswith(marks) and line.endswith("\\")], text
-
-
-def submitted(request: Request, folder: Path) -> str:
-    """Give the script that would be submitted."""
-    scheduler = Scheduler(request.batch, folder, {"PATH": "/nonexistent"})
-    executor = scheduler._psij()
-    try:
-        import psij
-
-        job = psij.Job(scheduler._specification(request))
-        text = StringIO()
-        executor.generate_submit_script(job, executor._create_script_context(job), text)
-    finally:
-        scheduler.close()
-    return text.getvalue()
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------
@@ -126,7 +112,7 @@ def job(folder: Path, kind: str = "slurm", **values: Any) -> str:
     checked = Batch.model_validate({"scheduler": kind, "nodes": 1, **batch})
     place = folder / values.get("place", "runs")
     request = Request(values.get("name", "stripewise-x.1"), place / "job.sh", place, 60.0, checked)
-    return submitted(request, place / "psij")
+    return make_scheduler(kind).script(request)
 
 
 @pytest.mark.parametrize("kind", SCHEDULERS)
@@ -167,7 +153,7 @@ def test_whatever_the_batch_table_holds(
 def test_only_line_feeds_part_the_lines_of_a_users_own_script() -> None:
     for end in BREAKS:
         if not end.endswith("\n"):
-            assert read_directives(f"#!/bin/bash\n# note{end}#SBATCH --foreign\n./app\n", "slurm").lines == ()
+            assert Slurm().read_script(f"#!/bin/bash\n# note{end}#SBATCH --foreign\n./app\n").lines == ()
 
 
 # -- the script of a run -----------------------------------------------------------------------------------------
@@ -264,7 +250,7 @@ def test_a_value_that_a_shell_would_read_is_not_put_into_a_hook(value: str) -> N
 def test_a_jobs_identifier_is_not_an_option_of_scancel(identifier: str, tmp_path: Path) -> None:
     """The identifier is read from the run's folder, which the job can write."""
     with pytest.raises(UserError, match="identifier"):
-        Scheduler(Batch(), tmp_path, {}).attach(identifier, "stripewise-x.1")
+        Queue(Batch(), tmp_path, {}).attach(identifier, "stripewise-x.1")
 
 
 # -- plans, hints and exports ------------------------------------------------------------------------------------
@@ -387,7 +373,7 @@ def array(folder: Path, **fields: Any) -> str:
             "directives": (),
             **fields,
         }
-    ).script()
+    ).script(Slurm())
 
 
 def array_cases(payload: str, folder: Path) -> dict[str, Callable[[], str]]:

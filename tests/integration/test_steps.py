@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.batch.scheduler import Scheduler
 from stripewise.runner.batch.steps import StepsRunner
+from stripewise.schedulers.queue import Queue
 from stripewise.spec.batch import Batch
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
@@ -22,7 +22,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 
 
-class Slurm(Scheduler):
+class Slurm(Queue):
     """Answers what the runner asks of an allocation."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def runner_of(tmp_path: Path, environment: dict[str, str], slurm: Slurm, *comman
     experiment = Experiment.model_validate(
         {"command": list(command or ("srun", "true")), "runner": "steps", "batch": {"nodes": 2, **batch}}
     )
-    return StepsRunner(experiment, tmp_path / "runs", cwd=tmp_path, environment=environment, scheduler=slurm)
+    return StepsRunner(experiment, tmp_path / "runs", cwd=tmp_path, environment=environment, queue=slurm)
 
 
 def launch(number: int, pair: int | None = None, attempt: int = 0) -> Launch:

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.profiling.array import Array, find_limits
+from stripewise.profiling.array import Array
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.batch import record as job_record
-from stripewise.runner.batch.psij_executor import with_directives
-from stripewise.runner.batch.scheduled import Phase, Request, Standing
 from stripewise.runner.batch.script import Work, job_script
-from stripewise.runner.batch.slurm import parse_queue, standing_of
+from stripewise.schedulers.base import Phase, Standing
+from stripewise.schedulers.registry import make_scheduler
+from stripewise.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
 from stripewise.spec import policy as policies
-from stripewise.spec.batch import Batch, read_directives, walltime_seconds
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.workload import Workload
@@ -28,28 +27,6 @@ from stripewise.tuning.consent import check_cost, granted, refused
 from stripewise.tuning.space import bind_space
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.mark.parametrize(
-    "text, scheduler, seconds",
-    [
-        ("10", "slurm", 600),
-        ("10:30", "slurm", 630),
-        ("1:00:00", "slurm", 3600),
-        ("1-2", "slurm", 93600),
-        ("1-02:30:10", "slurm", 95410),
-        ("90", "pbs", 90),
-        ("01:30:00", "pbs", 5400),
-        ("2:30", "lsf", 9000),
-        ("30", "lsf", 1800),
-        ("5m", "flux", 300),
-        ("2.5h", "flux", 9000),
-        ("infinite", "slurm", None),
-        ("1:2:3:4", "slurm", None),
-    ],
-)
-def test_time_limits_are_read_as_the_scheduler_reads_them(text: str, scheduler: str, seconds: float | None) -> None:
-    assert walltime_seconds(text, scheduler) == seconds
 
 
 @pytest.mark.parametrize(
@@ -71,24 +48,8 @@ def test_time_limits_are_read_as_the_scheduler_reads_them(text: str, scheduler: 
 def test_directives_at_the_head_of_a_script(
     scheduler: str, text: str, nodes: int | None, seconds: float | None
 ) -> None:
-    found = read_directives("#!/bin/bash\n" + text, scheduler)
+    found = make_scheduler(scheduler).read_script("#!/bin/bash\n" + text)
     assert (found.nodes, found.walltime) == (nodes, seconds)
-
-
-@pytest.mark.parametrize("scheduler", ["slurm", "pbs", "pbs_classic", "lsf"])
-def test_the_users_directives_come_last_and_psijs_guesses_go(scheduler: str) -> None:
-    mark = {"slurm": "#SBATCH", "lsf": "#BSUB"}.get(scheduler, "#PBS")
-    guess = {"slurm": "--ntasks=1", "lsf": "-n 1"}.get(scheduler, "-l select=1:ncpus=1")
-    template = f"#!/bin/bash\n\n{mark} -o /dev/null\n{mark} {guess}\n\nrun\n"
-    request = Request(
-        "name", Path("x"), Path("/"), 60.0, Batch(scheduler=scheduler, directives=["--more"]), (f"{mark} --own",)
-    )
-    lines = with_directives(template, scheduler, request).splitlines()
-    assert f"{mark} {guess}" not in lines
-    assert lines.index(f"{mark} -o /dev/null") < lines.index(f"{mark} --own") < lines.index(f"{mark} --more")
-    assert lines.index(f"{mark} --more") < lines.index("run")
-    if scheduler == "slurm":
-        assert lines[lines.index("run") - 2 :][:1] == ["#SBATCH --export=ALL"]
 
 
 def test_the_queue_is_read_whatever_a_line_says() -> None:
@@ -116,6 +77,7 @@ def test_scripts_survive_any_word(tmp_path: Path) -> None:
         before=("printf '%s' \"$NAME\" > seen",),
         delete=(str(tmp_path / "it's [1].*"),),
         seconds=20.0,
+        inside=Slurm.inside,
     )
     (tmp_path / "it's 1.dat").touch()
     text = job_script(work)
@@ -250,7 +212,7 @@ def answers(config: str, assoc: str | None) -> Any:
 def test_arrays_keep_within_what_the_cluster_takes(
     config: str, assoc: str | None, wanted: int, shards: int, said: str
 ) -> None:
-    number, why = find_limits(answers(config, assoc), "ada").allowed(wanted)
+    number, why = SlurmArrays().limits(answers(config, assoc), "ada").allowed(wanted)
     assert number == shards
     assert said in why
     assert bool(why) == bool(said)
@@ -258,15 +220,15 @@ def test_arrays_keep_within_what_the_cluster_takes(
 
 def test_a_cluster_without_arrays_says_so() -> None:
     with pytest.raises(UserError, match="no job arrays"):
-        find_limits(answers("MaxArraySize = 0\n", None), "ada")
+        SlurmArrays().limits(answers("MaxArraySize = 0\n", None), "ada")
 
 
 def test_the_script_of_an_array(tmp_path: Path) -> None:
     array = Array("c", ("stripewise", "profile", "a b.toml"), 8, 2, 4, 2, tmp_path, ("--time=10", "--nodes=5"))
-    lines = array.script().splitlines()
+    lines = array.script(Slurm()).splitlines()
     assert lines[0] == "#!/bin/bash"
     assert lines.index("#SBATCH --nodes=4") < lines.index("#SBATCH --nodes=5"), "what is asked for wins"
     assert "#SBATCH --array=1-8%2" in lines
     assert lines[-1] == "exec stripewise profile 'a b.toml' --shard \"$SLURM_ARRAY_TASK_ID/8\""
     with pytest.raises(UserError, match="needs 4 nodes"):
-        Array("c", ("x",), 8, 2, 4, 2, tmp_path, ("-N 2",)).script()
+        Array("c", ("x",), 8, 2, 4, 2, tmp_path, ("-N 2",)).script(Slurm())

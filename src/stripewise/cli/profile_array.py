@@ -13,10 +13,10 @@ from stripewise.cli.campaign_cost import ask
 from stripewise.cli.output import console, notes, print_json
 from stripewise.errors import UserError
 from stripewise.interpreter import python
-from stripewise.profiling.array import Array, find_limits, submit
+from stripewise.profiling.array import Array, submit
 from stripewise.profiling.checks import Cost
-from stripewise.runner.batch.slurm import SlurmScheduler
-from stripewise.spec.batch import Batch
+from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.registry import arrays_of
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.policy import load_policy
 from stripewise.tuning.consent import check_cost
@@ -61,8 +61,9 @@ def submit_array(
         raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
     # Beside the journal: its folder holds nothing else.
     beside = where.absolute().with_name(f"{where.name}-array")
-    slurm = SlurmScheduler(Batch(), beside, os.environ)
-    number, why = find_limits(slurm.call, getpass.getuser()).allowed(min(shards, cost.runs))
+    queue = Queue(campaign.batch, beside, os.environ)
+    limits = arrays_of(queue.scheduler).limits(queue.call, getpass.getuser())
+    number, why = limits.allowed(min(shards, cost.runs))
     if why:
         notes.print(escape(f"note: {why}"))
     most = policy.limits.jobs or at_once
@@ -79,7 +80,7 @@ def submit_array(
         logs=beside,
         directives=tuple(directives),
     )
-    text = array.script()
+    text = array.script(queue.scheduler)
     # All nodes of a job are charged for, also while a run uses some of them only.
     worst = {"node_hours": array.nodes * cost.runs * campaign.timeout / 3600, "bytes": float(cost.moved)}
     document = {
@@ -104,9 +105,10 @@ def submit_array(
     array.logs.mkdir(parents=True, exist_ok=True)
     path = beside / "array.sbatch"
     path.write_text(text, "utf-8")
-    document["job"] = submit(path, slurm.call)
+    document["job"] = submit(path, queue.scheduler, queue.call)
     if json_output:
         print_json(document)
         return
     console.print(escape(f"submitted as job {document['job']}: {path}"))
-    console.print(escape(f"the last shard to end writes {out}; what is left after a failure: sbatch {path}"))
+    again = f"{queue.scheduler.programs[0]} {path}"
+    console.print(escape(f"the last shard to end writes {out}; what is left after a failure: {again}"))

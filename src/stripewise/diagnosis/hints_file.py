@@ -10,9 +10,9 @@ from string import Template
 
 from stripewise.carriers import HINTS_LIMIT
 from stripewise.diagnosis.script import Knob, parse_script
+from stripewise.schedulers.registry import submission_folders
 
 _HERE = re.compile(r"\$\(pwd\)|`pwd`")
-_SUBMITTED = ("PWD", "SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LSB_SUBCWD")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> Hint
     line, named = script.hints_file, script.hints_path
     if Path(named).name in {Path(target).name for target in script.written}:
         return HintsFile(line, named, "the script itself writes it")
-    known = {**environment, **dict.fromkeys(_SUBMITTED, str(folder))}
+    known = {**environment, **dict.fromkeys(["PWD", *submission_folders()], str(folder))}
     path = Template(_HERE.sub("$PWD", named)).safe_substitute(known)
     if "$" in path or "`" in path:
         return HintsFile(line, named, "not looked at: only the job knows the name")

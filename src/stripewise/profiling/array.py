@@ -1,63 +1,14 @@
-"""A campaign's shards as a job array of Slurm: our own script, within what the scheduler takes."""
+"""A campaign's shards as a job array: our own script, within what the scheduler takes."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import CompletedProcess
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.shell import check_job_name, directive, directive_path, quote_all
-from stripewise.spec.batch import of_lines
-
-Call = Callable[[Sequence[str]], "CompletedProcess[str]"]
-"""Runs one of Slurm's commands."""
-
-
-@dataclass(frozen=True)
-class ArrayLimits:
-    """How many tasks Slurm takes.
-
-    Attributes
-    ----------
-    size : int or None
-        Most tasks of one array (one less than ``MaxArraySize``, which bounds the index).
-    submit : int or None
-        Most jobs that the user may have submitted (``MaxSubmitJobs``); None where nothing is said of it.
-    """
-
-    size: int | None = None
-    submit: int | None = None
-
-    def allowed(self, wanted: int) -> tuple[int, str]:
-        """Give the number of shards that fit, and why it is fewer than wanted; empty if it is not."""
-        bounds = {"MaxArraySize": self.size, "MaxSubmitJobs": self.submit}
-        known = {name: value for name, value in bounds.items() if value is not None and value < wanted}
-        if not known:
-            return wanted, ""
-        name = min(known, key=lambda key: known[key])
-        return known[name], f"{known[name]} shards in place of {wanted}: {name} of this cluster allows no more"
-
-
-def find_limits(call: Call, user: str) -> ArrayLimits:
-    """Ask Slurm for its limits; without accounting there are none for a user.
-
-    Raises
-    ------
-    StripewiseError
-        If the controller does not answer, or allows no arrays.
-    """
-    done = call(["scontrol", "show", "config"])
-    if done.returncode:
-        raise StripewiseError(f"scontrol failed: {done.stderr.strip()}", "submit where Slurm answers")
-    size = re.search(r"^MaxArraySize\s*=\s*(\d+)", done.stdout, re.MULTILINE)
-    if size is not None and int(size[1]) < 2:
-        raise UserError("this cluster allows no job arrays (MaxArraySize)", "submit shards one by one: --shard i/n")
-    told = call(["sacctmgr", "--noheader", "--parsable2", "show", "assoc", f"user={user}", "format=MaxSubmitJobs"])
-    numbers = [int(line) for line in told.stdout.split() if line.isdigit()] if told.returncode == 0 else []
-    return ArrayLimits(int(size[1]) - 1 if size else None, min(numbers, default=None))
+from stripewise.schedulers.base import Call, Scheduler
+from stripewise.schedulers.registry import arrays_of
+from stripewise.shell import check_job_name, directive, quote_all
 
 
 @dataclass(frozen=True)
@@ -74,7 +25,7 @@ class Array:
     processes_per_node : int
     logs : Path
     directives : tuple of str
-        Options for sbatch, as ``--time=2:00:00``; they win over ours.
+        Options for the scheduler, as ``--time=2:00:00``; they win over ours.
     """
 
     name: str
@@ -86,42 +37,42 @@ class Array:
     logs: Path
     directives: tuple[str, ...] = ()
 
-    def script(self) -> str:
-        """Write the job script."""
-        own = [
-            f"--job-name=stripewise-{check_job_name(self.name)}",
-            f"--nodes={self.nodes}",
-            f"--ntasks-per-node={self.processes_per_node}",
-            "--exclusive",
-        ]
-        asked = of_lines([directive("#SBATCH", option) for option in self.directives], "slurm")
+    def script(self, scheduler: Scheduler) -> str:
+        """Write the job script.
+
+        Raises
+        ------
+        UserError
+            If the scheduler has no arrays, or a directive asks for too few nodes.
+        """
+        arrays = arrays_of(scheduler)
+        name = check_job_name(f"stripewise-{self.name}")
+        resources = scheduler.resource_options(self.nodes, self.processes_per_node, exclusive=True)
+        asked = scheduler.read_options(self.directives)
         if asked.nodes is not None and asked.nodes < self.nodes:
             raise UserError(
                 f"the campaign needs {self.nodes} nodes, and a directive asks for {asked.nodes}", "raise it"
             )
-        last = [
-            f"--array=1-{self.shards}%{min(self.at_once, self.shards)}",
-            f"--output={directive_path(Path(str(self.logs).replace('%', '%%')) / '%a.out')}",
-            "--export=ALL",
-        ]
-        lines = [directive("#SBATCH", option) for option in (*own, *self.directives, *last)]
+        last = [*scheduler.name_options(name), *arrays.options(self.shards, min(self.at_once, self.shards), self.logs)]
+        lines = [directive(scheduler.mark, option) for option in (*resources, *self.directives, *last)]
         return (
             "#!/bin/bash\n" + "\n".join(lines) + "\n"
-            "# A shard that was interrupted goes on where it was: submit this again.\n"
-            f'exec {quote_all(self.command)} --shard "$SLURM_ARRAY_TASK_ID/{self.shards}"\n'
+            "# A shard that was interrupted continues where it was: submit this again.\n"
+            f'exec {quote_all(self.command)} --shard "${arrays.index}/{self.shards}"\n'
         )
 
 
-def submit(script: Path, call: Call) -> str:
+def submit(script: Path, scheduler: Scheduler, call: Call) -> str:
     """Submit a job array and give its number.
 
     Raises
     ------
     StripewiseError
-        If Slurm refuses it.
+        If the scheduler refuses it.
     """
-    done = call(["sbatch", "--parsable", str(script)])
+    words = arrays_of(scheduler).submit(script)
+    done = call(words)
     if done.returncode:
-        said = (done.stderr.strip() or "sbatch failed").splitlines()[-1]
-        raise StripewiseError(f"the scheduler refused the array: {said}", f"correct it, then: sbatch {script}")
+        said = (done.stderr.strip() or f"{words[0]} failed").splitlines()[-1]
+        raise StripewiseError(f"the scheduler refused the array: {said}", f"correct it, then: {words[0]} {script}")
     return done.stdout.strip().partition(";")[0]

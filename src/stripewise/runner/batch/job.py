@@ -14,12 +14,12 @@ from stripewise.errors import StripewiseError, TransientError
 from stripewise.objectives import ObjectiveKind
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.record import Began, Through, read_began, read_through
-from stripewise.runner.batch.scheduled import UNKNOWN, Phase, Request, Standing, Ticket
-from stripewise.runner.batch.scheduler import Scheduler
 from stripewise.runner.inject.assemble import Assembled
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.scratch import Scratch
+from stripewise.schedulers.base import UNKNOWN, Phase, Request, Standing, Ticket
+from stripewise.schedulers.queue import Queue
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State
 
@@ -67,7 +67,7 @@ class BatchJob:
         Its folder, with its script in it.
     assembled : Assembled
     request : Request
-    scheduler : Scheduler
+    queue : Queue
     setting : Setting
     """
 
@@ -77,14 +77,14 @@ class BatchJob:
         place: Scratch,
         assembled: Assembled,
         request: Request,
-        scheduler: Scheduler,
+        queue: Queue,
         setting: Setting,
     ) -> None:
         self.launch = launch
         self.place = place
         self._assembled = assembled
         self._request = request
-        self._scheduler = scheduler
+        self._queue = queue
         self._setting = setting
         self._ticket: Ticket | None = None
         self._submitted = time.time()
@@ -120,7 +120,7 @@ class BatchJob:
             if self._ticket is None:
                 self._submit()
                 return None
-            standing = self._scheduler.standing(self._ticket)
+            standing = self._queue.standing(self._ticket)
         except TransientError as error:
             self._bear(error)
             return None
@@ -132,21 +132,21 @@ class BatchJob:
         owner = job_record.give_up(self.place.path)
         tickets = [self._ticket] if self._ticket is not None else []
         if owner and all(ticket.identifier != owner for ticket in tickets):
-            tickets.append(self._scheduler.attach(owner, self._request.name))
+            tickets.append(self._queue.attach(owner, self._request.name))
         if self._doubtful and not tickets:
-            tickets = [self._scheduler.attach(job, self._request.name) for job in self._named()]
+            tickets = [self._queue.attach(job, self._request.name) for job in self._named()]
         for ticket in tickets:
             self._ticket = ticket
-            self._scheduler.cancel(ticket)
+            self._queue.cancel(ticket)
 
     def gone(self) -> bool | None:
         """Whether nothing of it runs any more; None if that cannot be known now."""
-        return True if self._ticket is None else self._scheduler.gone(self._ticket)
+        return True if self._ticket is None else self._queue.gone(self._ticket)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _named(self) -> list[str]:
-        return self._scheduler.named(self._request.name) or []
+        return self._queue.named(self._request.name) or []
 
     def _submit(self) -> None:
         now = time.monotonic()
@@ -157,11 +157,11 @@ class BatchJob:
             # An unanswered submission may have arrived: never two jobs where one can be seen.
             found = [job for job in self._named() if job not in self._past]
             if found:
-                self._took(self._scheduler.attach(found[0], self._request.name))
+                self._took(self._queue.attach(found[0], self._request.name))
                 return
         self._submitted = time.time()
         try:
-            ticket = self._scheduler.submit(self._request)
+            ticket = self._queue.submit(self._request)
         except TransientError:
             self._doubtful = True
             raise
@@ -240,7 +240,7 @@ class BatchJob:
             by_time
             and began is not None
             and self._tries < self._setting.retries
-            and self._scheduler.away(began.time, began.time + through.seconds)
+            and self._queue.away(began.time, began.time + through.seconds)
         ):
             self._charge(began, through.seconds)
             self._again("the scheduler did not answer while it ran, which its launcher may have waited for")

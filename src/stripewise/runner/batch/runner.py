@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,10 +14,7 @@ from stripewise.objectives import kind_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.job import GRACE, BatchJob, Setting, finished_before, outcome_of
-from stripewise.runner.batch.scheduled import Request, Ticket
-from stripewise.runner.batch.scheduler import Scheduler
 from stripewise.runner.batch.script import Work, job_script
-from stripewise.runner.batch.slurm import SlurmScheduler
 from stripewise.runner.inject.assemble import assemble, defaults_of, exports_of, values_of, words_of
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.local.output import DEFAULT_LIMIT
@@ -27,8 +23,9 @@ from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, run_id
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import look
+from stripewise.schedulers.base import Directives, Request, Scheduler, Ticket
+from stripewise.schedulers.queue import Queue
 from stripewise.shell import job_name
-from stripewise.spec.batch import MARKS, Directives, of_lines, read_directives
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.workload import Workload
@@ -53,8 +50,8 @@ class BatchRunner(Runner):
         See :class:`~stripewise.runner.local.runner.LocalRunner`.
     cwd : Path, optional
     environment : mapping, optional
-    scheduler : Scheduler, optional
-        In place of the one that the experiment names.
+    queue : Queue, optional
+        In place of that of the scheduler that the experiment names.
     jobs : int, optional
         Most jobs at a time that the site allows.
     grace : float
@@ -72,7 +69,7 @@ class BatchRunner(Runner):
         runtime: str = "auto",
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        scheduler: Scheduler | None = None,
+        queue: Queue | None = None,
         jobs: int | None = None,
         grace: float = GRACE,
     ) -> None:
@@ -81,8 +78,7 @@ class BatchRunner(Runner):
         self._runtime = runtime
         self._environment = dict(os.environ if environment is None else environment)
         self._batch = experiment.batch
-        kind = SlurmScheduler if self._batch.scheduler == "slurm" else Scheduler
-        self._scheduler = scheduler or kind(self._batch, self._folder / "psij", self._environment)
+        self._queue = queue or Queue(self._batch, self._folder / "psij", self._environment)
         self._jobs = min(experiment.batch.jobs or 1, jobs or 1 << 30)
         self._given = experiment
         self._experiment = experiment
@@ -107,9 +103,8 @@ class BatchRunner(Runner):
 
     def prepare(self) -> Preflight:
         """Look at the command or script, the program's MPI and the scheduler; see :class:`Runner`."""
-        self._experiment, self._directives = _of_script(self._given, self._cwd)
-        path = self._environment.get("PATH")
-        self._scheduler.check(lambda command: shutil.which(command, path=path))
+        self._experiment, self._directives = _of_script(self._given, self._cwd, self._queue.scheduler)
+        self._queue.check()
         self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
         preflight = self._found.preflight
         nodes = self._nodes()
@@ -182,16 +177,16 @@ class BatchRunner(Runner):
             owner = job_record.give_up(place.path)
             for identifier in dict.fromkeys((owner, *_recorded(self._folder, attempt), *self._named(name, launch))):
                 if identifier:
-                    tickets[identifier] = self._scheduler.attach(identifier, name)
+                    tickets[identifier] = self._queue.attach(identifier, name)
         for ticket in tickets.values():
             try:
-                self._scheduler.cancel(ticket)
+                self._queue.cancel(ticket)
             except TransientError as error:
                 raise StripewiseError(
                     f"job {ticket.identifier} of run {launch.number} may still run: {error.what}",
                     "resume when the scheduler answers",
                 ) from error
-        left = _wait(lambda: [t for t in tickets.values() if self._scheduler.gone(t) is not True], _END_SECONDS)
+        left = _wait(lambda: [t for t in tickets.values() if self._queue.gone(t) is not True], _END_SECONDS)
         if left:
             raise StripewiseError(
                 f"job {left[0].identifier} of run {launch.number} goes on {_END_SECONDS:g} s after it was cancelled",
@@ -204,7 +199,7 @@ class BatchRunner(Runner):
         self._under_way.clear()
         self._ready = []
         self._end(jobs)
-        self._scheduler.close()
+        self._queue.close()
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -251,6 +246,7 @@ class BatchRunner(Runner):
             bound=bound,
             hook_seconds=around.timeout,
             limit=DEFAULT_LIMIT,
+            inside=self._queue.scheduler.inside,
         )
         script = place.path / SCRIPT
         request = Request(
@@ -268,7 +264,7 @@ class BatchRunner(Runner):
             patience=self._batch.patience,
             grace=self._grace,
         )
-        job = BatchJob(launch, place, assembled, request, self._scheduler, setting)
+        job = BatchJob(launch, place, assembled, request, self._queue, setting)
         job_record.clear(place.path)
         place.create({**assembled.injection.files, SCRIPT: job_script(work)}, job.record())
         return job
@@ -293,7 +289,7 @@ class BatchRunner(Runner):
 
     def _named(self, name: str, launch: Launch) -> list[str]:
         try:
-            return self._scheduler.named(name) or []
+            return self._queue.named(name) or []
         except TransientError as error:
             raise StripewiseError(
                 f"whether a job of run {launch.number} still runs cannot be known: {error.what}",
@@ -322,10 +318,9 @@ class BatchRunner(Runner):
         self._ticked = now
 
 
-def _of_script(experiment: Experiment, cwd: Path) -> tuple[Experiment, Directives]:
+def _of_script(experiment: Experiment, cwd: Path, scheduler: Scheduler) -> tuple[Experiment, Directives]:
     """Let bash carry out a job script that is the command, and take over what it asks the scheduler for."""
-    mark = MARKS[experiment.batch.scheduler]
-    added = of_lines([f"{mark} {option}" for option in experiment.batch.directives], experiment.batch.scheduler)
+    added = scheduler.read_options(experiment.batch.directives)
     words = experiment.command
     path = cwd / words[1 if len(words) > 1 and Path(words[0]).name in ("bash", "sh") else 0] if words else None
     text = ""
@@ -334,7 +329,7 @@ def _of_script(experiment: Experiment, cwd: Path) -> tuple[Experiment, Directive
             text = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
     if not text.startswith("#!") or "\0" in text[:4096]:
         return experiment, Directives((), added.nodes, added.walltime)
-    found = read_directives(text, experiment.batch.scheduler)
+    found = scheduler.read_script(text)
     if not found.lines:
         return experiment, Directives((), added.nodes, added.walltime)
     if path is not None and path == cwd / words[0]:

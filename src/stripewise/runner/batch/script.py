@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.runner.setup import prologue
+from stripewise.schedulers.base import OUTSIDE, Inside
 from stripewise.shell import assign_all, quote, quote_all, variable_name
 
 BEGAN = "began"
@@ -21,12 +22,6 @@ ENDED = "ended"
 OWNER = "owner"
 _SHELL = "/bin/bash"
 _KILL_AFTER = 3
-_JOB = "${SLURM_JOB_ID:-${PBS_JOBID:-${LSB_JOBID:-${FLUX_JOB_ID:-$$}}}}"
-_NODES = (
-    '${SLURM_JOB_NUM_NODES:-$(if [ -s "${PBS_NODEFILE:-${LSB_DJOB_HOSTFILE:-}}" ]; then '
-    'sort -u "${PBS_NODEFILE:-$LSB_DJOB_HOSTFILE}" | wc -l; fi)}'
-)
-_LIST = "${SLURM_JOB_NODELIST:-$(hostname)}"
 
 _HEAD = """\
 #!/bin/bash
@@ -59,7 +54,7 @@ if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/
     exit 0
 fi
 rm -f "$__folder/{ended}" "$__folder/report.json"
-printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart ${{SLURM_RESTART_COUNT:-0}}" \\
+printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart {restarts}" \\
     "host $(hostname)" "time $__job_begin" | __record {began}
 exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
 """
@@ -95,6 +90,8 @@ class Work:
     hook_seconds : float
     limit : int
         Bytes kept of each of standard output and error.
+    inside : Inside
+        What the job's shell knows about its job.
     """
 
     folder: Path
@@ -112,6 +109,7 @@ class Work:
     bound: bool = False
     hook_seconds: float = 600.0
     limit: int = 16 << 20
+    inside: Inside = OUTSIDE
 
 
 def job_script(work: Work) -> str:
@@ -122,9 +120,10 @@ def job_script(work: Work) -> str:
         ended=ENDED,
         began=BEGAN,
         owner=OWNER,
-        job=_JOB,
-        nodes=_NODES,
-        list=_LIST,
+        job=work.inside.job,
+        nodes=work.inside.nodes,
+        list=work.inside.node_list,
+        restarts=work.inside.restarts,
         limit=work.limit,
         half=work.limit // 2,
         hook_seconds=f"{work.hook_seconds:g}",
@@ -132,7 +131,7 @@ def job_script(work: Work) -> str:
     )
     parts = [head, *_setup(work), *_deletions(work.delete)]
     parts += [_hook("before", number, line) for number, line in enumerate(work.before, start=1)]
-    parts += [_caches(work.caches, work.known), _program(work)]
+    parts += [_caches(work), _program(work)]
     parts += [_hook("after", number, line) for number, line in enumerate(work.after, start=1)]
     parts.append('__end "$__cause" "$__code" "${__failed:-}"\n')
     return "".join(parts)
@@ -180,16 +179,16 @@ def _hook(when: str, number: int, line: str) -> str:
     return call + f'[ $__hooked -eq 0 ] || [ -n "${{__failed:-}}" ] || __failed={message}\n'
 
 
-def _caches(how: str, known: Sequence[Path]) -> str:
+def _caches(work: Work) -> str:
     # One node's memory only: with more nodes nothing is claimed.
-    alone = f'[ "{_NODES}" = 1 ] && '
-    if how == "system":
+    alone = f'[ "{work.inside.nodes}" = 1 ] && '
+    if work.caches == "system":
         return f"sync; {alone}echo 3 2>/dev/null > /proc/sys/vm/drop_caches && __cache=dropped\n"
-    if how != "advise" or not known:
+    if work.caches != "advise" or not work.known:
         return ""
     calls = " && ".join(
         f"{{ [ ! -f {quoted} ] || {{ sync {quoted} && dd if={quoted} iflag=nocache count=0 status=none; }}; }}"
-        for quoted in (quote(str(path)) for path in known)
+        for quoted in (quote(str(path)) for path in work.known)
     )
     return f"{alone}{calls} && __cache=advised\n"
 

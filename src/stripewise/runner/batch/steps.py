@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
 
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.runner.base import Preflight
-from stripewise.runner.batch.allocation import Allocation, end_steps, find_allocation, is_over, nodes_left
-from stripewise.runner.batch.scheduler import Scheduler
-from stripewise.runner.batch.slurm import SlurmScheduler
 from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id, write_atomically
 from stripewise.runner.program.preflight import Target
+from stripewise.schedulers.base import Allocation
+from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.registry import steps_of
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -22,6 +23,8 @@ from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 
 _ALLOCATION = "allocation"
+_MPIEXEC = ("mpiexec", "mpirun", "mpiexec.hydra")
+_END_SECONDS = 60.0
 
 
 class StepsRunner(LocalRunner):
@@ -36,8 +39,8 @@ class StepsRunner(LocalRunner):
         See :class:`~stripewise.runner.local.runner.LocalRunner`.
     jobs : int, optional
         Most runs at a time that the site allows.
-    scheduler : Scheduler, optional
-        For calls of Slurm's commands.
+    queue : Queue, optional
+        For calls of the scheduler's commands.
     """
 
     name = "steps"
@@ -52,13 +55,14 @@ class StepsRunner(LocalRunner):
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         jobs: int | None = None,
-        scheduler: Scheduler | None = None,
+        queue: Queue | None = None,
     ) -> None:
         given = dict(os.environ if environment is None else environment)
         super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given)
         self._batch = experiment.batch
         self._most = jobs
-        self._scheduler = scheduler or SlurmScheduler(self._batch, folder / "psij", given)
+        self._queue = queue or Queue(self._batch, folder / "psij", given)
+        self._steps = steps_of(self._queue.scheduler)
         self._allocation: Allocation | None = None
         self._size = 1
         self._slots: list[tuple[str, ...]] = []
@@ -76,7 +80,7 @@ class StepsRunner(LocalRunner):
 
     def prepare(self) -> Preflight:
         """Look at the command and the allocation; see :class:`Runner`."""
-        allocation = find_allocation(self._environment, self._scheduler)
+        allocation = self._steps.allocation(self._environment, self._queue.call)
         found = super().prepare()
         assert self._found is not None
         line = self._found.target.line
@@ -85,7 +89,7 @@ class StepsRunner(LocalRunner):
                 "runner steps gives each run its nodes through srun or mpiexec, and the command has neither",
                 "write srun before the program, or use --runner batch for a script",
             )
-        if PurePath(line.launcher).name not in ("srun", "mpiexec", "mpirun", "mpiexec.hydra"):
+        if PurePath(line.launcher).name not in (*self._queue.scheduler.launchers, *_MPIEXEC):
             raise UserError(
                 f"runner steps cannot tell {line.launcher} on which nodes to run", "use srun, or --runner batch"
             )
@@ -154,11 +158,11 @@ class StepsRunner(LocalRunner):
         places = [Scratch.of(self._folder, replace(launch, attempt=n)) for n in range(launch.attempt + 1)]
         allocations = {text for place in places if (text := _read(place.path / _ALLOCATION))}
         try:
-            gone = bool(allocations) and all(is_over(job, self._scheduler) for job in allocations)
+            gone = bool(allocations) and all(self._steps.is_over(job, self._queue.call) for job in allocations)
             for job in () if gone else allocations:
                 for attempt in range(launch.attempt + 1):
                     name = _name(self._folder, replace(launch, attempt=attempt))
-                    if left := end_steps(job, name, self._scheduler):
+                    if left := self._end(job, name):
                         what = f"step {left[0]} of run {launch.number} cannot be ended"
                         raise StripewiseError(what, "end it by hand, then resume")
         except TransientError as error:
@@ -192,11 +196,9 @@ class StepsRunner(LocalRunner):
         if not line.launcher:
             return target
         name = PurePath(line.launcher).name
-        if name == "srun":
-            # First of all options: what the command itself says comes later and wins. Without --nodes srun would take
-            # the allocation's number.
-            options = [f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}"]
-            options.append(f"--job-name={_name(self._folder, launch)}")
+        if name in self._queue.scheduler.launchers:
+            # First of all options: what the command itself says comes later and wins.
+            options = self._steps.options(nodes, _name(self._folder, launch))
         elif target.mpi is not None and target.mpi.abi == "openmpi":
             ranks = line.per_node or -(-(line.ranks or len(nodes)) // len(nodes))
             options = ["--host", ",".join(f"{node}:{ranks}" for node in nodes)]
@@ -234,7 +236,7 @@ class StepsRunner(LocalRunner):
         """Give those nodes of a set that are down, or that were and no longer belong to the allocation."""
         assert self._allocation is not None
         try:
-            left = nodes_left(self._allocation.job, self._scheduler)
+            left = self._steps.nodes_left(self._allocation.job, self._queue.call)
         except TransientError:
             return ()
         return tuple(node for node in self._slots[slot] if node not in left)
@@ -242,10 +244,26 @@ class StepsRunner(LocalRunner):
     def _end_step(self, launch: Launch) -> None:
         self._end_named(_name(self._folder, launch))
 
+    def _end(self, allocation: str, name: str) -> list[str]:
+        """End the steps with a name and wait until they are over; give those that go on in spite of it.
+
+        Raises
+        ------
+        TransientError
+            If the scheduler does not answer.
+        """
+        deadline = time.monotonic() + _END_SECONDS
+        while left := self._steps.named(allocation, name, self._queue.call):
+            if time.monotonic() > deadline:
+                return left
+            self._steps.end(left, self._queue.call)
+            time.sleep(0.25)
+        return []
+
     def _end_named(self, name: str) -> None:
         assert self._allocation is not None
         try:
-            end_steps(self._allocation.job, name, self._scheduler)
+            self._end(self._allocation.job, name)
         except TransientError:
             # Its processes on this node are ended. What is left elsewhere is seen to by the next reap.
             return

@@ -20,6 +20,7 @@ from stripewise.runner.native.compiler import Compiler, find_compiler
 from stripewise.runner.program.elf import contains
 from stripewise.runner.program.environment import cpus, file_system
 from stripewise.runner.program.mpi import describe, library_of_launcher
+from stripewise.schedulers.registry import installed
 
 _SECONDS = 10.0
 # ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.
@@ -66,7 +67,7 @@ def checkup(path: Path, environment: Mapping[str, str]) -> list[Finding]:
         *_mpi(environment),
         _native(),
         *_storage(path, environment),
-        _slurm(environment),
+        *_schedulers(environment),
         _darshan(environment),
         _postgresql(),
     ]
@@ -169,14 +170,15 @@ def _ceph_layout(path: Path) -> Finding:
     return Finding("layout", "ok", ", ".join(f"{key} {value}" for key, value in values.items()))
 
 
-def _slurm(environment: Mapping[str, str]) -> Finding:
-    srun = shutil.which("srun", path=environment.get("PATH"))
-    if srun is None:
-        return Finding("slurm", "note", "not on this machine", "only needed to launch runs on a cluster")
-    version = _ask([srun, "--version"]).strip()
-    partitions = _ask(["sinfo", "-h", "-o", "%P %D"]).split("\n")[0].strip()
-    state = f"; first partition {partitions}" if partitions else "; the controller does not answer"
-    return Finding("slurm", "ok" if partitions else "note", f"{version or srun}{state}")
+def _schedulers(environment: Mapping[str, str]) -> list[Finding]:
+    found = []
+    for scheduler in installed(environment.get("PATH")):
+        said = next((line.strip() for line in _ask(list(scheduler.overview)).splitlines() if line.strip()), "")
+        state = said or "its daemon does not answer"
+        found.append(Finding(scheduler.name, "ok" if said else "note", f"{scheduler.title}: {state}"))
+    if found:
+        return found
+    return [Finding("scheduler", "note", "not on this machine", "only needed to launch runs on a cluster")]
 
 
 def _darshan(environment: Mapping[str, str]) -> Finding:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -50,7 +50,12 @@ class Input:
     whole: bool = False
 
 
-def inputs(model: type[BaseModel], prefix: str, presets: Mapping[str, Any] | None = None) -> list[Input]:
+def inputs(
+    model: type[BaseModel],
+    prefix: str,
+    presets: Mapping[str, Any] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+) -> list[Input]:
     """Make the fields of an options class.
 
     Parameters
@@ -60,11 +65,15 @@ def inputs(model: type[BaseModel], prefix: str, presets: Mapping[str, Any] | Non
         Dotted place of the options in the definition.
     presets : mapping, optional
         Defaults other than the class's.
+    choices : mapping, optional
+        The values of fields whose type is open: names of registered plug-ins.
     """
-    return [
+    found = [
         _input(f"{prefix}.{name}", name, field, (presets or {}).get(name, PydanticUndefined))
         for name, field in model.model_fields.items()
     ]
+    known = {f"{prefix}.{name}": tuple(values) for name, values in (choices or {}).items()}
+    return [replace(one, kind="choice", choices=known[one.name]) if one.name in known else one for one in found]
 
 
 def _input(name: str, own: str, field: FieldInfo, preset: Any) -> Input:

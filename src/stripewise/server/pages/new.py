@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from stripewise.errors import StripewiseError, UserError
 from stripewise.objectives import kinds, parse_objective
 from stripewise.runner.registry import make_runner
+from stripewise.schedulers.registry import scheduler_names
 from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
@@ -79,7 +80,9 @@ def form(values: Mapping[str, str]) -> dict[str, Any]:
         "sites": site_names(),
         "samplers": samplers(),
         "workload": inputs(Workload, "workload"),
-        "batch": [one for one in inputs(Batch, "batch") if one.kind != "json"],
+        "batch": [
+            one for one in inputs(Batch, "batch", choices={"scheduler": scheduler_names()}) if one.kind != "json"
+        ],
         "groups": [
             ("Repeats", "When a configuration is run again.", inputs(ResamplingOptions, "resampling")),
             ("Pruning", "When a slow run is ended early.", inputs(PruningOptions, "pruning")),

@@ -1,0 +1,83 @@
+"""Schedulers by name: those that come with Stripewise, and those that other packages register."""
+
+from __future__ import annotations
+
+import shutil
+
+from stripewise.errors import UserError
+from stripewise.schedulers.base import Arrays, Scheduler, Steps
+from stripewise.spec.plugins import Plugins
+
+ENTRY_POINTS = "stripewise.schedulers"
+_PLUGINS = Plugins(
+    "scheduler",
+    ENTRY_POINTS,
+    Scheduler,
+    {
+        "slurm": "stripewise.schedulers.slurm:Slurm",
+        "pbs": "stripewise.schedulers.pbs:Pbs",
+        "pbs_classic": "stripewise.schedulers.pbs:ClassicPbs",
+        "lsf": "stripewise.schedulers.lsf:Lsf",
+        "flux": "stripewise.schedulers.flux:Flux",
+    },
+)
+
+
+def scheduler_names() -> list[str]:
+    """List the names that ``[batch] scheduler`` takes."""
+    return _PLUGINS.names()
+
+
+def make_scheduler(name: str) -> Scheduler:
+    """Make the scheduler with a name.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    scheduler: Scheduler = _PLUGINS.load(name)()
+    return scheduler
+
+
+def all_schedulers() -> list[Scheduler]:
+    """Make every scheduler that is known."""
+    return [make_scheduler(name) for name in scheduler_names()]
+
+
+def steps_of(scheduler: Scheduler) -> Steps:
+    """Give what the runner ``steps`` needs of a scheduler.
+
+    Raises
+    ------
+    UserError
+        If the scheduler does not have it.
+    """
+    if scheduler.steps is None:
+        have = [other.title for other in all_schedulers() if other.steps is not None]
+        raise UserError(f"runner steps does not know {scheduler.title}", f"use {' or '.join(have)}, or --runner batch")
+    return scheduler.steps
+
+
+def arrays_of(scheduler: Scheduler) -> Arrays:
+    """Give what job arrays need of a scheduler.
+
+    Raises
+    ------
+    UserError
+        If the scheduler does not have it.
+    """
+    if scheduler.arrays is None:
+        have = [other.title for other in all_schedulers() if other.arrays is not None]
+        raise UserError(f"job arrays are not known of {scheduler.title}", f"use {' or '.join(have)}, or --shard i/n")
+    return scheduler.arrays
+
+
+def submission_folders() -> list[str]:
+    """List the variables in which schedulers name the folder that a job was submitted from."""
+    return [scheduler.inside.folder for scheduler in all_schedulers() if scheduler.inside.folder]
+
+
+def installed(path: str | None) -> list[Scheduler]:
+    """List the schedulers whose first command is on a path."""
+    return [scheduler for scheduler in all_schedulers() if shutil.which(scheduler.programs[0], path=path)]

@@ -1,0 +1,254 @@
+"""Each scheduler keeps the contract, over samples of what its commands print; and what only one of them does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from stripewise.errors import TransientError, UserError
+from stripewise.schedulers.base import UNKNOWN, Phase, Request, Standing
+from stripewise.schedulers.flux import Flux
+from stripewise.schedulers.lsf import Lsf
+from stripewise.schedulers.pbs import ClassicPbs, Pbs
+from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.registry import all_schedulers, arrays_of, scheduler_names, steps_of
+from stripewise.schedulers.slurm import Slurm
+from stripewise.spec.batch import Batch
+from stripewise.testing.schedulers import SchedulerContract
+
+QUEUED, ACTIVE, DONE = Standing(Phase.QUEUED), Standing(Phase.ACTIVE), Standing(Phase.OVER)
+
+
+class TestSlurm(SchedulerContract):
+    submitted = ("sbatch: note of the site\nSubmitted batch job 12 on cluster c1\n", "12")
+    listed = (
+        "12|PENDING|(ReqNodeNotAvail, UnavailableNodes:n[1-4])|a\nThis cluster is down on Monday | please note\n"
+        "13|RUNNING|None|b c\n14_3|SOME_NEW_STATE|x|d\n15|COMPLETED|None|e\n16|NODE_FAIL|None|f\n"
+        "17|FAILED|NonZeroExitCode|g\n"
+        "18|CANCELLED by 1000|None|h\n"
+    )
+    standings: ClassVar = {
+        "12": QUEUED,
+        "13": ACTIVE,
+        "14_3": ACTIVE,
+        "15": DONE,
+        "16": Standing(Phase.OVER, "a node of its job failed", True),
+        "17": Standing(Phase.OVER, "its job failed"),
+        "18": Standing(Phase.OVER, "its job was cancelled in the scheduler"),
+    }
+    named = ("12|PENDING|None|stripewise-x.1\n11|COMPLETED|None|stripewise-x.1\n", ["12"])
+    gone = "scancel: error: Invalid job id 12"
+    times: ClassVar = {
+        "10": 600,
+        "10:30": 630,
+        "1:00:00": 3600,
+        "1-2": 93600,
+        "1-02:30:10": 95410,
+        "infinite": None,
+        "1:2:3:4": None,
+    }
+
+    def make(self) -> Slurm:
+        return Slurm()
+
+
+class TestPbs(SchedulerContract):
+    submitted = ("note of the site\n12.server.domain\n", "12.server.domain")
+    listed = json.dumps(
+        {
+            "Jobs": {
+                "12.server": {"job_state": "Q"},
+                "13.server": {"job_state": "R"},
+                "14.server": {"job_state": "M"},
+                "15.server": {"job_state": "F", "Exit_status": 0},
+                "16.server": {"job_state": "F", "Exit_status": 271},
+                "17.server": {"job_state": "F", "Exit_status": -3},
+                "18.server": {"job_state": "F", "Exit_status": 2, "comment": "Job run at Monday and failed"},
+            }
+        }
+    )
+    standings: ClassVar = {
+        "12.server": QUEUED,
+        "13.server": ACTIVE,
+        "14.server": ACTIVE,
+        "15.server": DONE,
+        "16.server": Standing(Phase.OVER, "its job was ended by signal 15"),
+        "17.server": Standing(Phase.OVER, "PBS could not run its job (exit status -3)", True),
+        "18.server": Standing(Phase.OVER, "Job run at Monday and failed"),
+    }
+    named = ("12.server\n13.server\n", ["12.server", "13.server"])
+    gone = "qdel: Unknown Job Id 12.server"
+    times: ClassVar = {"90": 90, "01:30:00": 5400, "2:30": 150}
+
+    def make(self) -> Pbs:
+        return Pbs()
+
+
+class TestClassicPbs(TestPbs):
+    def make(self) -> ClassicPbs:
+        return ClassicPbs()
+
+
+class TestLsf(SchedulerContract):
+    submitted = ("Job <12> is submitted to default queue <normal>.\n", "12")
+    listed = json.dumps(
+        {
+            "RECORDS": [
+                {"JOBID": "12", "STAT": "PEND", "EXIT_REASON": "", "KILL_REASON": ""},
+                {"JOBID": "13", "STAT": "RUN", "EXIT_REASON": "", "KILL_REASON": ""},
+                {"JOBID": "14", "STAT": "UNKWN", "EXIT_REASON": "", "KILL_REASON": ""},
+                {"JOBID": "15", "STAT": "DONE", "EXIT_REASON": "", "KILL_REASON": ""},
+                {"JOBID": "16", "STAT": "EXIT", "EXIT_REASON": "TERM_RUNLIMIT: job killed", "KILL_REASON": ""},
+                {"ERROR": "Job <17> is not found"},
+            ]
+        }
+    )
+    standings: ClassVar = {
+        "12": QUEUED,
+        "13": ACTIVE,
+        "14": ACTIVE,
+        "15": DONE,
+        "16": Standing(Phase.OVER, "TERM_RUNLIMIT: job killed"),
+    }
+    named = ("12\n13\n", ["12", "13"])
+    gone = "Job <12>: Job has already finished"
+    times: ClassVar = {"2:30": 9000, "30": 1800}
+
+    def make(self) -> Lsf:
+        return Lsf()
+
+    def test_bjobs_fails_if_no_job_has_the_name(self) -> None:
+        answer = subprocess.CompletedProcess(["bjobs"], 255, "", "Job <x> is not found\n")
+        assert Lsf().found(answer) == []
+
+
+class TestFlux(SchedulerContract):
+    submitted = ("ƒ2oLkTLb\n", "ƒ2oLkTLb")
+    listed = (
+        "ƒ1|SCHED||a\nƒ2|RUN||b|c\nƒ3|SOME_NEW_STATE||d\nƒ4|INACTIVE|COMPLETED|e\n"
+        "ƒ5|INACTIVE|TIMEOUT|f\nnote of the site\n"
+    )
+    standings: ClassVar = {
+        "ƒ1": QUEUED,
+        "ƒ2": ACTIVE,
+        "ƒ3": ACTIVE,
+        "ƒ4": DONE,
+        "ƒ5": Standing(Phase.OVER, "its job reached the walltime"),
+    }
+    named = ("ƒ1\n", ["ƒ1"])
+    gone = "flux-cancel: ƒ1: job is inactive"
+    times: ClassVar = {"5m": 300, "2.5h": 9000, "10": 600, "90s": 90, "1d": 86400}
+
+    def make(self) -> Flux:
+        return Flux()
+
+    def test_reservations_are_refused(self) -> None:
+        with pytest.raises(UserError, match="Flux has no reservations"):
+            Flux().script(self.request(Flux(), reservation="r"))
+
+
+def test_every_scheduler_has_a_title_and_commands_of_its_own() -> None:
+    found = all_schedulers()
+    assert [scheduler.name for scheduler in found] == scheduler_names()
+    assert len({scheduler.title for scheduler in found}) == len(found)
+    assert len({scheduler.inside.job for scheduler in found}) == len(found) - 1, "classic PBS has those of PBS"
+
+
+@pytest.mark.parametrize("ask", [steps_of, arrays_of])
+def test_what_a_scheduler_lacks_is_said_with_those_that_have_it(ask: Any) -> None:
+    assert ask(Slurm()) is not None
+    for scheduler in (Pbs(), Lsf(), Flux()):
+        with pytest.raises(UserError, match="use Slurm"):
+            ask(scheduler)
+
+
+# -- the queue, over commands that a test stands for ---------------------------------------------------------------
+
+FAKE = r"""#!/bin/bash
+# A scheduler of one job, for tests: its answers are the files beside it.
+here=$(dirname "$0")
+echo "$(basename "$0") $*" >> "$here/../called"
+[ -e "$here/../down" ] && { echo "cannot connect to the server" >&2; exit 1; }
+cat "$here/../$(basename "$0")" 2>/dev/null
+exit "$(cat "$here/../$(basename "$0").code" 2>/dev/null || echo 0)"
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Path:
+    (tmp_path / "bin").mkdir()
+    for scheduler in all_schedulers():
+        for program in scheduler.programs:
+            (tmp_path / "bin" / program).write_text(FAKE)
+            (tmp_path / "bin" / program).chmod(0o755)
+    return tmp_path
+
+
+def queue_of(fake: Path, name: str) -> Queue:
+    return Queue(Batch(scheduler=name, poll=1), fake / "scripts", {"PATH": f"{fake / 'bin'}:/usr/bin:/bin"})
+
+
+def wait(queue: Queue, ticket: Any, phase: Phase) -> Standing:
+    import time
+
+    deadline = time.monotonic() + 20
+    while (found := queue.standing(ticket)).phase is not phase:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.parametrize("suite", [TestPbs(), TestLsf(), TestFlux()], ids=lambda suite: type(suite).__name__)
+def test_a_job_goes_through_the_queue(suite: SchedulerContract, fake: Path) -> None:
+    scheduler = suite.make()
+    queue = queue_of(fake, scheduler.name)
+    queue.check()
+    status = fake / scheduler.status(())[0]
+    over = next(key for key, standing in suite.standings.items() if standing.why)
+    (fake / scheduler.programs[0]).write_text(suite.submitted[0].replace(suite.submitted[1], over))
+    status.write_text(suite.listed) if status.name != scheduler.programs[0] else None
+    try:
+        request = Request("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch)
+        if scheduler.name == "flux":
+            # All of Flux's answers come from one command.
+            (fake / "flux").write_text(over)
+            ticket = queue.submit(request)
+            (fake / "flux").write_text(suite.listed)
+        else:
+            ticket = queue.submit(request)
+        assert ticket.identifier == over
+        assert wait(queue, ticket, Phase.OVER) == suite.standings[over]
+        assert queue.gone(ticket) is True
+        called = (fake / "called").read_text()
+        assert f"{' '.join(scheduler.status([over]))}\n" in called
+        (fake / "down").touch()
+        with pytest.raises(TransientError, match="cannot cancel job"):
+            queue.cancel(ticket)
+        with pytest.raises(TransientError, match=f"{scheduler.title} may be restarting"):
+            queue.named("stripewise-x.1")
+    finally:
+        queue.close()
+
+
+def test_slurm_is_asked_about_a_job_that_its_queue_forgot(fake: Path) -> None:
+    queue = queue_of(fake, "slurm")
+    try:
+        (fake / "sbatch").write_text("Submitted batch job 12\n")
+        ticket = queue.submit(Request("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch))
+        (fake / "scontrol").write_text("slurm_load_jobs error: Invalid job id specified")
+        (fake / "scontrol.code").write_text("1")
+        assert wait(queue, ticket, Phase.OVER) is UNKNOWN
+        assert queue.gone(ticket) is True
+    finally:
+        queue.close()
+
+
+def test_a_scheduler_that_is_not_here_is_refused(tmp_path: Path) -> None:
+    for scheduler in all_schedulers():
+        queue = Queue(Batch(scheduler=scheduler.name), tmp_path, {"PATH": str(tmp_path)})
+        with pytest.raises(UserError, match=f"there is no {scheduler.programs[0]} here"):
+            queue.check()
