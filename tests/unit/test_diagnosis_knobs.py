@@ -34,12 +34,12 @@ def verdicts(text, **where):
 
 
 def test_each_carrier_is_read_with_its_line():
-    found = {(k.line, k.name, k.value, k.carrier) for k in parse_script(SCRIPT).knobs}
+    found = {(k.line, k.name, k.value, k.form) for k in parse_script(SCRIPT).settings}
     assert found == {
         (3, "romio_cb_write", "enable", "cray"), (3, "cb_nodes", "8", "cray"),
         (5, "romio_cb_write", "disable", "romio_file"), (6, "cb_nodes", "4", "romio_file"),
         (7, "romio_cb_wrte", "enable", "romio_file"), (8, "romio_ds_write", "maybe", "romio_file"),
-        (11, "stripe_count", "8", "lfs"), (11, "stripe_size", "4m", "lfs"),
+        (11, "stripe_count", "8", "commands"), (11, "stripe_size", "4m", "commands"),
         (12, "io_ompio_num_aggregators", "4", "openmpi"), (15, "I_MPI_EXTRA_FILESYSTEM", "on", "intel"),
     }  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_each_carrier_is_read_with_its_line():
     ],
 )
 def test_other_forms_are_read(line, knob):
-    assert knob in {(k.name, k.value) for k in parse_script(line).knobs}
+    assert knob in {(k.name, k.value) for k in parse_script(line).settings}
 
 
 def test_carriers_of_other_libraries_are_dead():
@@ -67,7 +67,7 @@ def test_carriers_of_other_libraries_are_dead():
     assert mpich[12, "io_ompio_num_aggregators"][0] == "dead"
     ompio = verdicts(SCRIPT, mpi="openmpi", workload=WRITES)
     assert ompio[12, "io_ompio_num_aggregators"][0] == "live"
-    assert "ROMIO alone reads a hints file" in ompio[6, "cb_nodes"][1]
+    assert "only ROMIO reads a hints file" in ompio[6, "cb_nodes"][1]
 
 
 def test_names_and_values_that_the_library_passes_over_are_dead():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from stripewise.filesystems import of_role
 from stripewise.measure.activity import (
     Activity,
     Asked,
@@ -87,11 +88,10 @@ def _layout(file: FileReport) -> Layout | None:
     known = file.layout
     if not known or "stripe_count" not in known:
         return None
-    size = known.get("stripe_size", known.get("stripe_unit", 0))
     return Layout(
         file_system=str(known.get("file_system", "")),
         stripe_count=max(0, int(known["stripe_count"])),
-        stripe_size=max(0, int(size)),
+        stripe_size=max(0, int(of_role(known, "stripe_size") or 0)),
     )
 
 

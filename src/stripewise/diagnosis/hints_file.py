@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from stripewise.carriers import HINTS_LIMIT
-from stripewise.diagnosis.script import Knob, parse_script
+from stripewise.diagnosis.script import ScriptSetting, parse_script
 from stripewise.schedulers.registry import submission_folders
 
 _HERE = re.compile(r"\$\(pwd\)|`pwd`")
@@ -27,7 +27,7 @@ class HintsFile:
         As it was looked for; as the script names it where that says no place.
     said : str
         What was found there, or why nothing was.
-    knobs : tuple of Knob
+    knobs : tuple of ScriptSetting
         Its hints, with their lines in it.
     too_long : bool
         Whether ROMIO passes the whole file over.
@@ -36,7 +36,7 @@ class HintsFile:
     line: int
     path: str
     said: str
-    knobs: tuple[Knob, ...] = ()
+    knobs: tuple[ScriptSetting, ...] = ()
     too_long: bool = False
 
     def as_json(self) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _read(line: int, place: Path, text: str) -> HintsFile:
         if not words or words[0].startswith("#"):
             continue
         if len(words) == 2:
-            knobs.append(Knob(number, words[0], words[1], "romio_file", file=str(place)))
+            knobs.append(ScriptSetting(number, words[0], words[1], "romio_file", file=str(place)))
         else:
             other += 1
     said = f"{len(knobs)} hint{'s' if len(knobs) != 1 else ''}"

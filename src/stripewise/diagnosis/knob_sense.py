@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from stripewise.carriers import LAYOUT
-from stripewise.diagnosis.script import Knob
+from stripewise.diagnosis.script import ScriptSetting
 from stripewise.diagnosis.surroundings import Surroundings, library_name
 from stripewise.errors import UserError
 from stripewise.spec.expression import Expression
@@ -25,7 +24,9 @@ def known_stacks() -> tuple[Stack, ...]:
     return tuple(load_stack(name) for name in stack_names())
 
 
-def meaningless(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
+def meaningless(
+    knob: ScriptSetting, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]
+) -> str:
     """Say why a setting cannot act on this program here; empty if it can."""
     if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
         words = words_of(parameter)
@@ -50,7 +51,9 @@ def meaningless(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundi
     return _inactive(knob, stack, parameter, where, values)
 
 
-def _inactive(knob: Knob, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
+def _inactive(
+    knob: ScriptSetting, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]
+) -> str:
     """Whether other settings of the script, or the workload, leave it without meaning."""
     workload = where.workload
     if where.file_system and workload.file_system is None:
@@ -84,7 +87,7 @@ def _inactive(knob: Knob, stack: Stack, parameter: Parameter, where: Surrounding
 
 def _is_default(parameter: Parameter, value: Any) -> bool:
     """Whether the library's own default is known, and is this."""
-    known = parameter.default_from is None and parameter.carrier is not LAYOUT
+    known = parameter.default_from is None and not parameter.carrier.of_file_system
     return known and bool(value == parameter.default)
 
 

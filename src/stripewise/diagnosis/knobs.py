@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA
+from stripewise.carriers import HINT, Setting
 from stripewise.diagnosis.knob_sense import known_stacks, meaningless
-from stripewise.diagnosis.script import Knob, Script, parse_script
-from stripewise.diagnosis.surroundings import CARRIES, MPI, Surroundings, library_name
+from stripewise.diagnosis.script import Script, ScriptSetting, parse_script
+from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings, library_name
 from stripewise.errors import UserError
+from stripewise.filesystems import named
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.stack import Stack
 
 Verdict = Literal["dead", "doubtful", "live", "unknown"]
 _CLOSE = 0.8
 _MOST_BYTES = 1 << 20
-_SYSTEM = {"env": ENVIRONMENT, "openmpi": MCA, "lfs": LAYOUT, "intel": ENVIRONMENT}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Judged:
 
     Attributes
     ----------
-    knob : Knob
+    knob : ScriptSetting
     verdict : str
         ``dead`` (does nothing here), ``doubtful`` (depends on what is not known), ``live``, or ``unknown`` (no stack
         has it).
@@ -38,7 +38,7 @@ class Judged:
         What to do; empty where nothing is to be done.
     """
 
-    knob: Knob
+    knob: ScriptSetting
     verdict: Verdict
     reason: str
     mend: str = ""
@@ -50,14 +50,15 @@ class Judged:
             "file": self.knob.file,
             "name": self.knob.name,
             "value": self.knob.value,
-            "carrier": self.knob.carrier,
+            "carrier": FORMS[self.knob.form].carrier.name,
+            "form": self.knob.form,
             "verdict": self.verdict,
             "reason": self.reason,
             "mend": self.mend,
         }
 
 
-def judge_script(text: str, where: Surroundings, hints: Sequence[Knob] = ()) -> list[Judged]:
+def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] = ()) -> list[Judged]:
     """Judge every I/O setting of a script.
 
     Parameters
@@ -65,7 +66,7 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[Knob] = ()) -> 
     text : str
         A job script, a ROMIO hints file, or program text with ``MPI_Info_set``.
     where : Surroundings
-    hints : sequence of Knob
+    hints : sequence of ScriptSetting
         Of the hints file that the script names, see :func:`~stripewise.diagnosis.hints_file.named_hints`.
 
     Returns
@@ -83,16 +84,16 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[Knob] = ()) -> 
     if where.mpi not in MPI:
         raise UserError(f"MPI library '{where.mpi}' is unknown", f"choose from {', '.join(MPI)}")
     script = parse_script(text)
-    script = replace(script, knobs=(*script.knobs, *hints))
+    script = replace(script, settings=(*script.settings, *hints))
     values = _values(script, where)
-    found = [_judge(knob, script, where, values) for knob in script.knobs]
-    if not script.launches and all(one.knob.carrier == "romio_file" and one.verdict == "unknown" for one in found):
+    found = [_judge(knob, script, where, values) for knob in script.settings]
+    if not script.launches and all(one.knob.form == "romio_file" and one.verdict == "unknown" for one in found):
         # Words in pairs, but none of them a hint: it was no hints file after all.
         return []
     return found
 
 
-def _judge(knob: Knob, script: Script, where: Surroundings, values: Mapping[str, str]) -> Judged:
+def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Mapping[str, str]) -> Judged:
     for look in (_placed, _carried):
         found = look(knob, script, where)
         if found is not None:
@@ -117,7 +118,7 @@ def _judge(knob: Knob, script: Script, where: Surroundings, values: Mapping[str,
     return Judged(knob, "live", _about(parameter), "")
 
 
-def _placed(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
+def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged | None:
     """Whether the place in the script alone makes it dead."""
     if not knob.exported:
         return Judged(
@@ -128,43 +129,52 @@ def _placed(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
         late = last and script.hints_file is not None and script.hints_file > last
         told = "ROMIO_HINTS is set after the last program was started"
         return Judged(knob, "dead", told, "set it before the launch") if late else None
-    if script.launches and knob.line > last and knob.carrier not in ("hint", "romio_file"):
+    if script.launches and knob.line > last and knob.form not in ("hint", "romio_file"):
         return Judged(knob, "dead", "it comes after the last program was started", "move it before the launch")
     later = [
         other
-        for other in script.knobs
-        if not other.file and other.line > knob.line and (other.name, other.carrier) == (knob.name, knob.carrier)
+        for other in script.settings
+        if not other.file and other.line > knob.line and (other.name, other.form) == (knob.name, knob.form)
     ]
     launched = [line for line in script.launches if later and knob.line <= line < later[0].line]
-    if later and not launched and knob.carrier != "hint":
+    if later and not launched and knob.form != "hint":
         return Judged(
             knob, "dead", f"line {later[0].line} sets it again before anything is started", "keep one of them"
         )
-    if knob.carrier == "romio_file" and script.hints_file is None and script.launches:
+    if knob.form == "romio_file" and script.hints_file is None and script.launches:
         return Judged(
             knob, "dead", "no line sets ROMIO_HINTS to the file's path, so nothing reads it", "export ROMIO_HINTS=PATH"
         )
     return None
 
 
-def _carried(knob: Knob, script: Script, where: Surroundings) -> Judged | None:
+def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged | None:
     """Whether the MPI library reads the carrier at all."""
-    readers, why = CARRIES.get(knob.carrier, (set(MPI), ""))
-    if where.mpi not in readers:
+    form = FORMS[knob.form]
+    if where.mpi not in form.readers:
+        library = library_name(where.mpi)
+        return Judged(knob, "dead", f"{form.why}, and the program uses {library}", "use that library's own form")
+    system = named(knob.layer)
+    if knob.layer and where.file_system and not system.is_type(where.file_system):
         return Judged(
-            knob, "dead", f"{why}, and the program uses {library_name(where.mpi)}", "use that library's own form"
+            knob,
+            "dead",
+            f"{system.tool} lays out files of {system.label} alone, the files lie on {where.file_system}",
+            "leave it out",
         )
-    if knob.carrier == "lfs" and where.file_system and where.file_system != "lustre":
-        return Judged(knob, "dead", f"lfs lays out Lustre alone, the files lie on {where.file_system}", "leave it out")
     return None
 
 
-def _find(knob: Knob) -> tuple[Stack, Parameter] | None:
+def _as_setting(knob: ScriptSetting) -> Setting:
+    return Setting(FORMS[knob.form].carrier, knob.name, "", knob.layer)
+
+
+def _find(knob: ScriptSetting) -> tuple[Stack, Parameter] | None:
     """The parameter behind a setting."""
-    apply = _SYSTEM.get(knob.carrier, HINT)
+    wanted = _as_setting(knob)
     for stack in known_stacks():
         for parameter in stack.parameters:
-            if parameter.carrier is apply and parameter.setting == knob.name:
+            if Setting(parameter.carrier, parameter.setting, "", parameter.layer) == wanted:
                 return stack, parameter
     return None
 
@@ -174,13 +184,14 @@ def _derived() -> frozenset[str]:
     return frozenset(derived.name for stack in known_stacks() for derived in stack.derived)
 
 
-def _unknown(knob: Knob) -> Judged:
+def _unknown(knob: ScriptSetting) -> Judged:
     if knob.name in _derived():
         return Judged(knob, "live", "it goes with another setting of the same stack")
-    apply = _SYSTEM.get(knob.carrier, HINT)
-    names = sorted({p.setting for stack in known_stacks() for p in stack.parameters if p.carrier is apply} | _derived())
+    carrier = _as_setting(knob).carrier
+    known = (p for stack in known_stacks() for p in stack.parameters if p.carrier is carrier)
+    names = sorted({parameter.setting for parameter in known} | _derived())
     close = difflib.get_close_matches(knob.name, names, 1, _CLOSE)
-    if close and apply is HINT:
+    if close and carrier is HINT:
         reason = (
             f"no hint has this name, and MPI libraries pass over unknown hints without a word; {close[0]} is meant?"
         )
@@ -192,9 +203,7 @@ def _unknown(knob: Knob) -> Judged:
 def _values(script: Script, where: Surroundings) -> dict[str, str]:
     """The last value of each setting that the program's MPI library sees."""
     return {
-        knob.name: knob.value
-        for knob in script.knobs
-        if knob.exported and where.mpi in CARRIES.get(knob.carrier, (set(MPI), ""))[0]
+        knob.name: knob.value for knob in script.settings if knob.exported and where.mpi in FORMS[knob.form].readers
     }
 
 

@@ -1,13 +1,12 @@
-"""I/O settings in the text of a job script: which line sets what, through which carrier."""
+"""I/O settings in the text of a job script: which line sets what, and how."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
-Carrier = Literal["hint", "cray", "romio_file", "pnetcdf", "openmpi", "intel", "lfs", "env"]
+from stripewise.filesystems import FILE_SYSTEMS
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _EXPORT = re.compile(r"^\s*(?:export|declare\s+-x|typeset\s+-x)\s+(?P<rest>.*)$")
@@ -18,12 +17,6 @@ _MCA = re.compile(r"(?:^|\s)--?(?:g?mca)\s+(?P<name>[A-Za-z0-9_]+)\s+(?P<value>\
 _GENV = re.compile(rf"(?:^|\s)-g?env\s+(?P<name>{_NAME})\s+(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
 _FORWARD = re.compile(rf"(?:^|\s)-x\s+(?P<name>{_NAME})=(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
 _INFO = re.compile(r"MPI_Info_set\s*\([^,]*,\s*[\"'](?P<name>[^\"']+)[\"']\s*,\s*[\"'](?P<value>[^\"']*)[\"']", re.I)
-_SETSTRIPE = re.compile(r"\blfs\s+setstripe\b(?P<rest>.*)")
-_STRIPE_OPTIONS = {
-    "-c": "stripe_count", "--stripe-count": "stripe_count", "-S": "stripe_size", "--stripe-size": "stripe_size",
-    "-i": "start_ost", "--stripe-index": "start_ost", "-C": "overstripe_count",
-    "--overstripe-count": "overstripe_count",
-}  # fmt: skip
 _HERE = re.compile(r"<<-?\s*[\"']?(?P<end>\w+)[\"']?")
 _INTO = re.compile(r">>?\s*(?P<file>\"[^\"]*\"|'[^']*'|[^\s<>;&|]+)")
 _LAUNCHERS = r"(?:srun|mpirun|mpiexec(?:\.hydra)?|aprun|jsrun|ibrun)"
@@ -34,7 +27,7 @@ _PREFIXES = ("MPICH_MPIIO_", "OMPI_MCA_", "I_MPI_", "ROMIO_", "PNETCDF_", "H5FD_
 
 
 @dataclass(frozen=True)
-class Knob:
+class ScriptSetting:
     """A setting in a script.
 
     Attributes
@@ -43,20 +36,23 @@ class Knob:
         From 1.
     name, value : str
         As the carrier spells them.
-    carrier : str
-        ``hint`` (MPI_Info_set), ``cray``, ``romio_file``, ``pnetcdf``, ``openmpi``, ``intel``, ``lfs`` or ``env``.
+    form : str
+        How the script writes it, one of :data:`stripewise.diagnosis.surroundings.FORMS`.
     exported : bool
         Whether programs started later see it.
     file : str
         Where the line is, if not in the script.
+    layer : str
+        Of a layout the file system.
     """
 
     line: int
     name: str
     value: str
-    carrier: Carrier
+    form: str
     exported: bool = True
     file: str = ""
+    layer: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class Script:
 
     Attributes
     ----------
-    knobs : tuple of Knob
+    settings : tuple of ScriptSetting
         In order.
     launches : tuple of int
         Lines that start parallel programs.
@@ -81,7 +77,7 @@ class Script:
         The lines.
     """
 
-    knobs: tuple[Knob, ...]
+    settings: tuple[ScriptSetting, ...]
     launches: tuple[int, ...]
     unset: dict[str, int]
     hints_file: int | None
@@ -93,7 +89,7 @@ class Script:
 def parse_script(text: str) -> Script:
     """Find the I/O settings of a job script, of program text, or of a hints file."""
     lines = _joined(text)
-    knobs: list[Knob] = []
+    settings: list[ScriptSetting] = []
     launches: list[int] = []
     unset: dict[str, int] = {}
     hints_file = None
@@ -105,7 +101,7 @@ def parse_script(text: str) -> Script:
             if raw.strip() == end:
                 end = ""
             elif found := _HINT_LINE.match(raw):
-                knobs.append(Knob(number, found["name"], found["value"], "romio_file"))
+                settings.append(ScriptSetting(number, found["name"], found["value"], "romio_file"))
             continue
         line = _without_comment(raw)
         if not line.strip():
@@ -123,28 +119,28 @@ def parse_script(text: str) -> Script:
             if name == "ROMIO_HINTS":
                 hints_file, hints_path = number, value
                 continue
-            knobs += _of_variable(number, name, value, exported)
-        knobs += [_made(found, number, "openmpi") for found in _MCA.finditer(line)]
-        knobs += [_made(found, number, "hint") for found in _INFO.finditer(line)]
-        knobs += list(_stripes(line, number))
+            settings += _of_variable(number, name, value, exported)
+        settings += [_made(found, number, "openmpi") for found in _MCA.finditer(line)]
+        settings += [_made(found, number, "hint") for found in _INFO.finditer(line)]
+        settings += list(_layouts(line, number))
         # "export NAME" alone exports what was assigned before.
         if (export := _EXPORT.match(line)) is not None and "=" not in export["rest"]:
             names = set(export["rest"].split())
-            knobs = [
-                Knob(k.line, k.name, k.value, k.carrier)
-                if not k.exported and (k.name in names or f"OMPI_MCA_{k.name}" in names or k.carrier == "cray")
+            settings = [
+                replace(k, exported=True)
+                if not k.exported and (k.name in names or f"OMPI_MCA_{k.name}" in names or k.form == "cray")
                 else k
-                for k in knobs
+                for k in settings
             ]
-    if not knobs and not launches:
+    if not settings and not launches:
         # A pasted hints file has little but names and values.
         bare = [(number, line) for number, raw in lines if (line := _without_comment(raw)).strip()]
         pairs = [(number, found) for number, line in bare if (found := _HINT_LINE.match(line))]
         if 2 * len(pairs) >= len(bare):
-            knobs += [_made(found, number, "romio_file") for number, found in pairs]
-        hints_file = 1 if knobs else None
+            settings += [_made(found, number, "romio_file") for number, found in pairs]
+        hints_file = 1 if settings else None
     return Script(
-        tuple(knobs), tuple(launches), unset, hints_file, tuple(text.splitlines()), hints_path, tuple(written)
+        tuple(settings), tuple(launches), unset, hints_file, tuple(text.splitlines()), hints_path, tuple(written)
     )
 
 
@@ -203,18 +199,18 @@ def _variables(line: str, launch: bool) -> Iterator[tuple[str, str, bool]]:
             yield found["name"], _bare(found["value"]), True
 
 
-def _of_variable(line: int, name: str, value: str, exported: bool) -> list[Knob]:
+def _of_variable(line: int, name: str, value: str, exported: bool) -> list[ScriptSetting]:
     if name == _CRAY:
-        return [Knob(line, key, word, "cray", exported) for key, word in _cray(value)]
+        return [ScriptSetting(line, key, word, "cray", exported) for key, word in _cray(value)]
     if name == "PNETCDF_HINTS":
         pairs = [part.partition("=") for part in value.split(";") if "=" in part]
-        return [Knob(line, key.strip(), word.strip(), "pnetcdf", exported) for key, _, word in pairs]
+        return [ScriptSetting(line, key.strip(), word.strip(), "pnetcdf", exported) for key, _, word in pairs]
     if name.startswith("OMPI_MCA_"):
-        return [Knob(line, name.removeprefix("OMPI_MCA_"), value, "openmpi", exported)]
+        return [ScriptSetting(line, name.removeprefix("OMPI_MCA_"), value, "openmpi", exported)]
     if name.startswith("I_MPI_"):
-        return [Knob(line, name, value, "intel", exported)]
+        return [ScriptSetting(line, name, value, "intel", exported)]
     if name.startswith(_PREFIXES):
-        return [Knob(line, name, value, "env", exported)]
+        return [ScriptSetting(line, name, value, "env", exported)]
     return []
 
 
@@ -227,22 +223,14 @@ def _cray(value: str) -> Iterator[tuple[str, str]]:
                 yield key.strip(), setting.strip()
 
 
-def _stripes(line: str, number: int) -> Iterator[Knob]:
-    found = _SETSTRIPE.search(line)
-    if found is None:
-        return
-    words = found["rest"].split()
-    for place, word in enumerate(words):
-        option, equal, value = word.partition("=")
-        if option in _STRIPE_OPTIONS:
-            given = value if equal else (words[place + 1] if place + 1 < len(words) else "")
-            yield Knob(number, _STRIPE_OPTIONS[option], given, "lfs")
-        elif len(word) > 2 and word[:2] in _STRIPE_OPTIONS and not word.startswith("--"):
-            yield Knob(number, _STRIPE_OPTIONS[word[:2]], word[2:], "lfs")
+def _layouts(line: str, number: int) -> Iterator[ScriptSetting]:
+    for system in FILE_SYSTEMS:
+        for name, value in system.in_script(line):
+            yield ScriptSetting(number, name, value, "commands", layer=system.name)
 
 
-def _made(found: re.Match[str], line: int, carrier: Carrier) -> Knob:
-    return Knob(line, found["name"], _bare(found["value"]), carrier)
+def _made(found: re.Match[str], line: int, form: str) -> ScriptSetting:
+    return ScriptSetting(line, found["name"], _bare(found["value"]), form)
 
 
 def _bare(word: str) -> str:

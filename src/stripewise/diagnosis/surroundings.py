@@ -5,18 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Carrier
 from stripewise.spec.workload import Workload
 
 MPI = ("mpich", "openmpi", "openmpi-romio", "cray", "intel")
 """The MPI libraries that verdicts are given for; ``openmpi-romio`` is Open MPI with ``--mca io romio341``."""
-_READS_ROMIO = {"mpich", "cray", "intel", "openmpi-romio"}
-CARRIES: dict[str, tuple[set[str], str]] = {
-    "cray": ({"cray"}, "only Cray MPICH reads MPICH_MPIIO_HINTS"),
-    "romio_file": (_READS_ROMIO, "ROMIO alone reads a hints file"),
-    "openmpi": ({"openmpi", "openmpi-romio"}, "only Open MPI reads MCA parameters"),
-    "intel": ({"intel"}, "only Intel MPI reads I_MPI_ variables"),
+_ROMIO = frozenset({"mpich", "cray", "intel", "openmpi-romio"})
+
+
+@dataclass(frozen=True)
+class ScriptForm:
+    """How a script writes a setting.
+
+    Attributes
+    ----------
+    carrier : Carrier
+        That the setting is of.
+    readers : frozenset of str
+        The libraries of :data:`MPI` that read it.
+    why : str
+        Why the others do not.
+    """
+
+    carrier: Carrier
+    readers: frozenset[str] = frozenset(MPI)
+    why: str = ""
+
+
+FORMS = {
+    "hint": ScriptForm(HINT),
+    "cray": ScriptForm(HINT, frozenset({"cray"}), "only Cray MPICH reads MPICH_MPIIO_HINTS"),
+    "romio_file": ScriptForm(HINT, _ROMIO, "only ROMIO reads a hints file"),
+    "pnetcdf": ScriptForm(PNETCDF),
+    "openmpi": ScriptForm(MCA, frozenset({"openmpi", "openmpi-romio"}), "only Open MPI reads MCA parameters"),
+    "intel": ScriptForm(ENVIRONMENT, frozenset({"intel"}), "only Intel MPI reads I_MPI_ variables"),
+    "commands": ScriptForm(LAYOUT),
+    "env": ScriptForm(ENVIRONMENT),
 }
-"""Carriers that not every library reads: those that do, and why the others do not."""
+"""Forms by name: ``hint`` is ``MPI_Info_set`` in program text, ``commands`` those of file systems."""
 
 
 @dataclass(frozen=True)

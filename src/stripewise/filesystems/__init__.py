@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from inspect import getmembers, isclass
 from pkgutil import iter_modules
+from typing import Any
 
 from stripewise.filesystems.base import FileSystem, Key, LayoutFound
 from stripewise.filesystems.generic import Generic
 
-__all__ = ["FILE_SYSTEMS", "GENERIC", "FileSystem", "Key", "LayoutFound", "key_of", "named", "of_file", "type_names"]
+__all__ = [
+    "FILE_SYSTEMS",
+    "GENERIC",
+    "USUAL",
+    "FileSystem",
+    "Key",
+    "LayoutFound",
+    "key_of",
+    "named",
+    "of_file",
+    "of_role",
+    "type_names",
+]
 
 
 def _all() -> tuple[FileSystem, ...]:
@@ -24,6 +38,9 @@ def _all() -> tuple[FileSystem, ...]:
 GENERIC = Generic()
 FILE_SYSTEMS = _all()
 """Those whose files have a layout to choose."""
+
+USUAL = next(system for system in FILE_SYSTEMS if system.name == "lustre")
+"""What a table or a rule of thumb means that speaks of stripes and names no file system."""
 
 
 def named(name: str) -> FileSystem:
@@ -48,6 +65,12 @@ def of_file(kind: str | None, driver: str | None = None) -> FileSystem:
 def key_of(name: str) -> Key | None:
     """The key of a layout that an MPI-IO hint or a parameter of Open MPI sets; None if there is none."""
     return next((key for system in FILE_SYSTEMS if (key := system.key(name)) is not None), None)
+
+
+def of_role(layout: Mapping[str, Any], role: str) -> Any:
+    """The value of a role in a layout as reports have it; None if it has none."""
+    keys = (key.name for system in FILE_SYSTEMS for key in system.keys if key.role == role)
+    return next((layout[key] for key in keys if key in layout), None)
 
 
 def type_names() -> tuple[str, ...]:

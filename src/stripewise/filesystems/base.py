@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from stripewise.shell import quote
 
@@ -44,12 +45,13 @@ class LayoutFound:
     Attributes
     ----------
     status : {"ok", "missing", "note"}
+        As in a finding of ``stripewise doctor``.
     text : str
     fix : str
         What to do about it; empty where nothing is to be done.
     """
 
-    status: str
+    status: Literal["ok", "missing", "note"]
     text: str
     fix: str = ""
 

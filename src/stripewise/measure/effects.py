@@ -110,7 +110,7 @@ def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
     given = outcome.given if outcome is not None else None
     if echoed and given and echoed != given and echoed.isdigit() and given.isdigit():
         return NO_EFFECT, f"the library changed {given} to {echoed}"
-    status, evidence = RULES[case.parameter.evidence](case)
+    status, evidence = RULES[case.parameter.evidence].judge(case)
     if status == UNPROVABLE and case.parameter.evidence != "none" and echoed is not None and case.before is None:
         says = case.parameter.carrier.echo
         return "echoed", f"{says} returns {echoed}; {evidence}"

@@ -8,7 +8,10 @@ reading; all else is ``unprovable``. An echo of a hint is never evidence: ROMIO 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from stripewise.errors import UserError
+from stripewise.filesystems import key_of
 from stripewise.measure import evidence_hdf5 as hdf5
 from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.spec.parameter import Kind, Parameter
@@ -193,9 +196,6 @@ def data_sieving(case: Case, way: str) -> Verdict:
     return (EFFECTIVE, sentence) if sieved and case.alone else (UNPROVABLE, f"{sentence}; other settings changed too")
 
 
-_HINTS = {"striping_factor": "stripe_count", "striping_unit": "stripe_size"}
-
-
 def layout(case: Case) -> Verdict:
     """What the file system says of the file."""
     return _layout(case, case.parameter.setting)
@@ -218,8 +218,8 @@ def _layout(case: Case, key: str) -> Verdict:
 
 def striping(case: Case) -> Verdict:
     """As :func:`layout`, for carriers that name the layout's keys otherwise."""
-    key = _HINTS.get(case.parameter.setting, case.parameter.role)
-    return _layout(case, key)
+    key = key_of(case.parameter.setting)
+    return _layout(case, key.name if key is not None else case.parameter.role)
 
 
 def fingerprint(case: Case) -> Verdict:
@@ -241,25 +241,68 @@ def none(case: Case) -> Verdict:
     return UNPROVABLE, "nothing that can be observed from outside tells whether it acts"
 
 
-RULES: dict[str, Callable[[Case], Verdict]] = {
-    "aggregators": aggregators,
-    "collective_buffering": collective_buffering,
-    "collective_buffer_size": collective_buffer_size,
-    "double_buffer_size": double_buffer_size,
-    "sieving_buffer_size": sieving_buffer_size,
-    "data_sieving": data_sieving,
-    "layout": layout,
-    "striping": striping,
-    "fingerprint": fingerprint,
-    "hdf5_alignment": hdf5.alignment,
-    "hdf5_threshold": hdf5.threshold,
-    "hdf5_file": hdf5.file_property,
-    "hdf5_metadata": hdf5.metadata,
-    "hdf5_addresses": hdf5.addresses,
-    "hdf5_chunks": hdf5.chunks,
-    "hdf5_filters": hdf5.filters,
-    "none": none,
+@dataclass(frozen=True)
+class Rule:
+    """A rule that stacks name under ``evidence``.
+
+    Attributes
+    ----------
+    judge : callable
+    facts : str
+        What it looks at: ``calls``, ``layout`` or ``hdf5``; empty for nothing.
+    """
+
+    judge: Callable[[Case], Verdict]
+    facts: str
+
+
+def _rules(facts: str, **judges: Callable[[Case], Verdict]) -> dict[str, Rule]:
+    return {name: Rule(judge, facts) for name, judge in judges.items()}
+
+
+RULES: dict[str, Rule] = {
+    **_rules(
+        "calls",
+        aggregators=aggregators,
+        collective_buffering=collective_buffering,
+        collective_buffer_size=collective_buffer_size,
+        double_buffer_size=double_buffer_size,
+        sieving_buffer_size=sieving_buffer_size,
+        data_sieving=data_sieving,
+        fingerprint=fingerprint,
+    ),
+    **_rules("layout", layout=layout, striping=striping),
+    **_rules(
+        "hdf5",
+        hdf5_alignment=hdf5.alignment,
+        hdf5_threshold=hdf5.threshold,
+        hdf5_file=hdf5.file_property,
+        hdf5_metadata=hdf5.metadata,
+        hdf5_addresses=hdf5.addresses,
+        hdf5_chunks=hdf5.chunks,
+        hdf5_filters=hdf5.filters,
+    ),
+    **_rules("", none=none),
 }
+"""All rules, by the name that stacks use."""
+
+
+def check_evidence(parameter: Parameter, where: str) -> None:
+    """Refuse a parameter whose rule does not exist, or looks at facts that its carrier does not change.
+
+    Raises
+    ------
+    UserError
+        With the rules that it can name.
+    """
+    rule = RULES.get(parameter.evidence)
+    if rule is None or rule.facts not in ("", *parameter.carrier.proofs):
+        usable = [name for name, known in RULES.items() if known.facts in ("", *parameter.carrier.proofs)]
+        what = "is not a rule" if rule is None else f"proves no setting of the carrier {parameter.carrier.name}"
+        raise UserError(
+            f"{where}: parameter {parameter.name}: evidence '{parameter.evidence}' {what}",
+            f"choose from {', '.join(usable)}",
+        )
 
 
 def legal(parameter: Parameter, value: str) -> bool:

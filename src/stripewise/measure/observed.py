@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
+from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
 from stripewise.spec.report import FileReport, Posix, Report, read_report
@@ -170,8 +171,8 @@ def layout_of(report: Report) -> dict[str, int]:
     main = report.main
     if main is None or main.layout is None:
         return {}
-    stripe = main.layout.get("stripe_size", main.layout.get("stripe_unit"))
-    found = {"stripe_count": main.layout.get("stripe_count"), "stripe_size": stripe}
+    layout = main.layout
+    found = {role: of_role(layout, role) for role in ("stripe_count", "stripe_size")}
     return {role: int(value) for role, value in found.items() if isinstance(value, int) and value > 0}
 
 

@@ -1,26 +1,26 @@
 """By what each parameter column of a table is set: a stack's hint or layout, the launcher, or the program's author.
 
 Tables name their columns freely; the stacks know the carriers. A column is a stack's parameter if it has its name (with
-or without ``romio_``), or a role that one parameter of the file system's stack has alone.
+or without ``romio_``), or a role that one parameter of the file system's stack has alone. A column of a user's own
+stack or campaign says itself which carrier sets it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
-from stripewise.carriers import LAYOUT
+from stripewise.carriers import LAYOUT, Carrier
+from stripewise.filesystems import USUAL, of_file
 from stripewise.model.table import Column, Schema
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Parameter, When
+from stripewise.spec.parameter import OPERATIONS, Parameter, Safety, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived
-from stripewise.spec.stack import load_stack
+from stripewise.spec.stack import load_stack, stack_names
 
-_STACKS = ("romio", "lustre", "cephfs", "ompio")
-_LAYOUTS = {"ceph": "cephfs", "cephfs": "cephfs"}
 _ROLES = {"aggregators": "cb_nodes", "collective_buffer_size": "cb_buffer_size"}
 _PROGRAM = ("transfer_size", "collective", "layout", "piece_size", "api", "file_per_process", "file_size")
 _LAUNCH = ("nodes", "processes", "processes_per_node")
@@ -86,47 +86,40 @@ class Knob:
 @cache
 def known_parameters() -> dict[str, tuple[str, Parameter]]:
     """All stacks' parameters by name, each with the name of its stack."""
-    found: dict[str, tuple[str, Parameter]] = {}
-    for name in _STACKS:
-        for parameter in load_stack(name).parameters:
-            found.setdefault(parameter.name, (name, parameter))
-    return found
+    return {p.name: (name, p) for name in stack_names() for p in load_stack(name).parameters}
 
 
 def _parameter(column: Column, file_system: str | None) -> tuple[str, Parameter] | None:
+    if column.carrier is not None:
+        return "", _own(column, column.carrier, column.key or column.name, "")
     known = known_parameters()
-    own = _LAYOUTS.get(file_system or "")
-    if own is not None and column.role in ("stripe_count", "stripe_size"):
-        return own, next(p for p in load_stack(own).parameters if p.role == column.role)
-    for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
-        if name in known:
-            return known[name]
-    stack = _LAYOUTS.get(file_system or "", "lustre")
-    alike = [p for p in load_stack(stack).parameters if p.role == column.role and p.role != "other"]
-    if column.role in ("stripe_count", "stripe_size") and len(alike) == 1:
-        return stack, alike[0]
+    system = of_file(file_system)
+    stripes = column.role in ("stripe_count", "stripe_size")
+    if not (stripes and system.keys and system is not USUAL):
+        for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
+            if name in known:
+                return known[name]
+    stack = system.name if system.keys else USUAL.name
+    if stripes:
+        return stack, next(p for p in load_stack(stack).parameters if p.role == column.role)
     if column.role == "pool" or column.name == "pool":
-        return stack, _pool(column)
+        return stack, _own(column, LAYOUT, "pool", stack)
     return None
 
 
-def _pool(column: Column) -> Parameter:
-    """A Lustre pool, of which the stack lists no values: they are the site's."""
-    from stripewise.spec.parameter import Kind, Safety, Scope  # noqa: PLC0415  only needed here
-
-    return Parameter(
-        name=column.name,
-        kind=Kind.CATEGORICAL,
-        values=tuple(column.values),
-        default=column.values[0] if column.default is None else column.default,
-        carrier=LAYOUT,
-        key="pool",
-        layer="lustre",
-        when=When.CREATE,
-        scope=Scope.FILE,
-        operations=("write",),
-        safety=Safety.LAYOUT,
-        evidence="layout",
+def _own(column: Column, carrier: Carrier, key: str, layer: str) -> Parameter:
+    """A parameter whose values no stack lists: pools, which are the site's, and tunables of the table's own."""
+    created = carrier.acts == ("create",)
+    default = column.values[0] if column.default is None else column.default
+    return replace(
+        column.parameter(default),
+        carrier=carrier,
+        key=key,
+        layer=layer,
+        when=When.CREATE if created else When.OPEN,
+        operations=tuple(column.operations or (("write",) if created else OPERATIONS)),
+        safety=Safety.LAYOUT if created else Safety.PURE,
+        evidence="layout" if carrier.of_file_system else "none",
     )
 
 
@@ -137,7 +130,7 @@ def knobs(schema: Schema, file_system: str | None = None) -> tuple[Knob, ...]:
     ----------
     schema : Schema
     file_system : str, optional
-        Whose layout stripes are: ``ceph`` and ``cephfs`` mean CephFS, anything else Lustre.
+        Whose layout stripes are; that of Lustre if it is unknown or has none.
     """
     found = []
     for place, column in enumerate(schema.parameter, start=len(schema.context)):
@@ -149,7 +142,8 @@ def knobs(schema: Schema, file_system: str | None = None) -> tuple[Knob, ...]:
             found.append(Knob(column, place, Way.PLACE))
         elif (match := _parameter(column, file_system)) is not None:
             stack, parameter = match
-            rules = tuple(c for c in load_stack(stack).constraints if parameter.name in c.names)
+            every = load_stack(stack).constraints if stack else ()
+            rules = tuple(c for c in every if parameter.name in c.names)
             found.append(Knob(column, place, Way.SETTING, parameter, rules))
         else:
             found.append(Knob(column, place, Way.OTHER))
@@ -159,7 +153,7 @@ def knobs(schema: Schema, file_system: str | None = None) -> tuple[Knob, ...]:
 def derived_settings(used: Sequence[Knob]) -> tuple[Derived, ...]:
     """Settings that follow from some knobs, as ``cb_config_list`` from ``cb_nodes``."""
     names = {knob.parameter.name for knob in used if knob.parameter is not None}
-    return tuple(entry for name in _STACKS for entry in load_stack(name).derived if entry.value.names & names)
+    return tuple(entry for name in stack_names() for entry in load_stack(name).derived if entry.value.names & names)
 
 
 def bytes_of(column: Column) -> float:

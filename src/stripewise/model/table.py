@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stripewise.carriers import Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import explain_validation
@@ -40,7 +41,8 @@ class Column(BaseModel):
 
     ``active_if`` says when a parameter means anything; where it does not, rows fold together. It is optional, and
     :mod:`stripewise.model.landscape` knows it for MPI-IO hints. ``operations`` names those for which a parameter can be
-    set at all; for others it belongs to the workload, as the striping of a file that is read.
+    set at all; for others it belongs to the workload, as the layout of a file that is read. ``carrier`` and ``key`` say
+    how a column is set that no stack of Stripewise has.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,6 +54,8 @@ class Column(BaseModel):
     values: list[bool | int | float | str] = Field(min_length=1)
     default: bool | int | float | str | None = None
     active_if: str | None = None
+    carrier: Carrier | None = None
+    key: str | None = None
     operations: list[Literal["read", "write"]] | None = None
 
     def parameter(self, default: Value) -> Parameter:

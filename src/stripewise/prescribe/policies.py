@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError
+from stripewise.filesystems import USUAL, of_file
 from stripewise.prescribe.prescription import Advice, Change, Prescription, plan_of
 from stripewise.spec.configuration import Value
 from stripewise.spec.workload import Workload
 
 _MIB, _GIB = 1 << 20, 1 << 30
-_LUSTRE = ("lustre", None)
 _STUDY_OSTS = 16
 _T3PIO_FACTOR = 2
 _T3PIO_LARGEST = 256 * _MIB
@@ -35,7 +35,7 @@ class _Made:
 
     def stripe(self, key: str, value: int, unit: str = "") -> None:
         """A field of the layout of files to be created."""
-        self.settings.append(Setting(LAYOUT, key, str(value), "lustre"))
+        self.settings.append(Setting(LAYOUT, key, str(value), USUAL.name))
         self.changes.append(Change(key, None, value, unit))
 
     def hint(self, key: str, value: Value, current: Value | None = None) -> None:
@@ -88,11 +88,11 @@ def _creates(workload: Workload, made: _Made) -> bool:
     if workload.operation == "read":
         made.notes.append("the program reads: the layout of an existing file stays as it is")
         return False
-    if workload.file_system not in _LUSTRE:
+    if workload.file_system is not None and of_file(workload.file_system) is not USUAL:
         made.notes.append(f"the file system is {workload.file_system}: no stripes are set")
         return False
     if workload.file_system is None:
-        made.notes.append("the file system is unknown: the layout is Lustre's")
+        made.notes.append("the file system is unknown: the layout is that of Lustre")
     return True
 
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from stripewise.filesystems import of_role
 from stripewise.measure.journal import Phase
 from stripewise.profiling.importing_table import Row
 from stripewise.spec.stack import load_stack
 
 _NUMBERS = ("nodes", "file_size", "transfer_size", "piece_size")
 _TRUTHS = ("collective", "file_per_process")
-_LAYOUT = {"stripe_count": "stripe_count", "stripe_size": "stripe_size", "stripe_unit": "stripe_size"}
 
 
 @cache
@@ -36,7 +36,9 @@ def journal_rows(phases: Sequence[Phase]) -> list[Row]:
         row["layout"] = "strided" if phase.strided else row.get("layout", "segmented")
         for key in sorted(hints):
             row[key] = _number(phase.settings[key]) if key in phase.settings else _defaults().get(key, "default")
-        row |= {_LAYOUT[key]: _number(value) for key, value in phase.layout.items() if key in _LAYOUT}
+        for role in ("stripe_count", "stripe_size"):
+            if (value := of_role(phase.layout, role)) is not None:
+                row[role] = _number(value)
         rows.append({**row, "operation": phase.operation, "bandwidth": phase.bandwidth})
     return rows
 

@@ -11,7 +11,7 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import load_stack
+from stripewise.spec.stack import load_stack, stack_names
 
 Row = dict[str, Any]
 
@@ -154,7 +154,7 @@ def _complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple
 
 
 def _role(name: str) -> str:
-    known = {p.name: p.role for stack in ("lustre", "romio", "ompio") for p in load_stack(stack).parameters}
+    known = {p.name: p.role for stack in stack_names() for p in load_stack(stack).parameters}
     words = ("operation", "nodes", "processes", "processes_per_node", "layout", "collective", "file_per_process", "api")
     return name if name in (*words, *_SIZES, *TUNABLE_ROLES) else known.get(name, known_hints().get(name, "other"))
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
+from stripewise.model.carriers import known_parameters
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.objectives import kind_of
 from stripewise.profiling.plan import value_of
@@ -17,6 +17,7 @@ from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Factor, Tunable
 from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
@@ -112,7 +113,7 @@ def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, An
     known = {p.name: p for name in campaign.stacks for p in load_stack(name).parameters}
     parameter = known.get(factor.name) if factor.carrier is None else None
     default, active = factor.default, factor.active_if
-    if parameter is not None and parameter.carrier is not LAYOUT:
+    if parameter is not None and not parameter.carrier.of_file_system:
         default = default if default is not None or parameter.default_from is not None else parameter.default
         usable = {f.name for f in campaign.factors} | Workload().words().keys()
         condition = parameter.active_if
@@ -123,8 +124,17 @@ def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, An
             "default": default if default in column.values else None,
             "active_if": active,
             "operations": only,
+            **_own(factor, parameter),
         }
     )
+
+
+def _own(factor: Tunable, parameter: Parameter | None) -> dict[str, Any]:
+    """How a column is set that no stack of Stripewise has: models cannot look it up."""
+    carrier = factor.carrier if parameter is None else parameter.carrier
+    key = factor.key or factor.name if parameter is None else parameter.setting
+    known = parameter is not None and parameter.name in known_parameters()
+    return {} if known or carrier is None or carrier.of_file_system else {"carrier": carrier, "key": key}
 
 
 def _assumed(campaign: Campaign) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stripewise.carriers import LAYOUT
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.policy import Policy
 
@@ -13,7 +12,7 @@ from stripewise.spec.policy import Policy
 def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:
     """Let a layout's default be what files have for which nothing is set: else that value, set, would pass for new."""
     found = present.get(parameter.role)
-    if found is None or parameter.carrier is not LAYOUT or found == parameter.default:
+    if found is None or not parameter.carrier.of_file_system or found == parameter.default:
         return parameter
     values = parameter.values if found in parameter.values else tuple(sorted({*parameter.values, found}, key=float))
     return replace(parameter, values=values, default=found, default_from=None)
@@ -39,7 +38,7 @@ def within(parameter: Parameter, largest: int | None) -> tuple[Parameter, str]:
 
 def allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
     """Leave out values that the site does not allow; with a reason where nothing is left to choose."""
-    if parameter.carrier is not LAYOUT and parameter.role != "stripe_count":
+    if not parameter.carrier.of_file_system and parameter.role != "stripe_count":
         return parameter, ""
     name = parameter.role if parameter.role == "stripe_count" else parameter.setting
     values = policy.allowed_values(name, parameter.values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stripewise.filesystems import of_file
 from stripewise.measure.statistics import Speedup
 from stripewise.objectives import kind_of
 from stripewise.spec.experiment import Experiment
@@ -18,7 +19,6 @@ _FEW_PAIRS = 12
 _MANY_PAIRS = 24
 _SMALL_GAIN = 1.2
 _LAUNCHING = ("local", "batch", "steps")
-_STRIPED_FILE_SYSTEMS = frozenset({"lustre", "ceph"})
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 
 
@@ -109,7 +109,7 @@ def _points_of_launches(
         "I/O was timed apart, from the first open to the last close of the slowest rank",
         f"the objective {experiment.objective.name} does not time I/O from open to close apart from all else",
     )
-    if workload.file_system in _STRIPED_FILE_SYSTEMS:
+    if of_file(workload.file_system).keys:
         point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")
     point(
         bool(experiment.hooks.delete),

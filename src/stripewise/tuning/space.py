@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from stripewise.carriers import HINT
 from stripewise.errors import UserError
+from stripewise.filesystems import FILE_SYSTEMS, of_file
+from stripewise.measure.evidence import check_evidence
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, When
@@ -57,12 +59,8 @@ def default_stacks(io: str | None, workload: Workload) -> list[str]:
     workload : Workload
         With the driver and file system, once observed.
     """
-    stacks = ["ompio"] if io == "ompio" else ["romio"]
-    if (workload.driver or "").startswith("LUSTRE") or workload.file_system == "lustre":
-        stacks.append("lustre")
-    elif workload.file_system in ("ceph", "cephfs"):
-        stacks.append("cephfs")
-    return stacks
+    system = of_file(workload.file_system, workload.driver)
+    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else [])]
 
 
 def _reaches(parameter: Parameter) -> str:
@@ -135,7 +133,7 @@ def check_space(
     later: set[str] = set()
     if not experiment.stacks:
         # The first run shows the file system, and which MPI-IO is at work where that is not known.
-        possible = ("lustre", "cephfs") if io else ("lustre", "cephfs", "romio", "ompio")
+        possible = (*(system.name for system in FILE_SYSTEMS), *(() if io else ("romio", "ompio")))
         later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
     parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, later=later)
     constraints = [Expression.parse(text) for text in experiment.constraints]
@@ -168,6 +166,8 @@ def _check_stacks(stacks: Sequence[Stack], known: Collection[str]) -> None:
     universe = {*known, *(p.name for name in stack_names() for p in load_stack(name).parameters)}
     universe |= {p.name for stack in stacks for p in stack.parameters}
     for stack in stacks:
+        for parameter in stack.parameters:
+            check_evidence(parameter, f"stack {stack.name}")
         rules = [*stack.constraints, *(d.value for d in stack.derived), *(k.condition for k in stack.knowledge)]
         rules += [d.active_if for d in stack.derived if d.active_if is not None]
         for rule in rules:

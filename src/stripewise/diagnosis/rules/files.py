@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import stripes
+from stripewise.filesystems import USUAL, of_file
 from stripewise.measure.activity import Activity, FileActivity, Level
 
 
 def _lustre(activity: Activity) -> bool:
-    return any(file.layout is not None or file.file_system == "lustre" for file in activity.files)
+    return any(file.layout is not None or of_file(file.file_system) is USUAL for file in activity.files)
 
 
 @rule(

@@ -9,6 +9,7 @@ from stripewise.carriers import HINT
 from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Limits
 from stripewise.diagnosis.rules.settings import ompio
+from stripewise.filesystems import USUAL, of_file
 from stripewise.measure.activity import Activity, FileActivity
 from stripewise.spec.parameter import Kind as ParameterKind
 from stripewise.spec.plan import spell
@@ -78,7 +79,7 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
     for key, value in values.items():
         if key in words and value and value.lower() not in [word.lower() for word in words[key]]:
             found[key] = f"'{value}' is none of its values and is ignored in silence"
-    on_lustre = (file.driver or "").startswith("LUSTRE") or file.file_system == "lustre"
+    on_lustre = of_file(file.file_system, file.driver) is USUAL
     if ompio([file]):
         found |= {
             key: "OMPIO does the I/O, which knows no hints of ROMIO"

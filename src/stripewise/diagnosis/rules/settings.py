@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stripewise.carriers import HDF5, HINT, LAYOUT, Setting
+from stripewise.filesystems import USUAL
 from stripewise.measure.activity import FileActivity
 
 
@@ -48,7 +49,7 @@ def alignment(files: Sequence[FileActivity], unit: int | None) -> tuple[Setting,
 
 def stripes(count: int, size: int | None = None) -> tuple[Setting, ...]:
     """Lay a new file out over ``count`` targets."""
-    found = [Setting(LAYOUT, "stripe_count", str(count), "lustre")]
+    found = [Setting(LAYOUT, "stripe_count", str(count), USUAL.name)]
     if size:
-        found.append(Setting(LAYOUT, "stripe_size", str(size), "lustre"))
+        found.append(Setting(LAYOUT, "stripe_size", str(size), USUAL.name))
     return tuple(found)

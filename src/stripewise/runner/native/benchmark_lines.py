@@ -6,15 +6,14 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stripewise.carriers import LAYOUT, Setting
+from stripewise.carriers import Setting
 from stripewise.errors import UserError
+from stripewise.filesystems import named
 from stripewise.runner.program.command import placeholders, substitute
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point
 from stripewise.spec.plan import spell
 
-_LFS = {"stripe_count": "-c", "stripe_size": "-S", "overstripe_count": "-C", "pool": "-p", "start_ost": "-i"}
-_CEPH = ("stripe_unit", "stripe_count", "object_size")
 OBJECTIVES = {
     "kernel": "regex:{operation} bandwidth: ([0-9.]+) MiB/s",
     "ior": "regex:Max {Operation}: +([0-9.]+) MiB/sec",
@@ -141,20 +140,18 @@ def _removal(path: str) -> str:
 
 def _layout(settings: tuple[Setting, ...], path: str) -> list[str]:
     """Commands that make the file, empty, with its layout."""
-    lustre = [s for s in settings if s.carrier is LAYOUT and s.layer == "lustre"]
-    ceph = [s for s in settings if s.carrier is LAYOUT and s.layer == "cephfs"]
+    layouts: dict[str, dict[str, str]] = {}
     for setting in settings:
-        known = {"lustre": tuple(_LFS), "cephfs": _CEPH}.get(setting.layer, ())
-        if setting.carrier is LAYOUT and setting.key not in known:
-            raise UserError(f"no command is known that gives a file its {setting.key}", "leave that tunable out")
-    if lustre:
-        options = [word for s in lustre for word in (_LFS[s.key], s.value)]
-        return [shlex.join(["lfs", "setstripe", *options, path])]
-    if ceph:
-        # All fields at once: their order matters, since a stripe unit must divide the object size at every moment.
-        text = " ".join(f"{key}={s.value}" for key in _CEPH for s in ceph if s.key == key)
-        return [f"touch {shlex.quote(path)}", shlex.join(["setfattr", "-n", "ceph.file.layout", "-v", text, path])]
-    return []
+        if setting.carrier.of_file_system:
+            layouts.setdefault(setting.layer, {})[setting.key] = setting.value
+    lines = []
+    for name, layout in layouts.items():
+        system = named(name)
+        for key, value in layout.items():
+            if why := system.refused(key, value, layout):
+                raise UserError(f"{key} {value} {why}", "leave that tunable out")
+        lines += system.for_file(layout, path)
+    return lines
 
 
 def _kernel(campaign: Campaign, point: Point, operation: str, path: str, *, there: bool) -> list[str]:

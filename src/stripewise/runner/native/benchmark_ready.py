@@ -7,8 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stripewise.carriers import LAYOUT, Setting
+from stripewise.carriers import Setting
 from stripewise.errors import UserError
+from stripewise.filesystems import named
 from stripewise.runner.hooks import check_caches
 from stripewise.runner.native import benchmark_lines
 from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, build
@@ -18,7 +19,6 @@ from stripewise.runner.program.mpi import describe, library_of_launcher
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 
-_STRIPES = {"lustre": ("lustre", "lfs"), "cephfs": ("ceph", "setfattr")}
 _STEP = ["srun", "-N", "{nodes}", "-n", "{processes}", "--ntasks-per-node", "{processes_per_node}"]
 
 
@@ -65,17 +65,15 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
 
 
 def _check_stripes(settings: Sequence[Setting], folder: Path, path: str | None) -> None:
-    for layer in {s.layer for s in settings if s.carrier is LAYOUT}:
-        kind, tool = _STRIPES.get(layer, ("", ""))
-        found = file_system(folder) or "unknown"
-        # A client in user space, as CephFS has one, is listed as fuse.ceph-fuse.
-        if not found.removeprefix("fuse.").startswith(kind) or not kind:
+    found = file_system(folder) or "unknown"
+    for system in {named(s.layer) for s in settings if s.carrier.of_file_system}:
+        if not system.is_type(found):
             raise UserError(
-                f"{folder} lies on {found}, where no file can be striped as {layer} does it",
-                "choose a folder there, leave striping out, or use a simulated site",
+                f"{folder} lies on {found}, which cannot lay out files as {system.label} does",
+                "choose a folder on that file system, leave the layout out, or use a simulated site",
             )
-        if shutil.which(tool, path=path) is None:
-            raise UserError(f"striping needs the command {tool}, which is not installed", "install it")
+        if shutil.which(system.tool, path=path) is None:
+            raise UserError(f"laying out files needs the command {system.tool}, which is not installed", "install it")
 
 
 def _default_launcher(campaign: Campaign, environment: Mapping[str, str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from stripewise.errors import StripewiseError
+from stripewise.filesystems import of_file
 from stripewise.runner.native.build import RUNTIME, find_built
 from stripewise.runner.native.compiler import Compiler, find_compiler
 from stripewise.runner.program.elf import contains
@@ -25,7 +25,6 @@ from stripewise.schedulers.registry import installed
 _SECONDS = 10.0
 # ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.
 _DRIVERS = ("LUSTRE", "UFS", "NFS", "GPFS", "PANFS", "XFS", "DAOS", "IME", "PVFS2", "TESTFS")
-_CEPH_KEYS = ("stripe_count", "stripe_unit", "object_size", "pool")
 
 Status = Literal["ok", "missing", "note"]
 
@@ -136,38 +135,9 @@ def _native() -> Finding:
 def _storage(path: Path, environment: Mapping[str, str]) -> list[Finding]:
     kind = file_system(path)
     found = [Finding("file system", "ok", f"{path.absolute()}: {kind or 'unknown'}")]
-    if kind == "lustre":
-        found.append(_lustre_layout(path, environment))
-    elif kind in ("ceph", "fuse.ceph-fuse", "fuse.ceph"):
-        found.append(_ceph_layout(path))
-    return found
-
-
-def _lustre_layout(path: Path, environment: Mapping[str, str]) -> Finding:
-    lfs = shutil.which("lfs", path=environment.get("PATH"))
-    if lfs is None:
-        return Finding(
-            "layout", "missing", "lfs is not in PATH", "load Lustre's client tools: striping cannot be set without"
-        )
-    answer = _ask([lfs, "getstripe", "-d", str(path)])
-    return (
-        Finding("layout", "ok", " ".join(answer.split()))
-        if answer
-        else Finding("layout", "note", "lfs getstripe failed")
-    )
-
-
-def _ceph_layout(path: Path) -> Finding:
-    kind = "dir" if path.is_dir() else "file"
-    values = {}
-    for key in _CEPH_KEYS:
-        try:
-            values[key] = os.getxattr(path, f"ceph.{kind}.layout.{key}").decode()
-        except OSError:
-            continue
-    if not values:
-        return Finding("layout", "ok", "the file system's default (none is set here)")
-    return Finding("layout", "ok", ", ".join(f"{key} {value}" for key, value in values.items()))
+    system = of_file(kind)
+    layout = system.look(path, shutil.which(system.tool, path=environment.get("PATH")), _ask)
+    return [*found, Finding("layout", layout.status, layout.text, layout.fix)] if layout is not None else found
 
 
 def _schedulers(environment: Mapping[str, str]) -> list[Finding]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from stripewise import __version__
 from stripewise.carriers import ENVIRONMENT, HDF5, HINT, LAYOUT, MCA, PNETCDF, Setting
+from stripewise.filesystems import USUAL, named
 from stripewise.runner.simulated.calls import SystemCalls, system_calls
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import Outcome
@@ -28,7 +29,6 @@ _DRIVERS = {
     "romio_ufs": "UFS: simulated",
     "ompio": "ompio",
 }
-_LAYOUT = {"stripe_count", "stripe_size", "overstripe_count", "start_ost", "pool"}
 _NO_LAYOUT = "the simulated site has no {}"
 
 
@@ -203,7 +203,7 @@ def _layout(site: Site, outcome: Outcome) -> dict[str, Any] | None:
     if site.mpi.driver == "romio_ufs":
         return None
     return {
-        "file_system": "lustre",
+        "file_system": USUAL.name,
         "stripe_count": int(outcome.stripe_count[0]),
         "stripe_size": int(outcome.stripe_size[0]),
     }
@@ -214,7 +214,7 @@ def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]
     lustre = site.mpi.driver != "romio_ufs"
     note, outcome = "", "applied"
     if setting.carrier is LAYOUT:
-        if setting.layer != "lustre" or not lustre or setting.key not in _LAYOUT:
+        if named(setting.layer) is not USUAL or not lustre or USUAL.key(setting.key) is None:
             outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
         elif workload.operation == "read":
             outcome, note = "not_applicable", "the file is there already"

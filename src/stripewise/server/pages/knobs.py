@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 from stripewise.diagnosis.knobs import judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError
+from stripewise.filesystems import type_names
 from stripewise.server.pages.view import PageRoute, render
 from stripewise.server.service import Here, Service
 from stripewise.spec.result import Result
@@ -26,7 +27,6 @@ LIBRARIES = {
     "cray": "Cray MPICH",
     "intel": "Intel MPI",
 }
-_SYSTEMS = ("lustre", "ceph", "gpfs", "nfs", "beegfs", "ext4", "xfs", "tmpfs")
 _RECENT = 50
 _MOST = 200_000
 
@@ -51,7 +51,7 @@ def page(service: Service, **chosen: str) -> dict[str, Any]:
     records: list[Record] = [
         record for record in service.store.records("finished", limit=_RECENT) if record.result and record.result.effects
     ]
-    return {"libraries": LIBRARIES, "systems": _SYSTEMS, "records": records, "chosen": chosen, "mpis": MPI}
+    return {"libraries": LIBRARIES, "systems": type_names(), "records": records, "chosen": chosen, "mpis": MPI}
 
 
 @router.get("/knobs")

@@ -1,0 +1,119 @@
+"""Carriers: one registry that everything asks, and models that choose settings of any of them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from stripewise.carriers import (
+    ARGUMENT,
+    CARRIERS,
+    ENVIRONMENT,
+    HDF5,
+    HINT,
+    LAYOUT,
+    NUMBERED,
+    PNETCDF,
+    Form,
+    Launch,
+    Program,
+    Setting,
+    carrier_named,
+)
+from stripewise.errors import UserError
+from stripewise.measure.evidence import RULES, check_evidence
+from stripewise.model.carriers import Way, knobs
+from stripewise.model.table import Column, ObjectiveColumn, Schema
+from stripewise.prescribe.carrying import lines
+from stripewise.spec.campaign import parse_campaign
+from stripewise.spec.plan import Plan
+from stripewise.spec.stack import parse_stack
+
+STACK = """
+name = "own"
+[[parameter]]
+name = "depth"
+kind = "ordinal"
+values = [1, 2, 4]
+carrier = "env"
+key = "DEPTH"
+evidence = "fingerprint"
+"""
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids=lambda carrier: carrier.name)
+def test_each_carrier_answers_everything(carrier, tmp_path):
+    assert carrier_named(carrier.name) is carrier
+    assert pickle.loads(pickle.dumps(carrier)) is carrier and copy.deepcopy(carrier) is carrier
+    assert carrier.acts and carrier.proofs <= {rule.facts for rule in RULES.values()}
+    assert carrier.in_artifact in NUMBERED
+    layer = "lustre" if carrier.of_file_system else ""
+    setting = Setting(carrier, "nc_key" if carrier is PNETCDF else "stripe_count", "4", layer)
+    assert Plan.parse(Plan((setting,)).text(), "test").settings == (setting,)
+    for preloaded in (True, False):
+        carried = carrier.carry(setting, Launch(Program("mpich", "romio"), tmp_path, preloaded))
+        assert carried.setting is setting and carried.by and carried.wins
+    for form in Form:
+        said = carrier.express(form, [setting], place="DIR")
+        assert said is None or said.pairs or said.cannot
+
+
+def test_numbers_in_artifacts_are_those_of_the_runtime():
+    assert NUMBERED == ("hint", "layout", "hdf5", "env", "mca", "argument", "advice")
+
+
+def test_a_key_of_pnetcdf_is_pnetcdfs_whatever_writes_it():
+    assert Setting(HINT, "nc_var_align_size", "4096").carrier is PNETCDF
+    assert Setting(HINT, "cb_nodes", "4", "romio").carrier is HINT
+
+
+def test_only_layouts_name_a_file_system():
+    assert Setting(HINT, "cb_nodes", "4", "romio") == Setting(HINT, "cb_nodes", "4")
+    assert Setting(LAYOUT, "stripe_count", "4", "lustre").name == "lustre stripe_count"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (STACK.replace("carrier =", "apply ="), "'apply' is called 'carrier' now, and is one of argument, env"),
+        (STACK.replace('"env"', '"striping"'), "'striping' is not a carrier; choose from argument, env"),
+    ],
+)
+def test_the_old_words_are_refused_by_their_new_names(text, message):
+    with pytest.raises(UserError, match=message):
+        parse_stack(text, "own.toml")
+    campaign = 'name = "x"\n[[tunable]]\nvalues = [1]\n' + "\n".join(text.splitlines()[3:4] + text.splitlines()[6:8])
+    with pytest.raises(UserError, match=message):
+        parse_campaign(campaign, "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [("aggregators_", "'aggregators_' is not a rule"), ("hdf5_chunks", "proves no setting of the carrier env")],
+)
+def test_a_rule_that_cannot_prove_a_setting_is_refused_before_a_run(rule, message):
+    (parameter,) = parse_stack(STACK.replace("fingerprint", rule), "own.toml").parameters
+    with pytest.raises(UserError, match=message) as caught:
+        check_evidence(parameter, "own.toml")
+    assert "fingerprint" in caught.value.mend and "hdf5_chunks" not in caught.value.mend
+
+
+def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():
+    columns = [
+        Column(name="hdf5_alignment", kind="ordinal", values=[1, 1 << 20], default=1, unit="B"),
+        Column(name="nc_var_align_size", kind="ordinal", values=[512, 4096], default=512, unit="B"),
+        Column(name="depth", kind="ordinal", values=[1, 2, 4], default=1, carrier=ENVIRONMENT, key="DEPTH"),
+        Column(name="level", kind="ordinal", values=[1, 2], default=1, carrier="argument"),
+    ]
+    schema = Schema(name="t", objective=ObjectiveColumn(column="b", direction="maximize"), parameter=columns)
+    found = knobs(schema)
+    assert [knob.way for knob in found] == [Way.SETTING] * 4
+    plan = lines([(knob, knob.column.values[-1]) for knob in found], None, "write", {"operation": "write"})
+    assert plan == [
+        Setting(HDF5, "alignment", str(1 << 20)),
+        Setting(PNETCDF, "nc_var_align_size", "4096"),
+        Setting(ENVIRONMENT, "DEPTH", "4"),
+        Setting(ARGUMENT, "level", "2"),
+    ]
