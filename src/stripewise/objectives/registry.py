@@ -26,6 +26,7 @@ _KINDS = Plugins(
         "read_bandwidth": "stripewise.objectives.reported:ReadBandwidth",
         "bandwidth": "stripewise.objectives.reported:Bandwidth",
         "darshan_bandwidth": "stripewise.objectives.darshan:DarshanBandwidth",
+        "energy": "stripewise.objectives.energy:Energy",
         "regex": "stripewise.objectives.plain:Printed",
     },
 )
