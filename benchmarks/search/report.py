@@ -86,9 +86,9 @@ def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
         without = [samplers["auto"]["within"] for samplers in informed]
         worse = sum(a > b for a, b in zip(with_it, without, strict=True))
         lines = [
-            "`auto` with a prior learned from the table's other contexts (`auto-prior`): within 5% after "
-            f"{median(with_it):g} runs in the median over {len(informed)} contexts (aim: 5 or less), without it after "
-            f"{median(without):g}; in {worse} of the contexts the prior costs runs (aim: none)."
+            "`auto` with a prior learned from the table's other contexts (`auto-prior`) is within 5% after "
+            f"{median(with_it):g} runs, as the median over {len(informed)} contexts (aim: 5 or less); without the "
+            f"prior, after {median(without):g}. The prior costs runs in {worse} of the contexts (aim: none)."
         ]
     if not any(name in samplers for samplers in table.values() for name in PEERS):
         return lines
@@ -110,13 +110,13 @@ def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
     rate, peer = min(best_off)
     mine_rate = sum(ours_off) / len(ours_off)
     return [
-        f"Median regret after {', '.join(map(str, MOMENTS))} runs below every other method's (or zero for both): "
-        f"{lower} of {moments} (aim: 80%). More than 1.2 times the best other method's: {worst} of {moments} "
-        "(aim: none).",
-        f"Runs to within 5% over those of the best other method on that table: {median(ratios):.2f} in the median over "
-        f"tables (aim: 0.5 or less).",
-        f"Final choice more than 5% off: {mine_rate:.0%} of the searches; best other method over all tables ({peer}): "
-        f"{rate:.0%} (aim: at most half).",
+        f"The median regret after {', '.join(map(str, MOMENTS))} runs is below that of every other method (or both are "
+        f"zero) in {lower} of {moments} cases (aim: 80%), and more than 1.2 times that of the best other method in "
+        f"{worst} of {moments} (aim: none).",
+        "The ratio of the runs to within 5% to those of the best other method on that table is "
+        f"{median(ratios):.2f}, as the median over tables (aim: 0.5 or less).",
+        f"The final choice is more than 5% off in {mine_rate:.0%} of the searches; for the best other method over all "
+        f"tables ({peer}), in {rate:.0%} (aim: at most half of that).",
         *lines,
     ]
 
@@ -133,26 +133,33 @@ def write(results: list[dict], folder: Path, page: str = "search") -> None:
     seeds = {len(played) for samplers in grouped.values() for played in samplers.values()}
     names = {name for name, _ in table}
     players = {name for samplers in table.values() for name in samplers}
-    told = "; no method but `auto-prior` has a prior" if INFORMED in players else "; no method has a prior"
+    told = "Only `auto-prior` has a prior." if INFORMED in players else "No method has a prior."
     lucky = (
-        " Where a table declares no default, `auto` starts in the middle of the axes, which on "
-        "`ior_write_lustre_hints` is already good: its 1 there is a lucky start."
+        " If a table declares no default, `auto` starts in the middle of the axes, which is already good on "
+        "`ior_write_lustre_hints`: the 1 there is a lucky start."
         if "ior_write_lustre_hints" in names
         else ""
     )
     simulated = (
-        " Tables called `simulated_` are not measured: `benchmarks/search/simulated.py` computes them, with noise."
+        " Tables whose names begin with `simulated_` are not measured: `benchmarks/search/simulated.py` computes them, "
+        "with noise."
         if any(name.startswith("simulated_") for name in names)
         else ""
+    )
+    purpose = (
+        "See how many runs `auto` and other tools need to find good settings."
+        if players & set(PEERS)
+        else "See how many runs a prior from other contexts saves."
     )
     lines = [
         "# Search race" if players & set(PEERS) else "# What a prior saves a search",
         "",
-        f"Searches of {budget} runs on tables (and their contexts) with at least 200 points, answered by recorded "
-        f"runs (so with the recorded noise), {'-'.join(str(n) for n in sorted({min(seeds), max(seeds)}))} seeds each"
-        f"{told}.{simulated}{lucky} Regret is the share of the gap between the table's median and its optimum that the "
-        "true value of the present choice leaves open. The optimum is picked on odd repeats and scored on even ones. "
-        "Made by `benchmarks/search/run.py`; sources and licences of the tables are in `benchmarks/data/tables`.",
+        f"{purpose} Searches of {budget} runs on tables (and their contexts) with at least 200 points, answered by "
+        "recorded runs and therefore with the recorded noise, "
+        f"{'-'.join(str(n) for n in sorted({min(seeds), max(seeds)}))} seeds each. {told}{simulated}{lucky} Regret "
+        "is the share of the gap between the table's median and its optimum that the true value of the current choice "
+        "leaves open. The optimum is picked on odd repeats and scored on even ones. `benchmarks/search/run.py` "
+        "generates this page; sources and licences of the tables are in `benchmarks/data/tables`.",
         "",
         f"![curves]({page}.svg)",
         "",
@@ -176,7 +183,7 @@ def write(results: list[dict], folder: Path, page: str = "search") -> None:
             lines.append(f"| {label} | {sampler} | {shown} | {within} | {f['off']:.0%} | {1e3 * f['ask']:.0f} |")
     notes = folder / "search-notes.md"
     if notes.exists():
-        lines += ["", f"What was tried and not kept, and how long asking takes: [notes]({notes.name})."]
+        lines += ["", f"The [notes]({notes.name}) say what was tried and rejected, and how long asking takes."]
     (folder / f"{page}.md").write_text("\n".join(lines) + "\n", "utf-8")
     (folder / f"{page}.svg").write_text(draw(table, budget), "utf-8")
     print(json.dumps(verdicts(table), indent=1))

@@ -8,31 +8,31 @@ from mechanisms import PUBLISHED
 
 EXPLAINED = {
     ("Cori Haswell", "BD-CATS-IO read, late"): """
-    Darshan's counters say that without read-ahead a process waited 26 ms for each MiB, on KNL's nodes 35 ms; a process
-    on Haswell then reads 38 MiB/s, whatever node and OSTs could do. The model's wait, 2 ms fitted to collective reads,
-    is far shorter for a process that reads alone, so that the node's link remains the bound.""",
+    Darshan's counters say that, without read-ahead, a process waited 26 ms for each MiB, and 35 ms on KNL nodes. A
+    process on Haswell then reads 38 MiB/s, whatever node and OSTs could do. The model's wait of 2 ms, fitted to
+    collective reads, is far shorter for a process that reads alone, so the node's link remains the bound.""",
     ("Edison scratch1", "collective read, late"): """
     Without read-ahead, collective reads wait for the disks. Their access time is fitted to the other systems, and is
-    longer than what Edison's own cells would give.""",
+    longer than Edison's own cells would give.""",
     ("Edison scratch3", "collective read, late"): """
     Without read-ahead, collective reads wait for the disks. Their access time is fitted to the other systems, and is
-    longer than what Edison's own cells would give.""",
+    longer than Edison's own cells would give.""",
     ("Edison scratch1", "BD-CATS-IO read, early"): """
-    The cost of a request is fitted to the other systems, where larger bounds hide it; with less of it, reads of one
-    file by all come out as fast as reads of a file each.""",
+    The cost of a request is fitted to the other systems, where larger bounds hide it. With a lower cost, reads of one
+    shared file become as fast as reads of one file per process.""",
     ("Edison scratch3", "BD-CATS-IO read, early"): """
-    The cost of a request is fitted to the other systems, where larger bounds hide it; with less of it, reads of one
-    file by all come out as fast as reads of a file each.""",
+    The cost of a request is fitted to the other systems, where larger bounds hide it. With a lower cost, reads of one
+    shared file become as fast as reads of one file per process.""",
     ("Edison scratch3", "VPIC-IO write"): """
-    As with BD-CATS-IO's reads: the cost of a request is fitted to systems where larger bounds hide it.""",
+    As with the reads of BD-CATS-IO, the cost of a request is fitted to systems where larger bounds hide it.""",
     ("Cori KNL", "collective write"): """
-    The speed of a KNL core against a Haswell core is taken from clock and width (0.30), not fitted; the
-    exchange between processes suffers more from slow cores than that.""",
+    The speed of a KNL core relative to a Haswell core is taken from clock and width (0.30), not fitted. Slow cores
+    delay the exchange between processes more than that.""",
     ("ARCHER2 flash", "FPP write, cached"): """
-    Written without fsync into the clients' memory, on the same nodes as the disks' cell (90 GiB/s): the model
-    gives the same for both. What flash already takes up while the rest is copied is not modelled.""",
+    Written without fsync into the clients' memory, on the same nodes as the disks' cell (90 GiB/s): the model gives
+    the same result for both. It does not include what flash already accepts while the rest is copied.""",
     ("ARCHER2 disks", "FPP write, cached"): """
-    Memory's bandwidth under the page cache is a guess for all systems.""",
+    The bandwidth of memory under the page cache is a guess for all systems.""",
 }
 """Why a cell is missed; a miss that is not here is shown as unexplained."""
 
@@ -150,8 +150,8 @@ def write_page(document: dict[str, Any]) -> str:
         *_section("### Collective or independent", _ORDER, _orders(orders)),
         *_section(
             "### The constants of each turn",
-            f"""The sites ship with constants fitted to all systems: with them {sum(c["hit"] for c in shipped)} of
-            {len(shipped)} cells are within a factor of 1.5, but they have seen these cells.""",
+            f"""The sites ship with constants fitted to all systems. With these, {sum(c["hit"] for c in shipped)} of
+            {len(shipped)} cells are within a factor of 1.5, but the fit has seen these cells.""",
             _constants(by_system["constants"]),
         ),
         *_section("## Statements", "", _statements(checks)),
@@ -165,7 +165,7 @@ def write_page(document: dict[str, Any]) -> str:
         *_section(
             "## Speed",
             f"""Medians, one thread, Python {machine["python"]}. The machine had {machine["cpus"]} processors and a
-            load of {machine["load"]:.1f} from other work: processor time is what counts.""",
+            load of {machine["load"]:.1f} from other work, so only the processor time counts.""",
             _speed(document["speed"]),
         ),
     ]
@@ -177,13 +177,13 @@ def _summary(
 ) -> list[str]:
     orders = by_system["orders"]
     return [
-        f"- Each system left out in turn, **{by_system['hits']} of {len(by_system['cells'])} cells "
-        f"({by_system['share']:.0%}) are within a factor of 1.5**; 70% were asked for.",
+        f"- With each system left out in turn, **{by_system['hits']} of {len(by_system['cells'])} cells "
+        f"({by_system['share']:.0%}) are within a factor of 1.5**; the aim is 70%.",
         f"- With whole machines left out, {by_machine['hits']} of {len(by_machine['cells'])} "
         f"({by_machine['share']:.0%}).",
-        f"- Whether collective or independent I/O is faster comes out right in {sum(o[2] for o in late)} of "
-        f"{len(late)} comparisons at the end of the year, in {sum(o[2] for o in orders)} of {len(orders)} with its "
-        "beginning.",
+        f"- The model predicts correctly whether collective or independent I/O is faster in "
+        f"{sum(o[2] for o in late)} of {len(late)} comparisons at the end of the year, and in "
+        f"{sum(o[2] for o in orders)} of {len(orders)} if its beginning is included.",
         f"- {sum(c['holds'] for c in checks)} of {len(checks)} statements about mechanisms, noise and fairness hold.",
     ]
 
@@ -194,28 +194,32 @@ def _statements(checks: list[dict[str, Any]]) -> list[str]:
 
 
 _INTRODUCTION = """
-Generated by `benchmarks/simulator/run.py`. What is called *simulated* is computed; *measured* figures are of
-the systems named. How the model works is told in [the simulated cluster](../explanation/simulated-cluster.md)."""
+See how far you can trust the simulated cluster: this page compares it with measured systems.
+`benchmarks/simulator/run.py` generates it. *Simulated* figures are computed; *measured* figures are from the named
+systems. [The simulated cluster](../explanation/simulated-cluster.md) explains the model."""
 _METHOD = """
-GiB/s. Of each system only the bandwidths of its OSTs and of its nodes are its own, fitted to its cells of a
-file for each process (FPP). Such a cell is held back by one of the two; the other is that of the system with
-the same network or file system. Four constants that no source fixes start from what was guessed before any fit,
-and are fitted to the cells of all *other* systems. There is no further factor for a system. Reads of shared files
-became slow within the year, when read-ahead stopped working for them: *early* is the first fifth of the runs, *late*
-the last, simulated without read-ahead. Of early collective reads half is taken to come from the clients' memory, on
-every system: the same aggregators had just written those bytes. That half is a guess, nothing is fitted to it, and
-only on Haswell does it change a figure by more than 1%; Darshan's counters of those runs bound it between 0.4 and 0.84
+All figures are in GiB/s. Only the bandwidths of a system's OSTs and nodes are its own, fitted to its cells of one
+file per process (FPP). One of the two limits such a cell; the other is that of the system with the same network or
+file system. Four constants that no source fixes start from a guess made before any fit, and are fitted to the cells
+of all *other* systems. A system has no further factor. Reads of shared files became slow within the year, when
+read-ahead stopped working for them: *early* is the first fifth of the runs; *late* is the last fifth, simulated
+without read-ahead. On every system, half of the early collective reads is assumed to come from the clients' memory,
+because the same aggregators had just written those bytes. That half is a guess and nothing is fitted to it. Only on
+Haswell does it change a figure by more than 1%; Darshan's counters of those runs bound it between 0.4 and 0.84
 (`benchmarks/simulator/cells.py` says how). Table A: NERSC/tokio-abcutils; ARCHER2: project notes."""
-_MACHINES = "Stricter: Edison's two file systems, and ARCHER2's two, are left out together. What is missed then:"
-_ORDER = "Collective over independent bandwidth: above 1 collective is faster. Each system left out in turn."
+_MACHINES = """
+This turn is stricter: Edison's two file systems, and ARCHER2's two, are left out together. It misses these cells:"""
+_ORDER = """
+The table shows collective over independent bandwidth: above 1, collective I/O is faster. Each system is left out in
+turn."""
 _FRONTIER = """
-No constant was fitted to these; the 54 stripes that stand for the progressive layout of that file system were chosen
-so that collective writes level off where they did. Its POSIX reads of one file are far too slow for the same reason:
-a large file reaches many more OSTs in its last component. Striped over all of them the simulated nodes are the bound,
-so that the measured figure lies between the two. Whoever plans POSIX reads there sets `stripe_count`."""
-_NOISE = "12,701 production runs of a year on Cori and Edison, against 10^6 simulated ones."
+No constant was fitted to these figures. The 54 stripes that stand for the progressive layout of that file system were
+chosen so that collective writes level off where they did. For the same reason, its POSIX reads of one file are far too
+slow: a large file reaches many more OSTs in its last component. With stripes over all OSTs, the simulated nodes are the
+bound, so the measured figure lies between the two. If you plan POSIX reads there, set `stripe_count`."""
+_NOISE = "12,701 production runs of a year on Cori and Edison, compared with 10^6 simulated runs."
 _STATIC = """
-Share of the best of the eight choices. The study ran 408 accesses with holes; the summary that was published
-does not say which pieces and holes, and the shares depend on them. These are reads of 17 pieces from 16 B to 24
-KiB by 24 holes from 16 B to 128 MiB, chosen because the shares then come out as published: it shows that the
-model can behave so, and predicts nothing."""
+The table shows the share of the best of the eight choices. The study ran 408 accesses with holes. The published summary
+does not say which pieces and holes, and the shares depend on them. These are reads of 17 pieces from 16 B to 24 KiB by
+24 holes from 16 B to 128 MiB, chosen because they reproduce the published shares. This shows that the model can behave
+in this way; it does not predict anything."""

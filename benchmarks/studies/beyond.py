@@ -140,8 +140,8 @@ def _chain(study: Study, size: int) -> dict[str, Any]:
         "prescribed": chosen,
         "rows": rows,
         "text": (
-            f"Simulated: a checkpoint of {NODES:,} nodes and {8 * NODES:,} processes on a site in the manner of Frontier, written in pieces of 256 KiB. The campaign has {size} combinations on 32 to "
-            f"2,048 nodes, one run each; so the model is asked beyond all that it has seen. *Of the best*: of {len(every):,} configurations, all known without noise."
+            f"Simulated: a checkpoint of {NODES:,} nodes and {8 * NODES:,} processes on a site that resembles Frontier, written in pieces of 256 KiB. The campaign has {size} combinations on 32 to "
+            f"2,048 nodes, one run each; so the model extrapolates beyond everything that it has seen. *Of the best*: of {len(every):,} configurations, all known without noise."
         ),
     }
 

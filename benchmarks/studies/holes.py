@@ -99,8 +99,8 @@ def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int
         "runs": told["runs"],
         "text": (
             f"One process reads and writes {PIECES} blocks of {blocks[0]} B to {blocks[-1] // 1024} KiB with holes of {holes[0]} B to {holes[-1] // 1024} KiB through ROMIO of MPICH, files in memory: "
-            f"{2 * len(blocks) * len(holes)} configurations an operation with sieving on (the default) and off, {repeats} repeats, {told['runs']['failed']} of {told['runs']['planned']} runs failed. "
-            "Stripes there are none."
+            f"{2 * len(blocks) * len(holes)} configurations per operation with sieving on (the default) and off, {repeats} repeats, {told['runs']['failed']} of {told['runs']['planned']} runs failed. "
+            "Layouts do not apply."
         ),
     }
 

@@ -17,23 +17,21 @@ PAGE = ROOT / "docs" / "benchmarks" / "studies.md"
 STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
 HEAD = """# The five studies, repeated
 
-What Stripewise knows was learned from five studies. `benchmarks/studies` repeats each with Stripewise's own commands and loops; this page is made of its results by
-`python -m benchmarks.studies page`, and a test compares the two. Published figures are from other machines, other file systems and other years: they are the aim, not
-a competition. What each figure is stands beside it:
+Compare Stripewise with five published studies of I/O tuning. `benchmarks/studies` repeats each study with Stripewise's own commands and loops. `python -m benchmarks.studies page` makes this page from its results, and a test compares the two. Published figures are from other machines, other file systems and other years: they are the aim, not a competition. Each figure has a label:
 
 - **measured**: programs ran, on the machine named;
 - **simulated**: computed by the [simulated cluster](../explanation/simulated-cluster.md), with its noise;
-- **assumed**: a value that the study does not print, chosen here;
+- **assumed**: a value that the study does not print and that we chose;
 - **computed**: arithmetic.
 
 ```
-python -m benchmarks.studies all --simulated                # what needs no launch
-python -m benchmarks.studies all --simulated --minutes 10   # the same for ten minutes; the next call goes on
-python -m benchmarks.studies all                            # programs of this machine too, and the test bed where it is up
-python -m benchmarks.studies all --quick                    # in small, to see that it works; runs in CI
+python -m benchmarks.studies all --simulated                # everything that launches nothing
+python -m benchmarks.studies all --simulated --minutes 10   # the same for ten minutes; the next call continues
+python -m benchmarks.studies all                            # also programs on this machine, and the test bed if it runs
+python -m benchmarks.studies all --quick                    # a small version, to see that it works; runs in CI
 ```
 
-Seeds are fixed. Every step is kept in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one.
+Seeds are fixed. Every step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study continues with the next step.
 """
 
 
@@ -51,7 +49,7 @@ def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
         "## What it cost",
         "",
-        "Processor time of the steps, on two cores shared with other work; a second run that finds all results takes none.",
+        "The table shows the processor time of the steps, on two cores shared with other work. A second run that finds all results takes none.",
         "",
         "| study | simulated and computed | measured |",
         "|---|---:|---:|",
@@ -65,7 +63,7 @@ def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"| {name} | {spent[False] / 60:.1f} min | {spent[True] / 60:.1f} min |")
     lines += [
         "",
-        f"The simulated steps that are done: {total / 60:.0f} minutes of one core (aim for all: under 60 on two); studies above that are open are not in it whole.",
+        f"The simulated steps that are done took {total / 60:.0f} minutes of one core (aim for all: under 60 on two). Studies that are still open are only partly included.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -110,7 +108,7 @@ def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
             (name, value / base) for name, value, base in chain.stages(told)
         ]
     if stages:
-        found["studies-chain.svg"] = figures.bars("What each stage of the chain is worth", stages)
+        found["studies-chain.svg"] = figures.bars("Value of each stage of the chain", stages)
     return found
 
 

@@ -16,13 +16,13 @@ BASELINE, LINEAR = 28.5, 12.7
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "J. Kunkel, *The importance of AI for high-performance I/O* (2019): one process accesses blocks with holes on the porting system of DKRZ; what will data sieving and "
-        "striping give, and which should be chosen?",
+        "J. Kunkel, *The importance of AI for high-performance I/O* (2019): one process accesses blocks with holes on the porting system of DKRZ. What do data sieving and "
+        "the layout gain, and which settings should be chosen?",
         ("system", "porting system of DKRZ", "site `dkrz-porting`; real ROMIO below", "simulated; measured below"),
         ("patterns", "block and hole sizes, not printed", "17 blocks of 256 B to 16 MiB, 12 holes of 512 B to 1 MiB, reads and writes", "assumed"),
         ("settings", "1 or 2 stripes of 128 KiB or 2 MiB, sieving off or on", "the same", "as printed"),
-        ("\"408 configurations\"", "said of configurations; the table of defaults counts 408 best ones", "both: 51 patterns x 8 settings to predict, 408 patterns x 8 settings to choose", "assumed"),
-        ("size, repeats", "up to 10 repeats", "64 MiB a run; 10 repeats to predict (medians), 3 to choose", "assumed"),
+        ("\"408 configurations\"", "the study calls them configurations; its table of defaults counts 408 best ones", "both: 51 patterns x 8 settings to predict, 408 patterns x 8 settings to choose", "assumed"),
+        ("size, repeats", "up to 10 repeats", "64 MiB per run; 10 repeats to predict (medians), 3 to choose", "assumed"),
     )  # fmt: skip
     baseline, found = result(steps, "baseline"), result(steps, "errors")
     if baseline and found:
@@ -32,7 +32,8 @@ def section(steps: Steps) -> str:
         both = [k for k in PUBLISHED if k in tree]
         page.aims(
             (
-                "the tree's error as a ratio to the baseline's is at most the published one for k = " + ", ".join(both),
+                "the ratio of the tree's error to that of the baseline is at most the published one for k = "
+                + ", ".join(both),
                 all(tree[k]["mae"] / mean <= PUBLISHED[k][0] / BASELINE for k in both),
             ),
             ("the tree's class error is at most the published one", all(_right_class(tree, k) for k in both)),
@@ -40,20 +41,20 @@ def section(steps: Steps) -> str:
         if "auto" in found:
             page.aims(
                 (
-                    "the class error of `auto` is at most what is published of the tree",
+                    "the class error of `auto` is at most the published one of the tree",
                     all(_right_class(found["auto"], k) for k in both),
                 )
             )
         page.say(
-            "The simulated system is faster and has larger holes in the landscape (mean "
-            f"{baseline['mean']:.0f} MiB/s against 54.7), so errors in MiB/s do not compare; ratios do. "
-            "Class errors do not compare either: classes are shares of the largest performance, and how far the others are spread below it differs; what the mean costs the study in classes is not printed."
+            "The simulated system is faster and its performance varies more (mean "
+            f"{baseline['mean']:.0f} MiB/s, compared with 54.7), so errors in MiB/s cannot be compared, but ratios can. "
+            "Class errors cannot be compared either: classes are shares of the largest performance, and the spread of the others below it differs. The study does not print the class error of the mean."
         )
     curve = result(steps, "learning curve")
     if curve:
         page.heading("Learning curves (inverse k-fold)")
         page.table(
-            ("rows to learn from", *(f"{model}: error MiB/s" for model in curve)),
+            ("training rows", *(f"{model}: error MiB/s" for model in curve)),
             [
                 (points[0]["training_rows"], *(f"{point['mae']:.1f}" for point in points))
                 for points in zip(*curve.values(), strict=True)
@@ -65,7 +66,7 @@ def section(steps: Steps) -> str:
             page.say(f"The tree is better than the linear model from {crossed[0]} rows on (published: 96).")
     choices = result(steps, "choices")
     if choices:
-        page.heading("What a choice is worth")
+        page.heading("Value of each choice")
         _choices(page, choices)
         depth = choices["by_depth"].get("4")
         if depth:
@@ -90,9 +91,9 @@ def _real(page: Section, steps: Steps) -> None:
     if causes:
         page.heading(
             "Causes from time alone (measured)",
-            "Reads on this machine's disk, classified by their time after a calibration on other sizes and patterns; the truth is `mincore`'s: "
+            "Reads on this machine's disk are classified by their time after a calibration on other sizes and patterns; `mincore` gives the truth: "
             f"{causes['operations']:,} reads, balanced accuracy {100 * causes['balanced_accuracy']:.1f}%; with `O_DIRECT` "
-            f"{100 * causes['direct']['recall']:.1f}% of {causes['direct']['reads']} are called uncached. The study shows such tables without a truth to compare with.",
+            f"{100 * causes['direct']['recall']:.1f}% of {causes['direct']['reads']} are classified as uncached. The study shows such tables without a known truth.",
         )
 
 
@@ -143,5 +144,5 @@ def _choices(page: Section, choices: Mapping[str, Any]) -> None:
     rows.append(("model `tree`", *means(choices), "", ""))
     page.table(("choice", "arithmetic mean", "harmonic mean", "best for", "worst for"), rows)
     page.say(
-        f"Performance over the best, {choices['workloads']} patterns, each held out from what chooses. Published for the eight static choices: 58 to 72% and 9 to 16%."
+        f"The table shows the performance over the best for {choices['workloads']} patterns, each held out when the choice is made. Published for the eight static choices: 58 to 72% and 9 to 16%."
     )

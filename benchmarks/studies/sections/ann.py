@@ -17,12 +17,12 @@ WANTED = {"ann": {"read": 63.0, "write": 79.0}, "auto": {"read": 90.0, "write": 
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "The study of MPI-IO on Kay of ICHEC with neural networks: 15,360 configurations an operation measured, a network each for reads and writes, and the best prediction used as setting in "
-        "1,458 cases an operation with larger files than trained on.",
+        "The study of MPI-IO on Kay of ICHEC with neural networks measured 15,360 configurations per operation, trained one network for reads and one for writes, and used the best prediction as the setting in "
+        "1,458 cases per operation with larger files than in the training.",
         ("system", "Kay: 16 nodes, 16 OSTs", "site `kay`; a small campaign on the test bed below", "simulated; measured below"),
-        ("campaign", "table 1; most values not in its text", "campaign `mpi-io-ann`; what is assumed stands in the file", "partly assumed"),
+        ("campaign", "table 1; most values not in its text", "campaign `mpi-io-ann`; its file lists what is assumed", "partly assumed"),
         ("cases", "table 5, not in its text", "4, 8, 16 nodes; 1, 4, 8 processes; files of 64 to 256 GiB; 1, 4, 8 stripes of 1 MiB to 1 GiB; chunks of 0.5 to 4 GiB; both patterns", "assumed"),
-        ("network", "7-256-128-1, Adam, dropout of 5% for writes, one an operation", "the same; batches and epochs", "partly assumed"),
+        ("network", "7-256-128-1, Adam, dropout of 5% for writes, one per operation", "the same; batches and epochs", "partly assumed"),
         ("bandwidth", "Darshan's, three repeats", "open to close, three repeats with the site's noise", "simulated"),
     )  # fmt: skip
     scored = results(steps, "accuracy of ")
@@ -46,9 +46,9 @@ def section(steps: Steps) -> str:
 
 
 def _accuracy(page: Section, scored: Mapping[str, Any]) -> None:
-    text = "Against the single noisy runs, as the study has it, and against medians of 15 other runs of each configuration, which leave the model's own error."
+    text = "The table compares predictions with the single noisy runs, as the study does, and with medians of 15 other runs of each configuration, which leave only the model's own error."
     if any("each" in told["write"]["medians"] for told in scored.values()):
-        text += " The campaign is simulated three times and a model learned of each: figures are the median of the three, which was chosen after a single campaign had given `auto` 89.8% for writes."
+        text += " The campaign is simulated three times and a model is trained on each. The figures are the median of the three; this was decided after a single campaign had given `auto` 89.8% for writes."
     page.heading("Prediction accuracy on a fifth of the rows", text)
     page.table(
         ("operation", "published", *(f"`{name}`, {against}" for name in scored for against in ("runs", "medians"))),
@@ -70,13 +70,13 @@ def _accuracy(page: Section, scored: Mapping[str, Any]) -> None:
         )
     )
     page.say(
-        "Single runs of writes on the simulated site scatter more than the study's seem to: even an oracle that knows the medians has 74% (reads) and 37% (writes) there ([models](models.md#the-simulated-campaign))."
+        "On the simulated site, single runs of writes scatter more than those of the study seem to: even an oracle that knows the medians reaches only 74% (reads) and 37% (writes) there ([models](models.md#the-simulated-campaign))."
     )
 
 
 def _each(told: Mapping[str, Any]) -> str:
     each = ", ".join(percent(value) for value in told.get("each", ()))
-    return f"; of the single campaigns {each}" if each else ""
+    return f"; the single campaigns gave {each}" if each else ""
 
 
 def _cases(page: Section, cases: Mapping[str, Any]) -> None:
@@ -96,25 +96,25 @@ def _cases(page: Section, cases: Mapping[str, Any]) -> None:
                     percent(true["of_oracle_percent"]),
                 )
             )  # fmt: skip
-            words = f"`{name}`, {operation}: {improved}% of the improvable cases improved and 90% of the oracle's gain"
+            words = f"`{name}`, {operation}: {improved}% of the improvable cases improved, and 90% of the oracle's gain"
             if true["improvable"]:
                 aims.append((words, (better or 0.0) >= improved and (share or 0.0) >= 0.9))
             else:
                 empty.add(operation)
     page.table(
-        ("", "cases improved", "gain of the mean", "improved of those an oracle improves by over 5%", "share of the oracle's gain", "of the oracle's bandwidth"),
+        ("", "cases improved", "gain of the mean", "improved, of the cases that an oracle improves by more than 5%", "share of the oracle's gain", "of the oracle's bandwidth"),
         rows,
     )  # fmt: skip
     page.say(
-        "The oracle knows the true value of every setting that a model may choose, and of the case's own. A case whose default is already as good as any cannot be improved: "
-        "that is why the third column is the one to look at."
+        "The oracle knows the true value of every setting that a model may choose, and of the case's own settings. A case whose default is already as good as any other setting cannot be improved, "
+        "so the third column is the most important one."
     )
     page.aims(*aims)
     for operation in sorted(empty):
         page.say(
-            f"Of the {operation}s the oracle improves none by more than 5%, so there is nothing to be reached, and the study's gain of {PUBLISHED[operation][2]}% is *not* shown here: on the "
-            f"simulated site a {operation} of at least 64 GiB hardly depends on chunk or pattern once the file has its layout, and what the figures say of {operation}s is noise. What made "
-            "chunks of 1 GiB faster on Kay, the simulation does not know."
+            f"The oracle improves none of the {operation}s by more than 5%, so no gain is possible, and the study's gain of {PUBLISHED[operation][2]}% is *not* shown here. On the "
+            f"simulated site, a {operation} of at least 64 GiB hardly depends on chunk or pattern once the file has its layout, and the figures for {operation}s show only noise. The simulation does not contain "
+            "the effect that made chunks of 1 GiB faster on Kay."
         )
 
 
@@ -130,7 +130,7 @@ def _common(page: Section, cases: Mapping[str, Any]) -> None:
         ],
     )  # fmt: skip
     page.say(
-        "Published: reads without collective calls in chunks of 1 GiB in 1,332 of 1,458 cases; writes with 16 stripes and without collective calls in all the common ones."
+        "Published: reads without collective calls in chunks of 1 GiB in 1,332 of 1,458 cases; writes with 16 stripes and without collective calls in all common cases."
     )
 
 
@@ -141,9 +141,9 @@ def _deciding(page: Section, cases: Mapping[str, Any], timed: Mapping[str, Any])
     rows = [("published", "30 s", "under 1 s")]
     each = {name: cases[name]["decision_seconds"] / cases[name]["cases"] for name in timed}
     for name, told in timed.items():
-        first = f"{told['prescribe']:.1f} s, of which {told['start of Python']:.1f} s start Python"
-        rows.append((f"`{name}`, from a cold start (measured)", first, f"{1000 * each[name]:.1f} ms a case, {cases[name]['cases']:,} at once"))  # fmt: skip
-    page.table(("", "the first", "each further"), rows)
+        first = f"{told['prescribe']:.1f} s, including {told['start of Python']:.1f} s to start Python"
+        rows.append((f"`{name}`, from a cold start (measured)", first, f"{1000 * each[name]:.1f} ms per case, {cases[name]['cases']:,} at once"))  # fmt: skip
+    page.table(("", "first decision", "each further decision"), rows)
     page.aims(
         *(
             (
@@ -158,8 +158,8 @@ def _deciding(page: Section, cases: Mapping[str, Any], timed: Mapping[str, Any])
 def _bed(page: Section, campaign: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     page.heading(
         "On the test bed (measured)",
-        f"Nodes, processes, file size, stripe count and size, chunk and pattern on CephFS with four OSDs of 50 MB/s: {campaign['configurations']} configurations spread over all, "
-        f"{campaign['repeats']} repeats of each operation. Files that are written are placed so that their stripes lie on different OSDs. Random 5-fold, against single runs.",
+        f"The campaign varies nodes, processes, file size, stripe count and size, chunk and pattern on CephFS with four OSDs of 50 MB/s: {campaign['configurations']} configurations spread over all of them, "
+        f"{campaign['repeats']} repeats of each operation. Written files are placed so that their stripes are on different OSDs. Random 5-fold, against single runs.",
     )
     page.table(
         ("model", "prediction accuracy", "R2 of the logarithm"),
@@ -169,6 +169,6 @@ def _bed(page: Section, campaign: Mapping[str, Any], found: Mapping[str, Any]) -
         ],
     )  # fmt: skip
     page.say(
-        "Some hundred rows are far too few for the network: they are less than one of its batches, so that its hundred epochs are a hundred steps. A node that reads alone is answered from its client's cache (ten times "
-        "as fast), which a model has to learn from a handful of rows."
+        "About a hundred rows are far too few for the network: they are less than one of its batches, so its hundred epochs are a hundred steps. For a node that reads alone, the client's cache answers (ten times "
+        "as fast), and a model has to learn this from a handful of rows."
     )

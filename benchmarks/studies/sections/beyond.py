@@ -10,8 +10,8 @@ from benchmarks.studies.sections.writing import Section, Steps, result, settings
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "A chain that none of the five has: a site is profiled, a model trained; a program that was never tuned gets settings without a run, a search of five runs refines them, the runtime "
-        "applies them, and the program goes on learning by itself."
+        "This chain is in none of the five studies: a site is profiled and a model is trained; a program that was never tuned gets settings without a run; a search of five runs refines them; the runtime "
+        "applies them; and the program continues to learn by itself."
     )
     told = result(steps, "simulated chain")
     if told:
@@ -25,7 +25,7 @@ def section(steps: Steps) -> str:
         )  # fmt: skip
     _bed(page, steps)
     if told or "bed comparison" in steps:
-        page.say("![What each stage is worth](studies-chain.svg)")
+        page.say("![Value of each stage](studies-chain.svg)")
     page.missing(
         steps,
         {"simulated chain": "the chain at ten thousand nodes", "bed comparison": "the chain on one real program on the test bed, with the runtime and its online learning at its end"},
@@ -39,9 +39,9 @@ def _bed(page: Section, steps: Steps) -> None:
         return
     page.heading(
         "A real program on the test bed (measured)",
-        f"Two processes of one node write checkpoints of 64 MiB collectively in interleaved pieces of 64 KiB to CephFS (four OSDs of 50 MB/s, one stripe by default; files are placed so that their stripes lie on different OSDs). The campaign: the benchmark program, "
-        f"{campaign['configurations']} configurations of other sizes, {campaign['repeats']} repeats. Every stage's settings were then run under the runtime in {told['rounds']} turns of all. Other work ran on the machine. "
-        "Of four nodes a trial gave 10 to 16 MiB/s whatever the layout: where several clients write one file CephFS takes their caches away, and then two cores for all nodes and OSDs are the limit.",
+        f"Two processes of one node write checkpoints of 64 MiB collectively in interleaved pieces of 64 KiB to CephFS (four OSDs of 50 MB/s, one stripe by default; files are placed so that their stripes are on different OSDs). The campaign used the benchmark program with "
+        f"{campaign['configurations']} configurations of other sizes, {campaign['repeats']} repeats. The settings of every stage then ran under the runtime in {told['rounds']} rounds. Other work ran on the machine. "
+        "A trial with four nodes gave 10 to 16 MiB/s whatever the layout: if several clients write one file, CephFS revokes their caches, and then the two cores for all nodes and OSDs are the limit.",
     )
     page.table(
         ("stage", "settings", "checkpoints, MiB/s, median", "over the default"),
@@ -52,6 +52,6 @@ def _bed(page: Section, steps: Steps) -> None:
         ],
     )  # fmt: skip
     page.say(
-        f"The prescription promised {chosen['predicted_speedup']:.2f} times the default. Online began with the default and had {len(told['phases']['online'])} checkpoints; "
-        "it is compared with runs of the default right before and after it. Five single runs beyond the default improve on a good prescription only by luck, and may lose by it, too, as runs scatter."
+        f"The prescription predicted {chosen['predicted_speedup']:.2f} times the default. Online began with the default and had {len(told['phases']['online'])} checkpoints; "
+        "it is compared with runs of the default immediately before and after it. Five single runs beyond the default can improve on a good prescription only by luck, and may also make it worse, because runs scatter."
     )

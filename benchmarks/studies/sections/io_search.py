@@ -14,19 +14,19 @@ from benchmarks.studies.sections.writing import Section, Steps, middle, result
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "A. Bagbaba and X. Wang, *Improving the MPI-IO performance of applications with genetic algorithm based auto-tuning* (2021): 10 individuals, 30 generations, "
-        "against trying everything, on Vulcan of HLRS.",
+        "A. Bagbaba and X. Wang, *Improving the MPI-IO performance of applications with genetic algorithm based auto-tuning* (2021), compare a genetic search of 10 individuals and 30 generations "
+        "with trying every configuration, on Vulcan of HLRS.",
         ("system", "Vulcan of HLRS", "site `vulcan-like`; real ROMIO below", "simulated; measured below"),
         ("programs", "IOR with 240 and 1,200 cores, MPI-Tile-IO with 64 and 256", "the same patterns; nodes of 24 and 16 processes", "assumed"),
-        ("use cases", "two a program, not explained", "blocks of 32 and 64 MiB; elements of 8 and 16 MiB in tiles of 4 x 4", "assumed"),
+        ("use cases", "two per program, not explained", "blocks of 32 and 64 MiB; elements of 8 and 16 MiB in tiles of 4 x 4", "assumed"),
         ("space", "aggregators and stripes 1 to 16, stripes of 1 to 16 MB, collective buffering in three ways", "every count from 1 to 16, five sizes", "steps assumed"),
-        ("default", "not printed", "the site's: 8 stripes of 1 MiB, one aggregator a node", "assumed"),
+        ("default", "not printed", "the site's: 8 stripes of 1 MiB, one aggregator per node", "assumed"),
     )  # fmt: skip
     rows = [row for case in io_search.CASES for row in _rows(case, io_search.results(steps, case))]
     if rows:
         seeds = max(len(io_search.results(steps, case)) for case in io_search.CASES)
         page.say(
-            f"Medians of up to {seeds} seeds. *Exhaustive* is the best of all configurations without noise; each search sees the noise."
+            f"The table shows medians of up to {seeds} seeds. *Exhaustive* is the best of all configurations without noise; each search sees the noise."
         )
         page.table(
             ("case", "search", "published speed-up", "ours", "exhaustive", "runs", "runs to 98% of the best", "runs to the genetic end", "simulated time"),
@@ -37,7 +37,7 @@ def section(steps: Steps) -> str:
         done, planned = told["searches"], len(io_search.CASES) * len(io_search.SEEDS)
         fifth, near = told["genetic value in a fifth of its runs"], told["98% of the best in 2% of the runs"]
         page.aims(
-            (f"`auto` has the genetic search's final value within a fifth of its runs in {fifth} of {done} searches, to within 1% of it in {told['within 1% of it']}", fifth == done, done, planned),
+            (f"`auto` reaches the final value of the genetic search within a fifth of its runs in {fifth} of {done} searches, and comes within 1% of it in {told['within 1% of it']}", fifth == done, done, planned),
             (f"`auto` tries a configuration within 98% of the exhaustive best in 2% of its runs in {near} of {done} searches", near == done, done, planned),
         )  # fmt: skip
         missed = [
@@ -48,12 +48,12 @@ def section(steps: Steps) -> str:
         ]
         if missed:
             page.say(
-                f"Where `auto` never has the genetic search's value, the two end this close to the best of all: {'; '.join(missed)}. Runs scatter by more."
+                f"Where `auto` never reaches the value of the genetic search, the two end this close to the best of all: {'; '.join(missed)}. The scatter of the runs is larger than the difference."
             )
         page.say(
-            "Published: 1.27 to 7.74 times, found in 1 to 4 hours against about 40 for everything. The simulated time of all "
-            f"configurations, at the mean of the genetic search's runs: {_all_hours(steps)}. Speed-ups differ with what the default is, which the slides do not "
-            "say: the largest published ones are of the largest jobs, where a default of few stripes would lose most."
+            "Published: 1.27 to 7.74 times, found in 1 to 4 hours, compared with about 40 for every configuration. The simulated time of all "
+            f"configurations, at the mean of the genetic search's runs: {_all_hours(steps)}. Speed-ups depend on the default, which the slides do not "
+            "state: the largest published ones are those of the largest jobs, where a default of few stripes would lose most."
         )
     real = result(steps, "real ROMIO")
     if real:
@@ -74,7 +74,7 @@ def _all_hours(steps: Steps) -> str:
     for case in io_search.CASES:
         for found in io_search.results(steps, case)[:1]:
             hours.append(found["genetic"]["seconds"] / found["genetic"]["runs"] * found["configurations"] / 3600)
-    return f"{min(hours):.0f} to {max(hours):.0f} hours a case"
+    return f"{min(hours):.0f} to {max(hours):.0f} hours per case"
 
 
 def _rows(case: io_search.Case, found: Sequence[Any]) -> list[tuple[Any, ...]]:

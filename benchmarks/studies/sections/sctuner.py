@@ -16,12 +16,12 @@ ALLOWED = 1.15
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "H. Tang and others, *SCTuner: an autotuner addressing dynamic I/O needs on supercomputer I/O subsystems* (2021): each configuration at least 100 times, five-number "
-        "summaries, clusters, and the settings that are good throughout.",
+        "H. Tang and others, *SCTuner: an autotuner addressing dynamic I/O needs on supercomputer I/O subsystems* (2021), measure each configuration at least 100 times and derive five-number "
+        "summaries, clusters, and the settings that are good in all workloads.",
         ("system", "Summit with Alpine, Cori; 512 nodes for applications", "site `cori-haswell` with 512 nodes; this machine, small", "simulated; measured"),
-        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; two sizes (for real one); collective buffering, alignment, striping; for real also collective metadata writes", "partly assumed"),
-        ("how it was chosen", "", "the third design: `frontier-like` at 32 nodes (in a small trial the setting found there halved HDF5 at 512), then at 512 nodes (no gain over the default, 1.00), then this; both were left after their figures were seen", "chosen after a look"),
-        ("load", "production", "the site's noise, fitted to a year of production runs; for real, whatever else this machine does", "simulated; measured"),
+        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; two sizes (one for real); collective buffering, alignment, layout; for real also collective metadata writes", "partly assumed"),
+        ("how it was chosen", "", "this is the third design. The first was `frontier-like` at 32 nodes (in a small trial, the setting found there halved HDF5 at 512), the second the same at 512 nodes (no gain over the default, 1.00). Both were dropped after their figures were seen", "chosen after trials"),
+        ("load", "production", "the site's noise, fitted to a year of production runs; for real, whatever else this machine did", "simulated; measured"),
         ("pattern extractor, online tuner", "in HDF5; planned for a VOL connector", "in the preloaded [runtime](../explanation/runtime.md)", "measured"),
     )  # fmt: skip
     for name in ("simulated campaign", "real campaign"):
@@ -30,8 +30,8 @@ def section(steps: Steps) -> str:
             _summary(page, told)
     if "real campaign" in steps:
         page.say(
-            "Clusters are of all workloads together. On this machine they tell the interfaces apart (POSIX is in the best one alone) and not the settings within one, so they leave the choice open: "
-            "what decides is the worse quartile. Counting cluster 1 alone, as was done at first, made POSIX without any setting the pick for reads."
+            "The clusters cover all workloads together. On this machine they separate the interfaces (only POSIX is in the best cluster) and not the settings within one interface, so they leave the choice open: "
+            "the worse quartile decides. An earlier version counted only cluster 1, which made POSIX without any setting the choice for reads."
         )
     speed = result(steps, "HDF5 speed-ups")
     if speed:
@@ -45,8 +45,8 @@ def section(steps: Steps) -> str:
         )  # fmt: skip
         least, most = (f(row["speedup"] for row in speed["rows"]) for f in (min, max))
         page.say(
-            f"The gain ({least:.1f} to {most:.1f}) is that of striping: the site's default is one stripe, that is, one of its targets, for a file of 1 TiB. The study's defaults are likely those of "
-            "its sites' staff, and its gain is of HDF5's own settings as well; here alignment changes nothing, since in the simulation aggregated writes do not depend on it."
+            f"The gain ({least:.1f} to {most:.1f}) comes from the layout: the site's default is one stripe, so only one of its targets, for a file of 1 TiB. The study's defaults are probably those of "
+            "its sites' staff, and its gain also includes HDF5's own settings. Here alignment changes nothing, because in the simulation aggregated writes do not depend on it."
         )
     told = result(steps, "extractor")
     if told:
@@ -69,7 +69,7 @@ def section(steps: Steps) -> str:
 def _summary(page: Section, told: Mapping[str, Any]) -> None:
     page.heading(told["title"], told["text"])
     page.table(
-        ("operation", "configurations", "clusters (published: 6 read, 5 write)", "dependable setting", "its worse quartile over the best", "share of workloads whose best cluster it lies in"),
+        ("operation", "configurations", "clusters (published: 6 read, 5 write)", "dependable setting", "its worse quartile over the best", "share of workloads in whose best cluster it is"),
         [
             (operation, own["configurations"], own["clusters"], own["setting"] or "the defaults", f"{100 * own['low']:.0f}%", f"{100 * own['best_cluster']:.0f}%")
             for operation, own in told["operations"].items()
@@ -78,7 +78,7 @@ def _summary(page: Section, told: Mapping[str, Any]) -> None:
     page.aims(
         *(
             (
-                f"{operation}: no other setting lies in the best cluster that a workload reaches for more workloads, so the clusters alone would pick none before this one",
+                f"{operation}: no other setting is in the best reached cluster of more workloads, so the clusters alone would not choose another setting",
                 own["picked_by_clusters"],
             )
             for operation, own in told["operations"].items()
@@ -89,8 +89,8 @@ def _summary(page: Section, told: Mapping[str, Any]) -> None:
 def _extracted(page: Section, told: Mapping[str, Any]) -> None:
     same = told["settings"] == told["declared_settings"]
     page.heading(
-        "From what one run shows to settings (measured)",
-        f"The HDF5 program of the real campaign ran once with its defaults under `observe`. The report shows {told['datasets']} datasets, {told['collective']} collective writes of "
+        "From one observed run to settings (measured)",
+        f"The HDF5 program of the real campaign ran once with its defaults under `observe`. The report contains {told['datasets']} datasets, {told['collective']} collective writes of "
         f"{told['bytes']:,} bytes with selections {', '.join(told['selections'])}; `prescribe --from` that report, with the model of the real campaign, sets "
         f"{settings(told['settings'])} (predicted speed-up {told['speedup']:.2f}). With the workload declared by hand it sets "
         f"{'the same' if same else settings(told['declared_settings'])}.",
@@ -100,8 +100,8 @@ def _extracted(page: Section, told: Mapping[str, Any]) -> None:
 def _online(page: Section, told: Mapping[str, Any]) -> None:
     page.heading(
         "Tuned while it runs (measured)",
-        f"The same program writes {told['phases']} checkpoints; the total of their times, with nothing known but the model. The best static setting of eight was found in runs before "
-        f"({told['best']}). Median of {len(told['rounds'])} rounds in which default, best and online took turns.",
+        f"The same program writes {told['phases']} checkpoints; the table shows the total of their times, with only the model known. Earlier runs found the best static setting of eight "
+        f"({told['best']}). The figures are medians of {len(told['rounds'])} rounds in which default, best and online took turns.",
     )
     page.table(
         ("", "seconds, median"),

@@ -13,23 +13,23 @@ from benchmarks.studies.sections.writing import Section, Steps, result, results
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "S. Robert, S. Zertal and G. Goret, *SHAMan: an intelligent framework for HPC auto-tuning of I/O accelerators* (2020): an accelerator of small reads with four parameters, tuned for "
-        "ninety programs in nine classes by a genetic search of 100 runs, the first 30 a plan.",
+        "S. Robert, S. Zertal and G. Goret, *SHAMan: an intelligent framework for HPC auto-tuning of I/O accelerators* (2020), tune an accelerator of small reads with four parameters for "
+        "ninety programs in nine classes, by a genetic search of 100 runs, of which the first 30 follow a plan.",
         ("accelerator", "Atos Small Read Optimizer, not public", "[examples/accelerator](../../examples/accelerator/README.md): real, byte for byte exact", "our own"),
-        ("parameters", "names, limits, steps, defaults", "the same; what they mean is ours", "as printed"),
-        ("programs", "ninety synthetic ones, random laws not printed", "ninety from a seeded generator", "assumed"),
-        ("storage", "a production file system", "0.5 ms a request, 1 GB/s. At first 1.5 ms and 1.2 GB/s: with these the default saved about half the time in a trial of 45 programs, far from the published 1.91%, so they were changed before the searches, after seeing that", "assumed, chosen after a look"),
-        ("runs", "a cluster in production, 29 days", "the accelerator's own code over that modelled storage; real runs below", "simulated; measured below"),
+        ("parameters", "names, limits, steps, defaults", "the same; their meaning is ours", "as printed"),
+        ("programs", "ninety synthetic programs, random distributions not printed", "ninety from a seeded generator", "assumed"),
+        ("storage", "a production file system", "0.5 ms per request, 1 GB/s. The first choice was 1.5 ms and 1.2 GB/s. With these, the default saved about half the time in a trial of 45 programs, far from the published 1.91%, so we changed them before the searches, after seeing this result", "assumed, chosen after a trial"),
+        ("runs", "a cluster in production, 29 days", "the accelerator's own code on the modelled storage; real runs below", "simulated; measured below"),
     )  # fmt: skip
     sizes = result(steps, "size of the space")
     if sizes:
         page.heading(
-            "Why 606,480 configurations", "The study states 606,480. Its table 1 gives other numbers (computed):"
+            "Why 606,480 configurations", "The study states 606,480. Its table 1 gives different numbers (computed):"
         )
         page.table(("reading", "configurations"), [(name, f"{size:,}") for name, size in sizes.items()])
         page.say(
-            "So the stated number is the grid with a sequence step of 5, not 20, and without the top values, as ranges of Python leave them out: 14 x 38 x 30 x 38. The default sequence length "
-            "of 100 agrees: it lies on no step of 20 from 50. Ours has steps of 5 and the top values: 707,265."
+            "The stated number is therefore the grid with a sequence step of 5, not 20, and without the top values, which ranges in Python exclude: 14 x 38 x 30 x 38. The default sequence length "
+            "of 100 agrees with this: steps of 20 from 50 do not reach it. Ours has steps of 5 and the top values: 707,265."
         )
     found = shaman.by_class(steps)
     if found:
@@ -38,25 +38,25 @@ def section(steps: Steps) -> str:
     if real:
         page.heading(
             "With the library preloaded (measured)",
-            "One program a class on a machine of two cores, its files on a local disk and, after the first run, in memory.",
+            "One program per class on a machine of two cores, with its files on a local disk and, after the first run, in memory.",
         )
         _measured(page, "class", list(real.items()))
         off = sum(told["best"].get("is") == "reference" for told in real.values())
         page.say(
-            f"Reads that memory answers have little for an accelerator to save, and fetching more than is asked for costs: its default settings slow {_slowed(real.values())} of {len(real)} programs down, and for "
-            f"{off} the answer is to switch it off. Tune tries that by itself, as one run without the component."
+            f"An accelerator can save little on reads that memory answers, and fetching more than requested costs time: its default settings slow {_slowed(real.values())} of {len(real)} programs down, and for "
+            f"{off} the answer is to switch it off. `tune` tries this by itself, with one run without the component."
         )
     served = result(steps, f"service {shaman.SERVED}")
     if served:
         page.heading(
             "Through the service, as jobs of Slurm (measured)",
-            f"{len(served)} programs of the class {shaman.SERVED} on the test bed's CephFS, cut to 1,000 operations on 128 MiB; every run is a job that the service's worker submits.",
+            f"{len(served)} programs of the class {shaman.SERVED} on the test bed's CephFS, reduced to 1,000 operations on 128 MiB; every run is a job that the service's worker submits.",
         )
         _measured(page, "program", [(str(number), told) for number, told in enumerate(served, 1)])
         off = sum(told["best"].get("is") == "reference" for told in served)
         page.say(
-            f"Of {len(served)} programs the answer for {off} is to switch the accelerator off: with its default settings it fetches 20 MiB at a time, which the bed's 50 MB/s an OSD do not pay back, and the program "
-            "without it is proven faster. Of the study's nine classes four were slowed down by the default settings as well."
+            f"For {off} of {len(served)} programs the answer is to switch the accelerator off: with its default settings it fetches 20 MiB at a time, which costs more than it saves at the test bed's 50 MB/s per OSD, and the program "
+            "without it is proven faster. In the study, the default settings also slowed down four of nine classes."
         )
     page.missing(
         steps,
@@ -71,7 +71,8 @@ def _slowed(told: Iterable[Mapping[str, Any]]) -> int:
 
 def _classes(page: Section, steps: Steps, found: Mapping[str, Mapping[str, float]]) -> None:
     page.heading(
-        "By class", "Time saved against no accelerator, median over the programs of a class, without noise (simulated)."
+        "By class",
+        "The table shows the time saved compared with no accelerator, as the median over the programs of a class, without noise (simulated).",
     )
     page.table(
         ("class", "programs", "default", "genetic, 100 runs", "auto, 40 runs", "genetic: runs to its best", "auto: runs to its best"),
@@ -86,8 +87,8 @@ def _classes(page: Section, steps: Steps, found: Mapping[str, Mapping[str, float
     good = sum(told["auto"] >= told["genetic"] for told in classes.values())
     slowed = sum(told["default"] < 0 for told in classes.values())
     page.say(
-        f"Published: 1.91% by default, 31.09% tuned, 61 runs to the best in the median. Ours: {whole['default']:.2f}%, {whole['genetic']:.2f}% and {whole['auto']:.2f}%; "
-        "the programs and the storage differ, so only the order compares. The default parameters slow "
+        f"Published: 1.91% by default, 31.09% tuned, 61 runs to the best as the median. Ours: {whole['default']:.2f}%, {whole['genetic']:.2f}% and {whole['auto']:.2f}%; "
+        "the programs and the storage differ, so only the order can be compared. The default parameters slow "
         f"{slowed} of {len(classes)} classes down (published: 4 of 9)."
     )
     page.aims(
@@ -98,10 +99,10 @@ def _classes(page: Section, steps: Steps, found: Mapping[str, Mapping[str, float
     )  # fmt: skip
     ratio, even, programs = shaman.against(steps)
     page.say(
-        f"Program by program `auto` is at least as good in {even} of {programs}, and its times differ from the genetic search's by {100 * (ratio - 1):+.1f}% in the geometric mean, with two fifths of the runs. Where it is behind, the space "
-        "is the reason: one step on one axis away from the best configuration costs 10% on the worst axis (median of 18 programs, up to 171%; computed), since it decides which reads share a fetch. So neighbours "
-        "teach little, and what counts is how many configurations are tried: some 96 by the genetic search, some 35 by `auto`, which spends the others on repeats. Variants of `auto` were tried on other programs of the "
-        "generator, and none was found that does better ([notes](search-notes.md))."
+        f"Program by program, `auto` is at least as good in {even} of {programs}, and its times differ from those of the genetic search by {100 * (ratio - 1):+.1f}% in the geometric mean, with two fifths of the runs. Where it is behind, the space "
+        "is the reason: one step on one axis away from the best configuration costs 10% on the worst axis (median of 18 programs, up to 171%; computed), because it decides which reads share a fetch. Neighbours therefore "
+        "teach little, and the number of configurations tried decides: about 96 by the genetic search, about 35 by `auto`, which spends its other runs on repeats. Variants of `auto` were tried on other programs of the "
+        "generator, and none does better ([notes](search-notes.md))."
     )
 
 
@@ -120,6 +121,4 @@ def _measured(page: Section, what: str, rows: list[tuple[str, Mapping[str, Any]]
     )  # fmt: skip
     checked = [told["exact"] for _, told in rows if "exact" in told]
     if checked:
-        page.say(
-            f"Programs that read the same bytes with the accelerator as without: {sum(checked)} of {len(checked)}."
-        )
+        page.say(f"{sum(checked)} of {len(checked)} programs read the same bytes with the accelerator as without it.")

@@ -50,7 +50,7 @@ class Section:
     def __init__(self, about: str, *differences: tuple[str, str, str, str]) -> None:
         self._pieces = [about]
         if differences:
-            self._grid(("", "published", "here", "what it is"), ["---"] * 4, differences)
+            self._grid(("", "published", "here", "label"), ["---"] * 4, differences)
 
     def say(self, text: str) -> None:
         """A paragraph."""
