@@ -177,7 +177,7 @@ def test_keys_of_the_site_file_are_documented() -> None:
     text = (ROOT / "docs/reference/sites.md").read_text()
     part = text[text.index("## The file of a computing centre") :]
     rows = set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE))
-    wanted = {"applications"}
+    wanted = {"applications", "objectives"}
     for name in ("limits", "striping", "folders"):
         wanted |= set(Policy.model_fields[name].annotation.model_fields)  # type: ignore[union-attr]
     assert rows == wanted
