@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.native.build import BuildFailed, Built, Target, build, cache_folder, find_built
+from stripewise.runner.native.build import (
+    KERNEL_PARTS,
+    RUNTIME_PARTS,
+    BuildFailed,
+    Built,
+    Target,
+    build,
+    cache_folder,
+    find_built,
+    source_folder,
+    source_hash,
+)
 from stripewise.runner.native.compiler import ask_compiler, find_compiler
-from stripewise.runner.native.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
 from stripewise.runner.program.mpi import describe, library_of_launcher
 from tests.conftest import require
 from tests.integration.building import ROOT
@@ -201,7 +211,7 @@ def test_a_package_holds_the_same_sources_and_builds_them(mpich: Mpi, tmp_path: 
     assert made.returncode == 0, made.stderr
     code = (
         "import os, json\nfrom pathlib import Path\n"
-        "from stripewise.runner.native.sources import *\nfrom stripewise.runner.native.build import *\n"
+        "from stripewise.runner.native.build import *\nfrom stripewise.runner.native.build import *\n"
         "from stripewise.runner.native.compiler import ask_compiler\n"
         f"compiler = ask_compiler(Path({str(mpich.mpicc)!r}), os.environ)\n"
         f"built = build(KERNEL, compiler, os.environ, cache=Path({str(tmp_path / 'cache')!r}))\n"

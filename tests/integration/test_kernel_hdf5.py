@@ -12,7 +12,7 @@ from stripewise.errors import StripewiseError
 from stripewise.profiling.book import Book
 from stripewise.profiling.plan import Plan
 from stripewise.profiling.session import Session
-from stripewise.runner.native import benchmark_ready
+from stripewise.runner.native import benchmark_lines
 from stripewise.runner.native.benchmark import Bench
 from stripewise.runner.native.build import KERNEL_HDF5, Built, Target, build
 from stripewise.runner.native.compiler import Compiler, ask_compiler
@@ -138,7 +138,7 @@ def test_the_campaign_over_three_interfaces_runs_the_kernel(
         asked.append((target, compiler))
         return Built(program, compiler, reused=True)
 
-    monkeypatch.setattr(benchmark_ready, "build", built)
+    monkeypatch.setattr(benchmark_lines, "build", built)
     fields = load_campaign("sctuner").model_dump(exclude_unset=True)
     assert fields["program"] == "kernel"
     small = {"nodes": [1], "processes_per_node": [2], "file_size": [256 * KIB], "transfer_size": [64 * KIB]}

@@ -340,7 +340,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 
 if sys.argv[3:] == ["unguarded"]:
-    from stripewise.runner.local.guard import Guard
+    from stripewise.runner.local.supervise import Guard
 
     Guard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]

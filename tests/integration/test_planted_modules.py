@@ -17,7 +17,7 @@ import stripewise
 from stripewise.interpreter import python
 from stripewise.measure.darshan_logs import read_log
 from stripewise.objectives.darshan import log_bandwidth
-from stripewise.runner.local.guard import Guard
+from stripewise.runner.local.supervise import Guard
 from stripewise.runner.program import mpi
 from stripewise.server.serving import Workers
 from tests.unit.reports import example_log

@@ -15,7 +15,7 @@ from stripewise.errors import UserError
 from stripewise.filesystems import named, of_file, of_role, type_names
 from stripewise.report.export import export
 from stripewise.runner.inject.injection import inject
-from stripewise.runner.native import benchmark_lines, benchmark_ready
+from stripewise.runner.native import benchmark_lines
 from stripewise.runner.program import checkup
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.campaign_points import Points
@@ -139,13 +139,13 @@ def test_a_campaign_lays_out_its_own_file(tool: Path, tmp_path: Path, monkeypatc
     run(list(lines.before), tmp_path)
     assert (tmp_path / "data").is_file() and not (tmp_path / "data.layout").exists()
     assert asked(tool) == [f"--setpattern --numtargets=8 --chunksize=1048576 {tmp_path}/data.layout"]
-    monkeypatch.setattr(benchmark_ready, "file_system", lambda folder: "beegfs")
-    benchmark_ready._check_stripes(points.settings(point), tmp_path, str(tool.parent))
+    monkeypatch.setattr(benchmark_lines, "file_system", lambda folder: "beegfs")
+    benchmark_lines._check_stripes(points.settings(point), tmp_path, str(tool.parent))
     with pytest.raises(UserError, match="needs the command beegfs-ctl"):
-        benchmark_ready._check_stripes(points.settings(point), tmp_path, "/nowhere")
-    monkeypatch.setattr(benchmark_ready, "file_system", lambda folder: "ext4")
+        benchmark_lines._check_stripes(points.settings(point), tmp_path, "/nowhere")
+    monkeypatch.setattr(benchmark_lines, "file_system", lambda folder: "ext4")
     with pytest.raises(UserError, match="lies on ext4"):
-        benchmark_ready._check_stripes(points.settings(point), tmp_path, str(tool.parent))
+        benchmark_lines._check_stripes(points.settings(point), tmp_path, str(tool.parent))
 
 
 def test_doctor_shows_the_pattern(tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

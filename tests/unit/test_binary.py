@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from stripewise.errors import UserError
 from stripewise.runner.program.binary import Kind, find_program, inspect
-from stripewise.runner.program.elf import Elf, NotElf, read_elf
-from stripewise.runner.program.libraries import find_library
+from stripewise.runner.program.elf import Elf, NotElf, find_library, read_elf
 from stripewise.runner.program.mpi import is_mpi_library, library_of_launcher, script_of
 from tests.conftest import require
 

@@ -234,3 +234,7 @@ def test_what_damages_files_is_not_searched(nodes, file_system, searched):
     workload = Workload(nodes=nodes, processes_per_node=1, operation="write", api="hdf5", file_system=file_system)
     bound = bind_space(Experiment(command=["./app"], stacks=["hdf5"]), workload, "romio")
     assert ("hdf5_coll_metadata_write" in bound.space.names) is searched
+
+
+def test_a_stack_is_read_and_parsed_once_a_process() -> None:
+    assert all(load_stack(name) is load_stack(name) for name in stack_names())

@@ -286,8 +286,9 @@ class Scheduler(ABC):
     programs : tuple of str
         Its commands; the first one submits jobs. Runs can only start where it is on the path.
     inside : Inside
-    launchers : tuple of str
-        Commands of its own that start the ranks of a program (``srun``).
+    start : tuple of str
+        Words that start the ranks of a program within a job, with the placeholders ``{nodes}``, ``{processes}`` and
+        ``{processes_per_node}``; empty if the scheduler leaves that to the MPI library.
     nodes_option, time_option : re.Pattern
         Find the number of nodes and the time limit in a script's options.
     steps : Steps or None
@@ -304,7 +305,7 @@ class Scheduler(ABC):
     mark: ClassVar[str]
     programs: ClassVar[tuple[str, ...]]
     inside: ClassVar[Inside]
-    launchers: ClassVar[tuple[str, ...]] = ()
+    start: ClassVar[tuple[str, ...]] = ()
     nodes_option: ClassVar[re.Pattern[str]]
     time_option: ClassVar[re.Pattern[str]]
     steps: ClassVar[Steps | None] = None

@@ -37,7 +37,7 @@ class Flux(Scheduler):
         node_list="$(flux getattr hostlist 2>/dev/null || hostname)",
     )
     overview = ("flux", "resource", "list", "--no-header")
-    launchers = ("flux",)
+    start = ("flux", "run", "-N", "{nodes}", "-n", "{processes}")
     nodes_option = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)")
     time_option = re.compile(r"(?:--time-limit[= ]|-t ?)([\d.]+[smhd]?)")
 

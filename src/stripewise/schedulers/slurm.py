@@ -190,7 +190,7 @@ class Slurm(Scheduler):
         restarts="${SLURM_RESTART_COUNT:-0}",
         folder="SLURM_SUBMIT_DIR",
     )
-    launchers = ("srun",)
+    start = ("srun", "-N", "{nodes}", "-n", "{processes}", "--ntasks-per-node", "{processes_per_node}")
     nodes_option = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)")
     time_option = re.compile(r"(?:--time[= ]|-t ?)([\d:-]+)")
     steps: ClassVar[Steps | None] = SlurmSteps()

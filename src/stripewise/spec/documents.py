@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
@@ -97,8 +98,7 @@ class Bundled:
 
     def names(self) -> list[str]:
         """List those that come with Stripewise."""
-        place = resources.files("stripewise").joinpath(self.folder)
-        return sorted(item.name.removesuffix(".toml") for item in place.iterdir() if item.name.endswith(".toml"))
+        return sorted(_texts(self.folder))
 
     def find(self, name: str) -> tuple[str, str]:
         """Give the text of one, by its name or the path of a file, and what to call it in messages.
@@ -108,9 +108,8 @@ class Bundled:
         UserError
             If there is none, or it cannot be read.
         """
-        if name in self.names():
-            text = resources.files("stripewise").joinpath(self.folder, f"{name}.toml").read_text("utf-8")
-            return text, f"{self.noun} {name}"
+        if name in _texts(self.folder):
+            return _texts(self.folder)[name], f"{self.noun} {name}"
         path = Path(name)
         if path.suffix != ".toml" and not path.is_file():
             raise UserError(
@@ -118,3 +117,11 @@ class Bundled:
                 f"choose from {', '.join(self.names())}, or give the path of a .toml file",
             )
         return read_document(path, self.noun), str(path)
+
+
+@cache
+def _texts(folder: str) -> dict[str, str]:
+    """Read every file of a folder in the package, once a process."""
+    place = resources.files("stripewise").joinpath(folder)
+    files = [item for item in place.iterdir() if item.name.endswith(".toml")]
+    return {item.name.removesuffix(".toml"): item.read_text("utf-8") for item in files}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -233,8 +234,9 @@ def _expression(text: str | None) -> Expression | None:
     return None if text is None else Expression.parse(text)
 
 
+@lru_cache(maxsize=64)
 def parse_stack(text: str, origin: str) -> Stack:
-    """Read a stack from TOML text.
+    """Read a stack from TOML text, once a process for the same text.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class StepsRunner(LocalRunner):
                 "runner steps gives each run its nodes through srun or mpiexec, and the command has neither",
                 "write srun before the program, or use --runner batch for a script",
             )
-        if PurePath(line.launcher).name not in (*self._queue.scheduler.launchers, *_MPIEXEC):
+        if PurePath(line.launcher).name not in (*self._queue.scheduler.start[:1], *_MPIEXEC):
             raise UserError(
                 f"runner steps cannot tell {line.launcher} on which nodes to run", "use srun, or --runner batch"
             )
@@ -196,7 +196,7 @@ class StepsRunner(LocalRunner):
         if not line.launcher:
             return target
         name = PurePath(line.launcher).name
-        if name in self._queue.scheduler.launchers:
+        if name in self._queue.scheduler.start[:1]:
             # First of all options: what the command itself says comes later and wins.
             options = self._steps.options(nodes, _name(self._folder, launch))
         elif target.mpi is not None and target.mpi.abi == "openmpi":

@@ -10,8 +10,8 @@ from pathlib import Path
 from stripewise.carriers import ARGUMENT
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.inject.injection import Guidance, Injection, inject
-from stripewise.runner.inject.runtime import runtime_for
 from stripewise.runner.local.scratch import write_atomically
+from stripewise.runner.native.build import runtime_for
 from stripewise.runner.program.command import substitute
 from stripewise.runner.program.preflight import look
 from stripewise.spec.plan import Plan

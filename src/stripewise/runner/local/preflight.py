@@ -16,7 +16,7 @@ from stripewise.runner.allow_list import check_application
 from stripewise.runner.base import Preflight
 from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_of, words_of
 from stripewise.runner.inject.injection import inject
-from stripewise.runner.inject.runtime import runtime_for
+from stripewise.runner.native.build import runtime_for
 from stripewise.runner.program import environment as surroundings
 from stripewise.runner.program.preflight import Target, check_placeholders, look
 from stripewise.runner.setup import environment_after

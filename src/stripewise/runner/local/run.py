@@ -15,10 +15,9 @@ from stripewise.objectives import kind_of
 from stripewise.runner import hooks
 from stripewise.runner.inject.assemble import Assembled, assemble, exports_of
 from stripewise.runner.judge import Evidence, judge
-from stripewise.runner.local.guard import Guard
 from stripewise.runner.local.preflight import Found
 from stripewise.runner.local.scratch import Scratch, said, write_atomically
-from stripewise.runner.local.supervise import Cause, Command, Ended, Limits
+from stripewise.runner.local.supervise import Cause, Command, Ended, Guard, Limits
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import Target
 from stripewise.runner.setup import script, shell

@@ -12,11 +12,11 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.inject.assemble import defaults_of, values_of, words_of
 from stripewise.runner.local import scratch
-from stripewise.runner.local.guard import Guard
 from stripewise.runner.local.output import DEFAULT_LIMIT
 from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.run import LocalRun, Surroundings
 from stripewise.runner.local.scratch import Scratch
+from stripewise.runner.local.supervise import Guard
 from stripewise.runner.program.preflight import Target, look
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome

@@ -16,7 +16,7 @@ from stripewise.objectives import kind_of, objective_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.hooks import delete
 from stripewise.runner.native import benchmark_lines
-from stripewise.runner.native.benchmark_ready import make_ready
+from stripewise.runner.native.benchmark_lines import make_ready
 from stripewise.runner.registry import make_runner
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import stripewise
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.native.compiler import Compiler
-from stripewise.runner.native.sources import KERNEL_PARTS, RUNTIME_PARTS, source_folder, source_hash
+from stripewise.runner.native.compiler import Compiler, find_compiler
+from stripewise.runner.program.mpi import Mpi
 from stripewise.spec.policy import load_policy
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class Target:
     variables: tuple[str, ...] = ()
 
 
+RUNTIME_PARTS = ("native/include", "native/core", "native/shim", "native/vol")
+KERNEL_PARTS = ("native/include", "native/kernel")
 RUNTIME = Target("runtime", RUNTIME_PARTS, "lib/libstripewise.so", ("-DSTRIPEWISE_KERNEL=OFF",), shared=True)
 _PROGRAM = "bin/stripewise-kernel"
 KERNEL = Target("kernel", KERNEL_PARTS, _PROGRAM, ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=OFF"), shared=False)
@@ -130,7 +133,7 @@ def build(
     environment : mapping
         In which the compiler works (modules).
     cache, sources : Path, optional
-        By default :func:`cache_folder` and :func:`~stripewise.runner.native.sources.source_folder`.
+        By default :func:`cache_folder` and :func:`~stripewise.runner.native.build.source_folder`.
 
     Raises
     ------
@@ -282,3 +285,62 @@ def _install(target: Target, compiler: Compiler, temporary: Path, final: Path, s
         # Only a folder without its result gets here: what an interrupted deletion left.
         shutil.rmtree(final)
     ready.rename(final)
+
+
+def source_folder() -> Path:
+    """Give the folder that holds ``CMakeLists.txt`` and ``native/``.
+
+    Raises
+    ------
+    StripewiseError
+        If the installation lacks them.
+    """
+    package = Path(stripewise.__file__).resolve().parent
+    for folder in (package / "_native", package.parent.parent):
+        if (folder / "CMakeLists.txt").is_file() and (folder / "native" / "include").is_dir():
+            return folder
+    raise StripewiseError(
+        f"the native sources are missing beside {package}", "install Stripewise again: its packages contain them"
+    )
+
+
+def source_hash(folder: Path, parts: Sequence[str]) -> str:
+    """Digest the sources of some parts, names and content; 16 hex digits."""
+    digest = hashlib.sha256()
+    files = [folder / "CMakeLists.txt"]
+    for part in parts:
+        files += sorted(path for path in (folder / part).rglob("*") if path.is_file())
+    for path in files:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str]) -> Path:
+    """Give the runtime for an MPI, built if it is not in the cache.
+
+    Parameters
+    ----------
+    mpi : Mpi
+    launcher : Path or None
+        The program's launcher: a compiler may be installed with it.
+    environment : mapping
+        The program's.
+
+    Raises
+    ------
+    UserError
+        If there is no compiler for this MPI and nobody has built the library elsewhere.
+    StripewiseError
+        If the build fails.
+    """
+    try:
+        compiler = find_compiler(mpi, launcher, environment)
+    except UserError:
+        # Compute nodes have no compiler: what a login node built with the same sources serves here as well.
+        found = find_built(RUNTIME, mpi.abi)
+        if found is None:
+            raise
+        return found
+    return build(RUNTIME, compiler, environment).path

@@ -14,9 +14,8 @@ from typing import Any
 
 from stripewise.interpreter import python
 from stripewise.runner.program.binary import Binary, Kind
-from stripewise.runner.program.elf import contains
+from stripewise.runner.program.elf import contains, find_library
 from stripewise.runner.program.launchers import SHELLS
-from stripewise.runner.program.libraries import find_library
 
 _LIBRARY = re.compile(
     r"^lib(mpi|mpich|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_cray|mpi_gnu\w*|mpi_intel\w*|mpi_amd\w*|mpi_nvidia\w*|mpi_abi)"
