@@ -12,11 +12,19 @@ from stripewise.spec.report import Report
 _MIB = 2**20
 
 
-class _Reported(ObjectiveKind):
+class Reported(ObjectiveKind):
+    """Base of objectives that need the runtime's report."""
+
     reported = True
 
     def report(self, outcome: Outcome) -> Report:
-        """Give the report, if it is there and whole."""
+        """Give the report of a run.
+
+        Raises
+        ------
+        RunFailed
+            If there is none, or ranks are missing in it.
+        """
         if outcome.report is None:
             raise RunFailed(
                 f"no report, so {self.title} is unknown: the program made no MPI_Finalize, or the runtime did not load",
@@ -28,7 +36,7 @@ class _Reported(ObjectiveKind):
         return outcome.report
 
 
-class IoTime(_Reported):
+class IoTime(Reported):
     """Time in I/O calls."""
 
     name = "io_time"
@@ -45,7 +53,7 @@ class IoTime(_Reported):
         return sum(seconds for _, seconds in phases.values())
 
 
-class Bandwidth(_Reported):
+class Bandwidth(Reported):
     """Bytes of both directions over the time from the first open to the last close of the files."""
 
     name = "bandwidth"

@@ -1,0 +1,46 @@
+"""Every registered objective keeps the contract of objectives."""
+
+from __future__ import annotations
+
+from stripewise.objectives import ObjectiveKind, kind_of, kinds
+from stripewise.spec.launch import Outcome
+from stripewise.spec.report import parse_report
+from stripewise.spec.trial import State
+from stripewise.testing.objectives import ObjectiveContract
+from tests.unit.reports import example_log, recorded
+
+BOTH = recorded("romio_strided_both")["default"]
+TOTALS = BOTH["totals"]
+WRITTEN, READ = TOTALS["bytes_written"] / 2**20, TOTALS["bytes_read"] / 2**20
+VALUES = {
+    "elapsed": 2.5,
+    "io_time": BOTH["job"]["io_time"],
+    "write_bandwidth": TOTALS["write_bandwidth"],
+    "read_bandwidth": TOTALS["read_bandwidth"],
+    "bandwidth": (WRITTEN + READ) / (WRITTEN / TOTALS["write_bandwidth"] + READ / TOTALS["read_bandwidth"]),
+    "darshan_bandwidth": 29.874764,
+    "energy:echo 42": 42.0,
+    r"regex:rate: (\S+)": 17.0,
+}
+
+
+class _Own(ObjectiveContract):
+    name = ""
+
+    def make(self) -> ObjectiveKind:
+        return kind_of(self.name)
+
+    def finished(self, folder):
+        (folder / "stdout").write_text("rate: 3\nrate: 17\n")
+        facts = {"darshan_log": str(example_log())}
+        outcome = Outcome(0, State.FINISHED, 2.5, 0.0, report=parse_report(BOTH), folder=folder, facts=facts)
+        return outcome, VALUES[self.name]
+
+
+for _name in VALUES:
+    _class = "Test" + "".join(filter(str.isalpha, _name.partition(":")[0].title()))
+    globals()[_class] = type(_class, (_Own,), {"name": _name})
+
+
+def test_no_registered_objective_is_left_out():
+    assert {kind.name for kind in kinds()} == {name.partition(":")[0] for name in VALUES}
