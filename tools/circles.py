@@ -20,12 +20,6 @@ Graph = dict[str, set[str]]
 KNOWN: frozenset[frozenset[str]] = frozenset(
     frozenset(circle.split())
     for circle in (
-        "native/core/files native/core/hdf5",
-        "native/core/layout native/core/layout_cephfs native/core/layout_lustre",
-        "native/kernel/content native/kernel/pattern",
-        "native/shim/call native/shim/clock native/shim/posix",
-        "native/shim/choose native/shim/phases native/shim/sites",
-        "native/shim/fortran native/shim/interrupt native/shim/open native/shim/sessions native/shim/world",
         "stripewise.model.ann stripewise.model.base stripewise.model.files stripewise.model.network",
         "stripewise.model.artifact.content stripewise.model.artifact.writer",
         "stripewise.model.trees.lightgbm_text stripewise.model.trees.quickscorer stripewise.model.trees.ensemble",

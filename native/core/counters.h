@@ -21,6 +21,9 @@ struct sw_calls {
     int64_t time_sum, time_max; /* on one rank both are its total; see the header on time_max */
 };
 
+/* How far apart the two records of a path were made: what is a rank or a node must not count twice. */
+enum sw_distance { SW_SAME_RANK, SW_SAME_NODE, SW_OTHER_NODE };
+
 /* POSIX calls beneath one class of MPI-IO calls. */
 struct sw_beneath {
     uint64_t count, bytes, max_size, ranks;

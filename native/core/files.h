@@ -123,9 +123,6 @@ bool sw_file_is_used(const struct sw_file *file);
 /* Room for results of count settings, zeroed; NULL if there is none. Replaces what the file had. */
 struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, size_t count);
 
-/* How far apart the two records of a path were made: what is a rank or a node must not count twice. */
-enum sw_distance { SW_SAME_RANK, SW_SAME_NODE, SW_OTHER_NODE };
-
 /* Adds from, of any arena, to into: a record of the same path or the summed record. */
 void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw_file *from,
                    enum sw_distance distance);

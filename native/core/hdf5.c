@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "files.h"
-
 const char *const sw_h5_operation_names[SW_H5_OPERATIONS] = {
 #define OPERATION(name) #name,
 #include "h5_operations.def"

@@ -101,7 +101,7 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
 /* The last collective transfer that was counted was carried out independently; cause: why, as bits. */
 void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause);
 
-/* Adds from, counted at some distance (enum sw_distance of files.h), to into. summed: into stands for many.
+/* Adds from, counted at some distance (enum sw_distance), to into. summed: into stands for many.
  */
 void sw_dataset_merge(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,
                       int distance, bool summed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reading a file that a user or an earlier job has left: bounded, and never waiting for what may not come. */
+ * Reading what others wrote, a file or a command's output: bounded, and never waiting for what may not come.
+ */
 #ifndef STRIPEWISE_INPUT_H
 #define STRIPEWISE_INPUT_H
 
@@ -13,5 +14,8 @@ int sw_input_open(const char *path, off_t *size, char *error, size_t error_size)
 /* Reads *size bytes from start on, and closes the file. Returns memory of the caller's with a byte to spare
  * behind them, and in *size how many there were; NULL with the reason in error. */
 char *sw_input_read(int fd, off_t start, size_t *size, char *error, size_t error_size);
+
+/* Runs a command, what it prints in output. Returns its exit status, or -1 if it could not be run. */
+int sw_input_command(char *const arguments[], char *output, size_t size);
 
 #endif

@@ -3,18 +3,12 @@
 #include "layout.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "plan.h"
-
-extern char **environ;
 
 const struct sw_file_system *const sw_file_systems[SW_FILE_SYSTEMS] = {&sw_lustre, &sw_cephfs, &sw_beegfs};
 
@@ -210,37 +204,4 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
             return SW_LAYOUT_FAILED;
     }
     return system->apply(path, values, note, note_size);
-}
-
-int sw_layout_command(char *const arguments[], char *output, size_t size) {
-    int pipe_ends[2];
-    if (pipe2(pipe_ends, O_CLOEXEC) != 0)
-        return -1;
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
-    pid_t child;
-    int failed = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(pipe_ends[1]);
-    size_t used = 0;
-    while (!failed) {
-        char rest[256];
-        bool room = used + 1 < size;
-        ssize_t got = read(pipe_ends[0], room ? output + used : rest, room ? size - 1 - used : sizeof rest);
-        if (got > 0 && room)
-            used += (size_t)got;
-        else if (got == 0 || (got < 0 && errno != EINTR))
-            break;
-    }
-    output[used] = '\0';
-    close(pipe_ends[0]);
-    int status = -1;
-    /* ECHILD where the program ignores SIGCHLD: the result is then unknown, and its effect is checked by the
-     * caller. */
-    while (!failed && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return 0;
-    return !failed && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * BeeGFS keeps the pattern of new files on their folder, and beegfs-ctl alone sets it: the runtime reads
  * layouts and leaves setting them to the launcher. */
-#include "layout.h"
+#include "file_system.h"
+#include "input.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 static bool beegfs_read(const char *path, struct sw_layout *layout) {
     char output[2048], *unit;
     char *const arguments[] = {"beegfs-ctl", "--getentryinfo", (char *)path, NULL};
-    if (sw_layout_command(arguments, output, sizeof output) != 0)
+    if (sw_input_command(arguments, output, sizeof output) != 0)
         return false;
     const char *targets = strstr(output, "desired:"), *chunk = strstr(output, "Chunksize:");
     if (targets)

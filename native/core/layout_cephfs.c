@@ -11,7 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "layout.h"
+#include "file_system.h"
 
 #define ATTRIBUTE "ceph.file.layout"
 #define DEFAULT_SIZE 4194304 /* of objects and stripes, where no folder above has a layout of its own */

@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layout.h"
+#include "file_system.h"
+#include "input.h"
 
 /* liblustreapi(7): the calls used here exist since Lustre 2.7, overstriping since 2.13. */
 struct llapi_layout;
@@ -94,13 +95,13 @@ static bool parse_stripes(const char *output, struct sw_layout *layout) {
 static bool read_with_lfs(const char *path, struct sw_layout *layout) {
     char output[256];
     char *const arguments[] = {"lfs", "getstripe", "-q", "-c", "-S", (char *)path, NULL};
-    return sw_layout_command(arguments, output, sizeof output) == 0 && parse_stripes(output, layout);
+    return sw_input_command(arguments, output, sizeof output) == 0 && parse_stripes(output, layout);
 }
 
 static void parent_with_lfs(const char *folder, struct sw_parent *parent) {
     char output[2048];
     char *const arguments[] = {"lfs", "getstripe", "-d", (char *)folder, NULL};
-    if (sw_layout_command(arguments, output, sizeof output) != 0)
+    if (sw_input_command(arguments, output, sizeof output) != 0)
         return;
     parent->composite = strstr(output, "lcm_") || strstr(output, "lcme_");
     const char *pool = strstr(output, "pool:");
@@ -201,7 +202,7 @@ static enum sw_layout_outcome lustre_apply(const char *path, const char *const v
             arguments[used++] = (char *)values[k];
         }
     arguments[used] = (char *)path;
-    int code = sw_layout_command(arguments, output, sizeof output);
+    int code = sw_input_command(arguments, output, sizeof output);
     if (code == 0 && stat(path, &status) == 0)
         return SW_LAID_OUT;
     output[strcspn(output, "\n")] = '\0';

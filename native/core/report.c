@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report_file.h"
+
 static void print_head(struct sw_json *json, const struct sw_report *report, const char *io) {
     sw_json_open(json, sw_key.runtime, '{');
     sw_json_text(json, sw_key.version, SW_VERSION);

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-#include "json.h"
 #include "wire.h"
 
 struct sw_report {
@@ -19,9 +18,6 @@ struct sw_report {
     struct sw_files *files;
     bool hurried; /* the process may be killed at any moment: the disk is not waited for */
 };
-
-/* Writes one file's entry. */
-void sw_report_file(struct sw_json *json, const struct sw_file *file);
 
 /* Writes the report to a stream. Errors are the stream's (ferror). */
 void sw_report_print(const struct sw_report *report, FILE *stream);

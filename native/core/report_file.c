@@ -1,11 +1,11 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * A file's entry in the report. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "report_file.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "decide.h"
 #include "numeric.h"
-#include "report.h"
 
 /* A member of a record under its own name: a count, seconds from nanoseconds, a text. */
 #define COUNT(from, name) sw_json_unsigned(json, sw_key.name, (from)->name)

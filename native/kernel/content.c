@@ -9,12 +9,6 @@
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
-uint64_t mix64(uint64_t value) {
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
-}
-
 uint64_t content_key(uint64_t seed, int64_t file_index) {
     return mix64(seed + ((uint64_t)file_index + 1) * GOLDEN);
 }

@@ -171,6 +171,8 @@ MPI_Info mpi_info(const struct hints *hints); /* to be freed unless it is MPI_IN
 int mpi_remove(const char *path, struct fault *fault);
 bool mpi_prefixed(const char *api, const char *path); /* has it a ROMIO prefix, which is no part of it? */
 
+uint64_t mix64(uint64_t value); /* number.c: one round of SplitMix64's output function */
+
 /* number.c: NULL, or what is wrong with the text, to follow it in a sentence. */
 const char *parse_size(const char *text, int64_t *bytes);
 const char *parse_seed(const char *text, uint64_t *seed);
@@ -210,7 +212,6 @@ void pattern_init(struct pattern *pattern, const struct options *options, int64_
 int64_t pattern_run(const struct pattern *pattern, int64_t position, int64_t *offset);
 
 /* content.c */
-uint64_t mix64(uint64_t value);
 uint64_t content_key(uint64_t seed, int64_t file_index);
 void content_fill(const struct pattern *pattern, uint64_t key, int64_t position, unsigned char *buffer,
                   int64_t length);

@@ -1,4 +1,5 @@
-/* Numbers as users write them: sizes with binary units, seeds, reals. */
+/* Numbers as users write them: sizes with binary units, seeds, reals; and the mixing of bits that all random
+ * choices share. */
 #include "kernel.h"
 
 #include <ctype.h>
@@ -7,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+uint64_t mix64(uint64_t value) {
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
 
 static const struct {
     const char *name;

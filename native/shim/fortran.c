@@ -2,7 +2,7 @@
  * The Fortran calls that begin, end and describe. Opening, closing and deleting go through the C wrappers,
  * which apply the plan; the others are handed on to the Fortran library. The length of a string comes after
  * all arguments; it is an int or a size_t, of which the low half is enough. */
-#include "fortran.h"
+#include "fortran_names.h"
 
 #include <string.h>
 

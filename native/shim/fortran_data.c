@@ -3,7 +3,7 @@
  * MPI's calls PMPI, past any C wrapper. So the Fortran entry points are wrapped too, and the thread's mark
  * makes each call count once. All arguments are addresses in every binding, so one parameter list serves
  * mpif.h, mpi and mpi_f08. */
-#include "fortran.h"
+#include "fortran_names.h"
 
 static bool begin(struct sw_call *call, enum sw_op op, const MPI_Fint *file) {
     return sw_runtime.active && !sw_thread.file && sw_call_begin(call, op, sw_pmpi.File_f2c(*file));

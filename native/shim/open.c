@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "call.h"
+#include "choose.h"
 #include "comms.h"
 #include "hints.h"
 #include "paths.h"

@@ -4,7 +4,7 @@
 #ifndef STRIPEWISE_PHASES_H
 #define STRIPEWISE_PHASES_H
 
-#include "choose.h"
+#include "known.h"
 
 /* On rank 0: the candidate for this open, into orders. */
 void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "comms.h"
-#include "fortran.h"
+#include "fortran_names.h"
 #include "lifecycle.h"
 #include "setup.h"
 #include "world.h"

@@ -4,8 +4,8 @@
 #ifndef STRIPEWISE_SITES_H
 #define STRIPEWISE_SITES_H
 
-#include "choose.h"
 #include "journal.h"
+#include "known.h"
 
 /* On rank 0: the candidate for this open, into orders. */
 void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);

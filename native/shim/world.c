@@ -4,14 +4,33 @@
 #include "world.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "comms.h"
+#include "fortran_names.h"
 #include "lifecycle.h"
 #include "setup.h"
 
 static struct sw_route route;
 static atomic_bool started, finished;
 static bool up;
+
+/* ---- the end without MPI_Finalize: by MPI_Abort, of which the calling rank tells what it saw itself, or by
+ * exit, where rank 0 does. No other rank is waited for, and the report says that it is not complete. ---- */
+
+static void interrupted(void) {
+    if (!up || !sw_runtime.active || atomic_exchange(&finished, true))
+        return;
+    /* A signal may have come while this very thread held a lock. */
+    sw_lock_be_impatient();
+    sw_lifecycle_report(NULL, (uint64_t)route.size, true);
+    up = false;
+}
+
+static void at_exit(void) {
+    if (!sw_runtime.silent)
+        interrupted();
+}
 
 void sw_world_started(void) {
     if (atomic_exchange(&started, true) || !sw_setup_read())
@@ -43,7 +62,7 @@ void sw_world_started(void) {
     sw_setup_share_plan(&route);
     sw_pmpi.Barrier(route.all);
     up = true;
-    sw_interrupt_watch();
+    atexit(at_exit);
     sw_lifecycle_begin();
 }
 
@@ -52,15 +71,6 @@ void sw_world_finishing(void) {
         return;
     sw_lifecycle_report(&route, (uint64_t)route.size, true);
     sw_route_close(&route);
-    up = false;
-}
-
-void sw_world_interrupted(void) {
-    if (!up || !sw_runtime.active || atomic_exchange(&finished, true))
-        return;
-    /* A signal may have come while this very thread held a lock. */
-    sw_lock_be_impatient();
-    sw_lifecycle_report(NULL, (uint64_t)route.size, true);
     up = false;
 }
 
@@ -98,3 +108,23 @@ SW_EXPORT int MPI_Finalize(void) {
     sw_world_finishing();
     return next();
 }
+
+SW_EXPORT int MPI_Abort(MPI_Comm comm, int code) {
+    static int (*next)(MPI_Comm, int);
+    SW_RESOLVE(next, "MPI_Abort");
+    interrupted();
+    return next ? next(comm, code) : MPI_ERR_INTERN;
+}
+
+#define ABORT(NAME, OP)                                                                                      \
+    SW_EXPORT void NAME(MPI_Fint *comm, MPI_Fint *code, MPI_Fint *ierr) {                                    \
+        static void (*next)(MPI_Fint *, MPI_Fint *, MPI_Fint *);                                             \
+        SW_RESOLVE(next, #NAME);                                                                             \
+        interrupted();                                                                                       \
+        if (next)                                                                                            \
+            next(comm, code, ierr);                                                                          \
+        else if (ierr)                                                                                       \
+            *ierr = MPI_ERR_INTERN;                                                                          \
+    }
+
+SW_FORTRAN_NAMES(abort, ABORT, )

@@ -11,12 +11,6 @@ void sw_world_started(void);
 /* Before MPI_Finalize; once counts. */
 void sw_world_finishing(void);
 
-/* The program ends without MPI_Finalize: this process writes what it saw itself, once. */
-void sw_world_interrupted(void);
-
-/* Has sw_world_interrupted called when the program exits (interrupt.c). */
-void sw_interrupt_watch(void);
-
 /* Is the program between the two, so that sessions need no report of their own? */
 bool sw_world_is_up(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Fortran's names for MPI's functions. */
-#ifndef STRIPEWISE_FORTRAN_H
-#define STRIPEWISE_FORTRAN_H
+#ifndef STRIPEWISE_FORTRAN_NAMES_H
+#define STRIPEWISE_FORTRAN_NAMES_H
 
 #include "call.h"
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is known of a file that is about to be opened, of its model and of its layout. */
+#ifndef STRIPEWISE_KNOWN_H
+#define STRIPEWISE_KNOWN_H
+
+#include "decide.h"
+#include "hints.h"
+
+/* A file that is about to be opened, as the application asked for it. */
+struct sw_opening {
+    MPI_Comm comm;
+    int rank, size, nodes; /* nodes on rank 0 only */
+    enum sw_run_mode mode; /* as all ranks of the communicator have agreed on */
+    const char *path;      /* absolute, or as given where that cannot be told */
+    int amode;
+    MPI_Info info;
+};
+
+/* What rank 0 tells the others. */
+struct sw_orders {
+    bool decided, tracked; /* tracked: the phase is measured */
+    enum sw_verdict verdict;
+    double current, predicted, gain;
+    uint64_t combinations;
+    int64_t seconds, broadcast; /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
+    uint32_t site, candidate;   /* of the learner, for rank 0 */
+    struct sw_decided_set set;  /* hints for all; layouts are done */
+    char why[SW_WHY];
+};
+
+/* The words that are known of a file before it is opened. With model: the model of this process, loaded on
+ * first use; NULL if there is none. */
+void sw_known_workload(const struct sw_opening *opening, struct sw_workload *workload);
+const struct sw_model *sw_process_model(void);
+const char *sw_process_model_error(void); /* "" while there is none */
+
+/* The scene of an open; valid as long as opening and matches are. */
+struct sw_choice_context {
+    const struct sw_opening *opening;
+    const struct sw_matches *matches;
+    char why_not[SW_WHY]; /* the file cannot be laid out; "" */
+};
+void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *matches,
+                     struct sw_choice_context *context, struct sw_scene *scene);
+
+/* Words that the program itself has said of a path (through stripewise.h). */
+void sw_declare(const char *path, const struct sw_workload *words);
+
+/* Remembers how the file was used, at its close on rank 0 of its communicator. */
+struct sw_use {
+    bool write, strided;
+    signed char collective; /* -1: neither or both */
+    double bytes, transfer_size, file_size;
+};
+void sw_choice_learn(const char *path, const struct sw_use *use);
+
+#endif
