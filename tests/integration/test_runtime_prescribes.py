@@ -19,6 +19,7 @@ from stripewise.prescribe.request import Request
 from stripewise.spec.workload import Workload
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
+from tests.fixtures.decisions import CASES, by_c, by_python, model_of
 from tests.integration.building import ROOT, checked, core_library
 from tests.integration.runtime_support import PROGRAMS
 
@@ -81,22 +82,24 @@ def test_the_same_settings_for_the_same_workload(decide: Path, tmp_path: Path, t
         verdict, gain, margin, combinations, settings, why = done.stdout.split("\n")[:6]
         expected = prescriber.prescribe(Request(Workload.model_validate(words), now))
         assert int(combinations) == expected.combinations, words
-        if verdict == "changed" and not expected.kept:
+        assert verdict == ("kept" if expected.kept else "changed"), (words, gain, margin, expected.kept)
+        if verdict == "changed":
             changed += 1
             lines = sorted(s.line() for s in expected.plan.settings if s.carrier in (HINT, LAYOUT))
             assert sorted(settings.split(";")) == lines, (words, why)
             assert float(gain) == pytest.approx(expected.gain, rel=1e-6, abs=1e-9)
-        elif verdict == "kept" and expected.kept:
-            assert settings == ""
         else:
-            # They differ only where one's threshold lies below the gain and the other's above it: the artifact has the
-            # median of the deviations that the model states, prescribe has those at this very point.
-            assert (
-                min(expected.deviation, float(margin))
-                <= float(gain) + 1e-9
-                <= max(expected.deviation, float(margin)) + 1e-6
-            )
+            assert settings == ""
     assert changed >= 6
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden_cases_are_decided_alike_by_python_and_c(decide: Path, tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    to_artifact(model_of(case["model"])).save(tmp_path / "model.swm")
+    golden = case["verdict"], case["settings"]
+    assert by_python(case) == golden
+    assert by_c(case, decide, tmp_path / "model.swm") == golden
 
 
 def test_what_was_never_measured_is_left_alone(decide: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from stripewise.model.artifact.export import margin_of
+from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import Knob, Way, knobs
 from stripewise.model.domain import Floats
@@ -38,7 +40,9 @@ class Answer:
         self._known = self._with_program(known_values(self._domain, request))
         self._fixed = rows_of(model, self._known, self._every, request.processes)
         self._groups = len(self._fixed)
-        self._free = [knob for knob in self._every if self._settable(knob)]
+        # In the order of an artifact: the runtime takes changes back in it.
+        order = Inputs(self._domain, file_system).places
+        self._free = sorted((knob for knob in self._every if self._settable(knob)), key=lambda knob: order[knob.place])
 
     # -- what may change -----------------------------------------------------------------------------------
 
@@ -52,7 +56,8 @@ class Answer:
     def _settable(self, knob: Knob) -> bool:
         if knob is self._standin or knob.way is Way.PLACE:
             return True
-        return knob.way is Way.SETTING and knob.can_change(self._workload.operation)
+        kept = self._request.existing and knob.at_creation
+        return knob.way is Way.SETTING and not kept and knob.can_change(self._workload.operation)
 
     def _with_program(self, known: Known) -> Known:
         """What the program does and nobody said counts as unknown, not as the table's default."""
@@ -84,10 +89,10 @@ class Answer:
         kept = ""
         if not changed:
             kept = "today's settings are the best of all combinations"
-        elif gain_left <= deviation:
+        elif gain_left <= (margin := margin_of(self._model)):
             kept = (
                 f"the best combination is predicted to be {np.exp(gain_left):.2f} times as fast, which is within the "
-                f"uncertainty (a factor of {np.exp(deviation):.2f})"
+                f"uncertainty (a factor of {np.exp(margin):.2f})"
             )
         if kept:
             changed = []

@@ -37,6 +37,7 @@ class WorkloadFile(BaseModel):
     current: dict[str, Scalar] = Field(
         default_factory=dict, description="settings the program runs with today, by the model's parameters"
     )
+    existing: bool = Field(default=False, description="the files exist: they keep their layout")
     context: dict[str, Scalar] = Field(
         default_factory=dict, description="columns of the model's table that no word of the workload names"
     )
@@ -55,12 +56,15 @@ class Request:
         Values of columns that no word of the workload names.
     processes : int or None
         Ranks, where they are known and the number of nodes is not.
+    existing : bool
+        The files exist: they keep their layout.
     """
 
     workload: Workload
     current: Mapping[str, Value] = field(default_factory=dict)
     context: Mapping[str, Value] = field(default_factory=dict)
     processes: int | None = None
+    existing: bool = False
 
     def with_observed(
         self,
@@ -97,7 +101,11 @@ class Request:
                 if known is not None:
                     current[column.name] = known
         return Request(
-            self.workload.merged(observed), {**current, **self.current}, self.context, self.processes or processes
+            self.workload.merged(observed),
+            {**current, **self.current},
+            self.context,
+            self.processes or processes,
+            self.existing,
         )
 
 
@@ -119,7 +127,7 @@ def parse_request(text: str, origin: str) -> Request:
         entry = WorkloadFile.model_validate(document)
     except ValidationError as error:
         raise explain_validation(error, origin) from error
-    return Request(entry.workload, entry.current, entry.context)
+    return Request(entry.workload, entry.current, entry.context, existing=entry.existing)
 
 
 @dataclass(frozen=True)
