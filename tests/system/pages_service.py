@@ -14,7 +14,7 @@ import uvicorn
 from stripewise.model.table import Schema, make_table, write_table
 from stripewise.server import campaigns, diagnosing, models
 from stripewise.server.app import create_app
-from stripewise.server.pages.campaigns import preset
+from stripewise.server.resources.campaigns import preset
 from stripewise.server.settings import Settings
 from stripewise.server.work import WORK, folder_of
 from stripewise.spec.configuration import Configuration

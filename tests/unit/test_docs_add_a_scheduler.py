@@ -11,12 +11,12 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from stripewise.server.pages.new import form
 
 from stripewise.schedulers import registry
 from stripewise.schedulers.base import Phase, Request
 from stripewise.schedulers.queue import Queue
 from stripewise.schedulers.registry import make_scheduler, scheduler_names
-from stripewise.server.pages.new import form
 from stripewise.spec import plugins
 from stripewise.spec.experiment import parse_experiment
 from stripewise.testing.schedulers import SchedulerContract

@@ -10,19 +10,14 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from stripewise import __version__
-from stripewise.server import login
-from stripewise.server.api import campaigns, diagnoses, events, experiments, knowledge, state, trials
 from stripewise.server.guard import Guard
+from stripewise.server.html import error_page
 from stripewise.server.metrics import Metrics
-from stripewise.server.pages import routes as pages
-from stripewise.server.pages.view import error_page
 from stripewise.server.problems import add_handlers
+from stripewise.server.resources import RESOURCES
 from stripewise.server.service import Service
 from stripewise.server.settings import Settings
 from stripewise.store.base import Store
-
-RESOURCES = (events, experiments, trials, knowledge, campaigns, diagnoses, state)
-ROUTERS = (login.router, *(part.router for part in RESOURCES), pages.router)
 
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
@@ -60,8 +55,9 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.state.service = service
     app.state.metrics = metrics
     add_handlers(app, error_page)
-    for router in ROUTERS:
-        app.include_router(router)
+    for resource in RESOURCES:
+        app.include_router(resource.api)
+        app.include_router(resource.pages)
     app.add_middleware(Guard, service=service, metrics=metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.spec.experiment import Experiment
+from stripewise.store.service.jobs import Job
 
 Identifier = Annotated[str, Field(description="identifier", examples=["51e11ec7"])]
 Interval = tuple[float | None, float | None] | None
@@ -257,6 +258,11 @@ class JobDocument(BaseModel):
     owner: str
     result: dict[str, Any] | None = Field(description="of a job that has failed: error, its kind")
     error: str
+
+
+def job_document(job: Job) -> dict[str, Any]:
+    """Give a job as REST has it."""
+    return {name: getattr(job, name) for name in JobDocument.model_fields}
 
 
 class Health(BaseModel):

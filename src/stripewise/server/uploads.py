@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import secrets
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.server.problems import Refused
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
+from stripewise.server.service import Here
 
 BODY = {
     "requestBody": {
@@ -24,8 +23,8 @@ BODY = {
 """For routes whose body is a file."""
 
 
-async def received(request: Request, folder: Path) -> Path:
-    """Write the body of a request to a new file, and give its path.
+async def _received(request: Request, service: Here) -> AsyncIterator[Path]:
+    """Write the body of a request to a new file, which is deleted afterwards unless it was moved away.
 
     Raises
     ------
@@ -33,7 +32,8 @@ async def received(request: Request, folder: Path) -> Path:
         If the body is of another type, or empty.
     """
     if not request.headers.get("content-type", "").startswith("application/octet-stream"):
-        raise Refused(415, "the body is no application/octet-stream", "send the file's bytes as they are")
+        raise Refused(415, "the body is not application/octet-stream", "send the file's bytes as they are")
+    folder = service.settings.data / "uploads"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"upload-{secrets.token_hex(8)}"
     size = 0
@@ -44,26 +44,9 @@ async def received(request: Request, folder: Path) -> Path:
                 await run_in_threadpool(stream.write, chunk)
         if not size:
             raise Refused(422, "the body is empty", "send a file")
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise
-    return path
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
-def checked_name(name: str, what: str) -> str:
-    """Give a name that may become one of a folder.
-
-    Raises
-    ------
-    Refused
-        If it may not.
-    """
-    if not _NAME.match(name):
-        raise Refused(422, f"the name of the {what} is not made of letters, digits, - and _", "as in site-2026")
-    return name
-
-
-def new_identifier() -> str:
-    """Choose an identifier."""
-    return secrets.token_hex(6)
+Upload = Annotated[Path, Depends(_received)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stripewise.model.learning import learn
 from stripewise.model.table import read_table
-from stripewise.server.places import campaign_in, folder_of, table_path
+from stripewise.server.files import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import Job
 from stripewise.store.service.keeping import Items

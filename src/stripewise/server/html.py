@@ -51,9 +51,7 @@ STATE_WORDS = {
 def _environment() -> Environment:
     """The reports' environment with the service's own templates, which may include the reports'."""
     shared = environment()
-    made = shared.overlay(
-        loader=ChoiceLoader([PackageLoader("stripewise.server.pages"), PackageLoader("stripewise.report")])
-    )
+    made = shared.overlay(loader=ChoiceLoader([PackageLoader("stripewise.server"), PackageLoader("stripewise.report")]))
     made.filters = {
         **shared.filters,
         "minute": _minute,
@@ -107,7 +105,7 @@ def static_content(name: str) -> bytes:
     """Read a static file of the pages; reports have some of them too."""
     if name in ("report.css", "drawing.js"):
         return (resources.files("stripewise.report") / "assets" / name).read_bytes()
-    return (resources.files("stripewise.server.pages") / "static" / name).read_bytes()
+    return (resources.files("stripewise.server") / "static" / name).read_bytes()
 
 
 def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -158,3 +156,20 @@ def error_page(request: Request, status: int, what: str, mend: str) -> Response:
     """Say on a page what was wrong and what to do."""
     title = "Not found" if status == 404 else "That did not work"
     return render(request, "error.html", status, title=title, what=what, mend=mend)
+
+
+def figures_text(drawn: dict[str, Any]) -> str:
+    """Write figures in both looks."""
+    from stripewise.report.figures import figures_json  # noqa: PLC0415  half a second to load, once
+
+    return figures_json(drawn)
+
+
+def as_json(drawn: dict[str, Any]) -> Response:
+    """Answer with figures in both looks."""
+    return Response(figures_text(drawn), media_type="application/json")
+
+
+def attached(content: str | bytes, name: str, kind: str = "text/plain; charset=utf-8") -> Response:
+    """Answer with a file to be saved under a name."""
+    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

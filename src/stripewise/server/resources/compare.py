@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from stripewise.errors import UserError
@@ -12,13 +12,13 @@ from stripewise.report import compare
 from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.server import reading
-from stripewise.server.pages.drawings import as_json
-from stripewise.server.pages.history import read
-from stripewise.server.pages.overview import line
-from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.history import read
+from stripewise.server.html import as_json, render
+from stripewise.server.resource import Resource
+from stripewise.server.resources.experiments import line
 from stripewise.server.service import Here, Service
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+resource = Resource("/compare")
 
 MOST = 8
 _CHOICES = 100
@@ -70,7 +70,7 @@ def _setting(one: Reading, name: str) -> str:
 
 
 def _facts(readings: list[Reading]) -> list[tuple[str, list[str]]]:
-    rows = [
+    return [
         ("Objective", [f"{one.quantity} ({one.result.objective.direction})" for one in readings]),
         ("Sampler", [one.record.experiment.sampler for one in readings]),
         ("Runner", [one.record.experiment.runner for one in readings]),
@@ -79,16 +79,15 @@ def _facts(readings: list[Reading]) -> list[tuple[str, list[str]]]:
         ("Nodes", [str(one.result.workload.nodes or "–") for one in readings]),
         ("Verdict", [one.result.verdict or "not finished" for one in readings]),
     ]
-    return rows
 
 
-@router.get("/compare")
+@resource.page("")
 def show(request: Request, service: Here, id: Ids = None) -> HTMLResponse:
     """Compare experiments."""
     return render(request, "compare.html", title="Compare", **comparison(service, id or []))
 
 
-@router.get("/compare/figures.json")
+@resource.page("/figures.json")
 def figures(service: Here, id: Ids = None) -> Response:
     """Give the figures."""
     return as_json(compare.figures(_readings(service, id or [])))

@@ -8,34 +8,32 @@ import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.objectives import kinds, parse_objective
-from stripewise.runner.registry import make_runner
 from stripewise.schedulers.registry import scheduler_names
 from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
 from stripewise.search.stopping import StoppingOptions
-from stripewise.server import starting
-from stripewise.server.pages.forms import Input, flat, inputs, nested
-from stripewise.server.pages.view import PageRoute, render
-from stripewise.server.problems import Refused
-from stripewise.server.service import Here, Service, User
+from stripewise.server.forms import Input, flat, inputs, nested
+from stripewise.server.html import render
+from stripewise.server.problems import status_of
+from stripewise.server.resource import Resource
+from stripewise.server.resources import experiments
+from stripewise.server.service import Here, User
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
 from stripewise.spec.site import site_names
 from stripewise.spec.stack import load_stack, stack_names
 from stripewise.spec.workload import Workload
-from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.folders import runs_folder
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+resource = Resource("/new")
 
 _LINES = ("setup", "constraints", "warm_start")
 _HOOK_LINES = ("before", "after", "delete")
@@ -254,20 +252,6 @@ def _key(name: str) -> str:
     return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
 
 
-def preview(service: Service, given: Mapping[str, str]) -> dict[str, Any]:
-    """Make the dry run of a filled form.
-
-    Raises
-    ------
-    StripewiseError
-        With what is wrong in it.
-    """
-    definition, folder = definition_of(given)
-    experiment, place = starting.prepared(service, definition, folder)
-    with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=place) as prober:
-        return dry_run(experiment, prober)
-
-
 async def _given(request: Request) -> dict[str, str]:
     """What the form holds; of several values of one name (stacks) all, parted by blanks."""
     found: dict[str, list[str]] = {}
@@ -278,7 +262,7 @@ async def _given(request: Request) -> dict[str, str]:
     return {name: " ".join(values) for name, values in found.items()}
 
 
-@router.get("/new")
+@resource.page("")
 def new(request: Request, service: Here, like: Annotated[str | None, Query(max_length=64)] = None) -> HTMLResponse:
     """Show the form, empty or like another experiment."""
     values: dict[str, str] = {"folder": str(service.settings.folders[0])}
@@ -288,12 +272,12 @@ def new(request: Request, service: Here, like: Annotated[str | None, Query(max_l
     return render(request, "new.html", title="New experiment", **form(values), dry=None, error=None)
 
 
-@router.post("/new/check")
+@resource.form("/check")
 async def check(request: Request, service: Here, user: User) -> HTMLResponse:
     """Show the dry run."""
     given = await _given(request)
     try:
-        dry = await run_in_threadpool(preview, service, given)
+        dry = await run_in_threadpool(lambda: experiments.preview(service, *definition_of(given)))
         error = None
     except StripewiseError as found:
         dry, error = None, found
@@ -301,20 +285,19 @@ async def check(request: Request, service: Here, user: User) -> HTMLResponse:
     return render(request, "new.html", title="New experiment", **shown, dry=dry, error=error)
 
 
-@router.post("/new")
+@resource.form("")
 async def start(request: Request, service: Here, user: User) -> Response:
     """Start the experiment."""
     given = await _given(request)
 
     def work() -> str:
         definition, folder = definition_of(given)
-        return starting.create(service, definition, folder, user, agreed=given.get("agreed") == "yes").id
+        return experiments.create(service, definition, folder, user, agreed=given.get("agreed") == "yes").id
 
     try:
         identifier = await run_in_threadpool(work)
     except StripewiseError as error:
         shown = await run_in_threadpool(form, given)
-        status = error.status if isinstance(error, Refused) else 422
-        return render(request, "new.html", status, title="New experiment", **shown, dry=None, error=error)
+        return render(request, "new.html", status_of(error), title="New experiment", **shown, dry=None, error=error)
     request.state.subject = identifier
     return RedirectResponse(f"/experiments/{identifier}", 303)

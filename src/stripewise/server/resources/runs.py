@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query, Request
+from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 
+from stripewise.errors import UserError
+from stripewise.report.bundle import helpdesk_bundle, log_tail
 from stripewise.report.export import TARGETS, export
+from stripewise.report.export.request import Export
 from stripewise.server import reading
-from stripewise.server.api.experiments import Id, Limit, Offset
 from stripewise.server.documents import Log, MessagePage, RunDocument, RunPage, TrialPage
+from stripewise.server.history import history
+from stripewise.server.html import attached, render
 from stripewise.server.output import read_log
-from stripewise.server.problems import Refused, responses
-from stripewise.server.service import Here, Service
+from stripewise.server.problems import Refused
+from stripewise.server.resource import Limit, Offset, Resource
+from stripewise.server.resources.experiments import Id
+from stripewise.server.service import Here, Service, User
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.plan import Plan
+from stripewise.spec.result import Result
+from stripewise.spec.trial import Run
 from stripewise.store.base import Record
 
-router = APIRouter(prefix="/api/experiments/{id}", tags=["trials"])
+resource = Resource("/experiments/{id}", "trials")
 
 Number = Annotated[int, Path(ge=0, le=2**31 - 1, description="number of the run", examples=[3])]
 RunState = Literal["pending", "running", "finished", "failed", "pruned"]
@@ -36,7 +46,7 @@ class Exported(BaseModel):
     filename: str
 
 
-@router.get("/trials", response_model=TrialPage, responses=responses(404))
+@resource.get("/trials", 404, model=TrialPage)
 def list_trials(
     service: Here,
     id: Id,
@@ -50,7 +60,7 @@ def list_trials(
     return {"total": total, "items": items}
 
 
-@router.get("/runs", response_model=RunPage, responses=responses(404))
+@resource.get("/runs", 404, model=RunPage)
 def list_runs(
     service: Here, id: Id, state: RunState | None = None, limit: Limit = 50, offset: Offset = 0
 ) -> dict[str, Any]:
@@ -60,13 +70,13 @@ def list_runs(
     return {"total": reading.count_runs(service, record.id, state), "items": items}
 
 
-@router.get("/runs/{number}", response_model=RunDocument, responses=responses(404))
+@resource.get("/runs/{number}", 404, model=RunDocument)
 def show_run(service: Here, id: Id, number: Number) -> dict[str, Any]:
     """Give a run with what was observed."""
     return _run(service, service.store.record(id), number)
 
 
-@router.get("/runs/{number}/log", response_model=Log, responses=responses(404))
+@resource.get("/runs/{number}/log", 404, model=Log)
 def show_log(
     service: Here,
     id: Id,
@@ -80,7 +90,7 @@ def show_log(
     return read_log(record, _run(service, record, number), stream, offset, limit)
 
 
-@router.get("/messages", response_model=MessagePage, responses=responses(404))
+@resource.get("/messages", 404, model=MessagePage)
 def list_messages(
     service: Here, id: Id, after: Annotated[int, Query(ge=0, le=2**53, description="only those after it")] = 0
 ) -> dict[str, Any]:
@@ -89,7 +99,7 @@ def list_messages(
     return {"items": [vars(message) for message in service.messages.after(after, record.id)]}
 
 
-@router.get("/export", response_model=Exported, responses=responses(404, 409))
+@resource.get("/export", 404, 409, model=Exported)
 def export_settings(
     service: Here,
     id: Id,
@@ -113,12 +123,16 @@ def exported(record: Record, to: str, directory: str = "", program: str = "") ->
     """
     if record.result is None:
         raise Refused(409, f"experiment {record.id} is {record.state} and has no result yet", "let it finish first")
-    changed = record.result.changed(record.result.best)
-    plan = Plan.parse(record.result.plan, f"the plan of experiment {record.id}")
-    made = export(plan, to, directory=directory, program=program, changed=changed)
+    made = made_for(record.result, to, directory, program)
     names = ("text", "undo", "use", "wins", "filename")
     given = {name: getattr(made, name) for name in names}
     return {"target": to, "simulated": record.result.simulated, "cannot": list(made.cannot), **given}
+
+
+def made_for(result: Result, target: str, directory: str = "", program: str = "") -> Export:
+    """Write the settings of a result for another tool."""
+    plan = Plan.parse(result.plan, "the result's plan")
+    return export(plan, target, directory=directory, program=program, changed=result.changed(result.best))
 
 
 def _run(service: Service, record: Record, number: int) -> dict[str, Any]:
@@ -126,3 +140,47 @@ def _run(service: Service, record: Record, number: int) -> dict[str, Any]:
     if found is None:
         raise Refused(404, f"there is no run {number} of experiment {record.id}", "see its list of runs")
     return found
+
+
+# -- pages ---------------------------------------------------------------------------------------------------------
+
+
+@resource.page("/runs/{number}")
+def run_page(request: Request, service: Here, id: Id, number: Number) -> HTMLResponse:
+    """Show a run with what it printed."""
+    record = service.store.record(id)
+    row = _run(service, record, number)
+    known = history(service, record.id)
+    facts = RunFacts(row["facts"])
+    run = Run(number, row["trial"], row["phase"], row["state"], facts=facts)
+    return render(
+        request,
+        "run.html",
+        title=f"Run {number}",
+        record=record,
+        run=row,
+        logs={name: log_tail(run, name) for name in ("stdout", "stderr")},
+        facts={key: value for key, value in facts.items() if key not in ("report", "folder", "output")},
+        report=facts.report,
+        unit=known.found.unit,
+        **known.about(row["trial"]),
+    )
+
+
+@resource.page("/bundle.zip")
+def bundle(service: Here, user: User, id: Id) -> Response:
+    """Give the helpdesk's bundle."""
+    record = service.store.record(id)
+    content = helpdesk_bundle(record, service.store.trials(record.id))
+    return attached(content, f"stripewise-{record.id}.zip", "application/zip")
+
+
+@resource.page("/export/{target}")
+def export_file(service: Here, id: Id, target: str, undo: bool = False) -> Response:
+    """Give the settings as another tool takes them, or what takes them back."""
+    record = service.store.record(id)
+    if record.result is None:
+        raise UserError(f"experiment {record.id} has no result yet", "wait until it is finished")
+    made = made_for(record.result, target)
+    name = f"undo-{made.filename or target}" if undo else made.filename or f"stripewise-{target}.txt"
+    return attached(made.undo if undo else made.text, "".join(c if c.isalnum() or c in "._-" else "_" for c in name))

@@ -15,7 +15,7 @@ from stripewise.report.unfinished import reading_of
 from stripewise.server.remembered import version
 from stripewise.server.service import Service
 from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Trial
+from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record
 from stripewise.tuning.again import confirm_again
 
@@ -46,6 +46,13 @@ class History:
     sections: dict[str, Any]
     targets: list[str]
     can_confirm: bool
+
+    def about(self, number: int) -> dict[str, Any]:
+        """Say of a run's trial what it changes, where it is a candidate, and its role."""
+        trial = next((trial for trial in self.trials if trial.number == number), None)
+        if trial is None or trial.role is Role.CANDIDATE:
+            return {"settings": [] if trial is None else self.found.changed(trial), "role": "candidate"}
+        return {"settings": [], "role": trial.role.value}
 
 
 def history(service: Service, identifier: str) -> History:

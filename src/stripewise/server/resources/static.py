@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import gzip
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from stripewise.server.pages.view import static_content
+from stripewise.server.html import static_content
+from stripewise.server.resource import Resource
 
-router = APIRouter(include_in_schema=False)
+resource = Resource()
 
 _TYPES = {
     "report.css": "text/css; charset=utf-8",
@@ -28,7 +29,7 @@ _TYPES = {
 _YEAR = "public, max-age=31536000, immutable"
 
 
-@router.get("/static/{name}")
+@resource.page("/static/{name}")
 def static_file(request: Request, name: str) -> Response:
     """Give a file; compressed where the browser takes that."""
     if name not in _TYPES:
@@ -41,7 +42,7 @@ def static_file(request: Request, name: str) -> Response:
     return Response(content, media_type=_TYPES[name], headers=headers)
 
 
-@router.get("/favicon.ico")
+@resource.page("/favicon.ico")
 def icon() -> Response:
     """Give the icon."""
     return Response(_content("icon.svg"), media_type=_TYPES["icon.svg"], headers={"Cache-Control": "max-age=86400"})

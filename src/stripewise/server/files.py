@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.spec.campaign import Campaign, changed_campaign, parse_campaign
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 def folder_of(data: Path, kind: str, identifier: str) -> Path:
@@ -44,3 +48,21 @@ def campaign_in(place: Path) -> Campaign:
     changes = place / "changes.json"
     changed = json.loads(changes.read_text("utf-8")) if changes.exists() else {}
     return changed_campaign(campaign, changed.items(), "campaign.toml")
+
+
+def checked_name(name: str, what: str) -> str:
+    """Give a name that may become one of a folder.
+
+    Raises
+    ------
+    UserError
+        If it may not.
+    """
+    if not _NAME.match(name):
+        raise UserError(f"the name of the {what} is not made of letters, digits, - and _", "as in site-2026")
+    return name
+
+
+def new_identifier() -> str:
+    """Choose an identifier."""
+    return secrets.token_hex(6)

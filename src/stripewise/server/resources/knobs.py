@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import Form, Request
 from fastapi.responses import HTMLResponse
 
 from stripewise.diagnosis.knobs import judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError
 from stripewise.filesystems import type_names
-from stripewise.server.pages.view import PageRoute, render
+from stripewise.server.html import render
+from stripewise.server.resource import Resource
 from stripewise.server.service import Here, Service
 from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Record
 
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
+resource = Resource("/knobs")
 
 LIBRARIES = {
     "mpich": "MPICH and MVAPICH",
@@ -54,14 +55,14 @@ def page(service: Service, **chosen: str) -> dict[str, Any]:
     return {"libraries": LIBRARIES, "systems": type_names(), "records": records, "chosen": chosen, "mpis": MPI}
 
 
-@router.get("/knobs")
+@resource.page("")
 def show(request: Request, service: Here) -> HTMLResponse:
     """Show the form."""
     chosen = page(service, script="", mpi="mpich", file_system="", operation="", experiment="")
     return render(request, "knobs.html", title="Dead knobs", **chosen, found=None, counts={}, error=None)
 
 
-@router.post("/knobs")
+@resource.form("")
 def judge(
     request: Request,
     service: Here,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from stripewise.server.api.experiments import Id
-from stripewise.server.problems import Refused, responses
+from stripewise.server.problems import Refused
+from stripewise.server.resource import Resource
+from stripewise.server.resources.experiments import Id
 from stripewise.server.service import Here, Service
 
-router = APIRouter(prefix="/api", tags=["events"])
+resource = Resource("", "events")
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -27,13 +28,13 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/events", response_class=StreamingResponse, responses={**_STREAM, **responses()})
+@resource.file("/events", kind=StreamingResponse, responses=_STREAM)
 async def all_events(service: Here) -> StreamingResponse:
     """Tell of every experiment that changes, from now on."""
     return _stream(service, None, None)
 
 
-@router.get("/experiments/{id}/events", response_class=StreamingResponse, responses={**_STREAM, **responses(404)})
+@resource.file("/experiments/{id}/events", 404, kind=StreamingResponse, responses=_STREAM)
 async def experiment_events(
     service: Here,
     id: Id,

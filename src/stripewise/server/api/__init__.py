@@ -1,1 +1,0 @@
-"""The resources under ``/api``."""

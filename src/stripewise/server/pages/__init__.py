@@ -1,1 +1,0 @@
-"""The pages: server-rendered, with the figures of :mod:`stripewise.plots`."""

@@ -1,0 +1,166 @@
+"""Diagnoses of uploaded logs: a log is read once, and kept with what was found."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.prediction import predict as predicted
+from stripewise.diagnosis.site import slowness
+from stripewise.errors import StripewiseError
+from stripewise.measure.activity import Activity
+from stripewise.report import diagnosis as page
+from stripewise.server.files import folder_of, new_identifier
+from stripewise.server.html import as_json, attached, render
+from stripewise.server.problems import Refused
+from stripewise.server.reading import finite
+from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Resource, log_path, model_path
+from stripewise.server.service import Here, Service, User
+from stripewise.server.uploads import BODY, Upload
+from stripewise.store.service.keeping import Item
+
+resource = Resource("/diagnoses", "diagnoses")
+
+_SUFFIXES = (".darshan", ".json", ".txt", ".out", ".log")
+FileName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$", examples=["job.darshan"])]
+
+
+class Predicting(BaseModel):
+    """A model to be asked about a job."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"model": "site-2026"}]})
+    model: str = Field(min_length=1, max_length=64)
+
+
+@resource.get("", model=ItemPage)
+def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
+    """Give a page of diagnoses, without their findings."""
+    found = service.items.page("diagnosis", limit, offset)
+    return {"total": service.items.count("diagnosis"), "items": [_line(item) for item in found]}
+
+
+@resource.post("", 415, status=201, openapi_extra=BODY)
+def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dict[str, Any]:
+    """Say why I/O was slow, from a Darshan log, a report of the runtime, or IOR's output."""
+    identifier = new_identifier()
+    place = folder_of(service.settings.data, "diagnosis", identifier)
+    place.mkdir(mode=0o700, parents=True)
+    suffix = next((one for one in _SUFFIXES if name.lower().endswith(one)), ".darshan")
+    path = place / f"log{suffix}"
+    try:
+        upload.rename(path)
+        result = next(iter(open_all([path], 1)))
+        if result.activity is None:
+            said = str(result.error).replace(str(path), "the upload").partition("; ")
+            raise Refused(422, said[0], said[2])
+        found = diagnose(result.activity)
+        document = {**found.as_json(), "source": name, "plan": found.plan(), "file": path.name}
+        service.items.put("diagnosis", identifier, name, user.name, document)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    return show_diagnosis(service, identifier)
+
+
+@resource.get("/{id}", 404)
+def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
+    """Give a diagnosis."""
+    item = service.items.get("diagnosis", id)
+    head = {"id": item.id, "name": item.name, "owner": item.owner, "created": item.created}
+    return {**head, "diagnosis": {key: value for key, value in item.document.items() if key != "file"}}
+
+
+@resource.get("/{id}/activity", 404)
+def show_activity(service: Here, id: Name) -> dict[str, Any]:
+    """Give all that was read of a log, from which its diagnosis follows."""
+    return finite(activity(service, id).model_dump(mode="json"))
+
+
+@resource.post("/{id}/prediction", 404)
+def predict(service: Here, id: Name, asked: Predicting) -> dict[str, Any]:
+    """Say what a model expects of a job: as it is, with the settings that it prescribes, and at best."""
+    found = activity(service, id)
+    return finite(predicted(found, log_path(service, id), model_path(service, asked.model)).as_json())
+
+
+@resource.action("/{id}", 404, back="/diagnoses", method="DELETE", status=204, model=None)
+def delete_diagnosis(service: Here, id: Name) -> None:
+    """Delete a diagnosis with its log."""
+    item = service.items.get("diagnosis", id)
+    service.items.delete("diagnosis", item.id)
+    shutil.rmtree(folder_of(service.settings.data, "diagnosis", item.id), ignore_errors=True)
+
+
+def activity(service: Service, identifier: str) -> Activity:
+    """Give the activity that an uploaded log shows.
+
+    Raises
+    ------
+    Refused
+        If it can no longer be read.
+    """
+    path = log_path(service, identifier)
+    try:
+        return _activity(path)
+    except StripewiseError as error:
+        said = error.what.replace(str(path), "the log")
+        raise Refused(422, said, "delete the diagnosis and upload the log again") from error
+
+
+@functools.lru_cache(maxsize=16)
+def _activity(path: Path) -> Activity:
+    """Read a log; those that were uploaded never change."""
+    result = next(iter(open_all([path], 1)))
+    if result.activity is None:
+        raise StripewiseError(str(result.error))
+    return result.activity
+
+
+def _line(item: Item) -> dict[str, Any]:
+    names = ("id", "name", "owner", "created")
+    return {name: getattr(item, name) for name in names} | {"worst": item.document["worst"]}
+
+
+# -- pages ---------------------------------------------------------------------------------------------------------
+
+
+def _drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
+    """Give a diagnosis, what was diagnosed, and its figures."""
+    shown = show_diagnosis(service, identifier)
+    found = activity(service, shown["id"])
+    return shown, found, dict(page.figures(found, slowness(diagnose(found))))
+
+
+@resource.page("")
+def diagnoses_page(request: Request, service: Here) -> HTMLResponse:
+    """Show all diagnoses, and the form for another."""
+    found = [_line(item) for item in service.items.page("diagnosis", MOST)]
+    return render(request, "diagnoses.html", title="Diagnose", found=found, most=service.settings.upload_bytes)
+
+
+@resource.page("/{id}")
+def diagnosis_page(request: Request, service: Here, id: Name) -> HTMLResponse:
+    """Show a diagnosis."""
+    shown, found, figures = _drawn(service, id)
+    context = page.context(shown["diagnosis"], found, figures, str(shown["diagnosis"].get("plan", "")))
+    return render(request, "diagnosis_shown.html", title=shown["name"], shown=shown, **context)
+
+
+@resource.page("/{id}/figures.json")
+def diagnosis_figures(service: Here, id: Name) -> Response:
+    """Give the figures."""
+    return as_json(_drawn(service, id)[2])
+
+
+@resource.page("/{id}/plan")
+def plan(service: Here, id: Name) -> Response:
+    """Give the settings that fix it as a plan."""
+    return attached(str(show_diagnosis(service, id)["diagnosis"].get("plan", "")), "diagnosis.plan")

@@ -1,0 +1,194 @@
+"""The page of one experiment, and its figures as JSON, fetched beside it so that text never waits for a drawing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from stripewise.errors import StripewiseError
+from stripewise.report import findings
+from stripewise.report.markup import value_text
+from stripewise.report.reading import Reading
+from stripewise.server import reading
+from stripewise.server.history import History, history, read
+from stripewise.server.html import figures_text, render
+from stripewise.server.policy import check_experiment
+from stripewise.server.remembered import version
+from stripewise.server.resource import Resource
+from stripewise.server.resources.experiments import Id, line
+from stripewise.server.resources.runs import RunState
+from stripewise.server.service import Here, Service
+from stripewise.spec.trial import Role, Trial
+from stripewise.store.base import Record
+from stripewise.tuning.again import changed_since
+
+resource = Resource("/experiments/{id}")
+
+_RUNS = 50
+_MESSAGES = 30
+_STATES = ("pending", "running", "finished", "failed", "pruned")
+_MOST_PARAMETERS = 40
+
+
+@resource.page("")
+def experiment_page(
+    request: Request,
+    service: Here,
+    id: Id,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    state: RunState | None = None,
+    check: bool = False,
+) -> HTMLResponse:
+    """Show an experiment, with a page of its runs; ``check``: say whether its result still holds here."""
+    known = history(service, id)
+    record, found = known.record, known.found
+    whole = record.result is not None
+    job = service.jobs.of(record.id)
+    return render(
+        request,
+        "experiment.html",
+        title=record.experiment.name or record.id,
+        record=record,
+        line=line(reading.summaries(service, [record])[0]),
+        error=job.error if job is not None and record.state not in ("finished", "running") else "",
+        reading=found,
+        result=found.result,
+        whole=whole,
+        command=shlex.join(record.experiment.command),
+        headline=findings.headline(found) if whole else None,
+        sections=known.sections,
+        figures=known.figures,
+        levels=[axis.name for axis in found.lines()[0]],
+        targets=known.targets,
+        can_confirm=known.can_confirm,
+        checked=_checked(record, service) if check else None,
+        messages=_messages(service, record.id),
+        **_runs(service, known, page, state),
+    )
+
+
+def _runs(service: Service, known: History, page: int, state: str | None) -> dict[str, Any]:
+    """Collect a page of the runs, each with what it changed."""
+    record = known.record
+    total = reading.count_runs(service, record.id, state)
+    pages = max(1, -(-total // _RUNS))
+    page = min(page, pages)
+    if record.state == "running" and not state:
+        # The newest first while it runs: that is what people watch.
+        start = max(0, total - page * _RUNS)
+        rows = reading.runs_page(service, record.id, min(_RUNS, total - (page - 1) * _RUNS), start, state)[::-1]
+    else:
+        rows = reading.runs_page(service, record.id, _RUNS, (page - 1) * _RUNS, state)
+    return {
+        "runs": [{**row, **known.about(row["trial"])} for row in rows],
+        "runs_total": total,
+        "runs_page": page,
+        "runs_pages": pages,
+        "runs_state": state,
+        "run_states": _STATES,
+    }
+
+
+def _checked(record: Record, service: Service) -> dict[str, Any]:
+    folder = Path(record.facts.folder or service.settings.data)
+    check_experiment(record.experiment, folder, service.settings)
+    try:
+        return {"differences": changed_since(record), "error": ""}
+    except StripewiseError as error:
+        return {"differences": [], "error": f"{error.what}; {error.mend}" if error.mend else error.what}
+
+
+def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:
+    """What the session had to say in words, the newest first."""
+    said = [message for message in service.messages.after(0, identifier) if message.data.get("text")]
+    return [
+        {"time": message.time, "kind": message.kind, "text": str(message.data["text"])}
+        for message in said[-_MESSAGES:][::-1]
+    ]
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+
+
+@resource.page("/figures.json")
+def figures(service: Here, id: Id, part: Literal["runs", "facts"] = "runs") -> Response:
+    """Give the figures that need the runs alone, or those that need what was observed in each run."""
+    record = service.store.record(id)
+
+    def draw() -> str:
+        _, trials, found = read(service, record.id, facts=part == "facts")
+        return figures_text(_of_facts(found) if part == "facts" else _of_runs(found, trials))
+
+    return Response(service.figures.get((part, *version(record)), draw), media_type="application/json")
+
+
+def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Draw what the report draws, and trials and values raw and aggregated."""
+    from stripewise.plots.parameters import Axis  # noqa: PLC0415
+    from stripewise.plots.tried import LevelPoint, TrialPoint, by_level  # noqa: PLC0415
+    from stripewise.plots.tried import trials as trials_figure  # noqa: PLC0415
+    from stripewise.report.figures import figures as report_figures  # noqa: PLC0415
+
+    drawn = dict(report_figures(found))
+    default = found.result.default.value
+    points = [
+        TrialPoint(trial.number, trial.values, trial.role.value, found.describe(trial))
+        for trial in trials
+        if trial.values
+    ]
+    drawn["trials"] = trials_figure(
+        points,
+        **found.scale,
+        default=default,
+        reference=found.result.reference.value if found.result.reference else None,
+    )
+    best = (found.result.candidate or found.result.best).trial
+    axes, _ = found.lines()
+    own = [trial for trial in trials if trial.values and trial.role is not Role.REFERENCE]
+    for index, axis in enumerate(axes[:_MOST_PARAMETERS]):
+        levels = {trial.number: _found_level(found, trial, axis) for trial in own}
+        known = [trial for trial in own if levels[trial.number] is not None]
+        for name, each in (("runs", True), ("trials", False)):
+            marks = [
+                LevelPoint(levels[trial.number] or 0, value, found.describe(trial), trial.number == best)
+                for trial in known
+                for value in (trial.values if each else [float(trial.value or 0.0)])
+            ]
+            drawn[f"level-{index}-{name}"] = by_level(
+                Axis(axis.name, axis.labels),
+                marks,
+                quantity=found.quantity,
+                unit=found.unit,
+                default=default,
+            )
+    return drawn
+
+
+def _found_level(found: Reading, trial: Trial, axis: Any) -> int | None:
+    """Find the place of a trial's value on an axis; None if it has none."""
+    value = {**found.default, **trial.configuration}.get(axis.name)
+    text = value_text(value, found.units.get(axis.name, ""))
+    return list(axis.labels).index(text) if text in axis.labels else None
+
+
+def _of_facts(found: Reading) -> dict[str, Any]:
+    """Draw what held simulated runs back, and the storage targets and nodes that runs used."""
+    from stripewise import plots  # noqa: PLC0415
+    from stripewise.plots.places import place_map  # noqa: PLC0415
+    from stripewise.report.placement import placement  # noqa: PLC0415
+
+    drawn: dict[str, Any] = {}
+    bounded = found.bounded()
+    if bounded:
+        drawn["bounds"] = plots.bounds(bounded)
+    where = placement(found)
+    if where.osts:
+        drawn["osts"] = place_map(where.osts, kind="OST")
+    if where.nodes:
+        drawn["nodes"] = place_map(where.nodes, kind="node")
+    return drawn

@@ -1,0 +1,98 @@
+"""What the service itself tells: health, metrics, what can be chosen, the jobs of its workers, and the audit log."""
+
+from __future__ import annotations
+
+import resource as limits
+from typing import Annotated, Any
+
+from fastapi import Path, Request
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
+
+from stripewise import __version__
+from stripewise.server.components import components
+from stripewise.server.documents import Health, JobDocument, job_document
+from stripewise.server.metrics import Metrics
+from stripewise.server.problems import Refused
+from stripewise.server.resource import Limit, Offset, Resource
+from stripewise.server.service import Here
+from stripewise.store.base import STATES
+from stripewise.store.service import database_of
+from stripewise.store.service.jobs import live_workers
+
+resource = Resource("", "service")
+choices = Resource("", "components")
+jobs = Resource("/jobs", "jobs")
+
+Id = Annotated[str, Path(min_length=1, max_length=64)]
+
+
+class AuditEntry(BaseModel):
+    """Something that was changed or refused."""
+
+    number: int
+    time: float
+    actor: str = Field(examples=["ada"])
+    role: str
+    address: str
+    action: str = Field(examples=["POST /api/experiments"])
+    subject: str
+    status: int
+
+
+class AuditPage(BaseModel):
+    """A page of the audit log, the newest first."""
+
+    items: list[AuditEntry]
+
+
+@resource.get("/health", model=Health)
+def health(service: Here) -> dict[str, Any]:
+    """Say whether the store can be read; needs no token."""
+    service.store.count()
+    return {"status": "ok", "version": __version__}
+
+
+@resource.file("/metrics", kind=PlainTextResponse)
+def metrics(request: Request, service: Here) -> str:
+    """Give counters for Prometheus."""
+    counted: Metrics = request.app.state.metrics
+    states = {f'state="{state}"': float(service.store.count(state)) for state in STATES}
+    jobs = {f'state="{state}"': float(number) for state, number in service.jobs.counts().items()}
+    memory = limits.getrusage(limits.RUSAGE_SELF).ru_maxrss * 1024
+    return counted.text(
+        {
+            "stripewise_experiments": ("Experiments by state.", states),
+            "stripewise_jobs": ("Jobs of workers by state.", jobs),
+            "stripewise_workers_busy": ("Workers that hold a job.", {"": live_workers(database_of(service.store))}),
+            "stripewise_listeners": ("Open event streams.", {"": service.hub.listeners}),
+            "stripewise_memory_peak_bytes": ("Largest resident memory of this process.", {"": memory}),
+        }
+    )
+
+
+@resource.get("/audit", model=AuditPage)
+def show_audit(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
+    """Say who has changed what, and what was refused; for operators."""
+    return {"items": [vars(entry) for entry in service.audit.page(limit, offset)]}
+
+
+@choices.get("/components")
+def list_components() -> dict[str, Any]:
+    """Give what can be chosen: stacks, samplers with their options, runners, models, policies, exports."""
+    return components()
+
+
+@jobs.get("/{id}", 404, model=JobDocument)
+def show_job(service: Here, id: Id) -> dict[str, Any]:
+    """Give a job: training, validation, evaluation or a campaign."""
+    return job_document(service.jobs.get(id))
+
+
+@jobs.post("/{id}/stop", 404, 409, status=202, model=JobDocument)
+def stop_job(service: Here, id: Id) -> dict[str, Any]:
+    """Ask a job to stop."""
+    job = service.jobs.get(id)
+    if not service.jobs.stop(job.subject):
+        raise Refused(409, f"job {job.id} neither runs nor waits", "there is nothing to stop")
+    return job_document(service.jobs.get(id))

@@ -1,0 +1,202 @@
+"""Tokens, the sessions of browsers that they are exchanged for, and the page of the service's settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import Form, Path, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from stripewise.server.guard import COOKIE, cookie_of
+from stripewise.server.html import render
+from stripewise.server.problems import Refused
+from stripewise.server.resource import Resource
+from stripewise.server.service import Here, Service, User
+from stripewise.store.service.tokens import ROLES, SESSION_SECONDS, Token
+
+resource = Resource("/tokens", "tokens")
+pages = Resource()
+own = Resource("", "service")
+
+_AUDIT = 30
+Id = Annotated[str, Path(min_length=1, max_length=100)]
+
+
+class TokenDocument(BaseModel):
+    """A token; its secret is not kept."""
+
+    id: str = Field(examples=["0f3a9c2b1d4e"])
+    name: str = Field(examples=["ada"])
+    role: Literal["viewer", "operator"]
+    created: float
+    expires: float | None
+    used: float | None
+    revoked: float | None
+
+
+class TokenList(BaseModel):
+    """All tokens."""
+
+    items: list[TokenDocument]
+
+
+class NewToken(BaseModel):
+    """A request for a token."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "ada", "role": "viewer"}]})
+    name: str = Field(min_length=1, max_length=100)
+    role: Literal["viewer", "operator"] = "viewer"
+    days: Annotated[float, Field(gt=0, le=3650)] | None = Field(default=None, description="until it expires")
+
+
+class MadeToken(TokenDocument):
+    """A token just made."""
+
+    secret: str = Field(description="shown this once", examples=["sw_0f3a9c2b1d4e_..."])
+
+
+@own.get("/me", model=TokenDocument)
+def me(user: User) -> dict[str, Any]:
+    """Say whose token it is, and what it may do."""
+    return vars(user)
+
+
+@resource.get("", model=TokenList)
+def list_tokens(service: Here) -> dict[str, Any]:
+    """Give all tokens; for operators."""
+    return {"items": [vars(token) for token in service.tokens.all()]}
+
+
+@resource.post("", status=201, model=MadeToken)
+def create_token(service: Here, asked: NewToken) -> dict[str, Any]:
+    """Make a token; its secret is in this answer and nowhere else."""
+    seconds = None if asked.days is None else asked.days * 86400
+    token, secret = service.tokens.create(asked.name, asked.role, seconds)
+    return {**vars(token), "secret": secret}
+
+
+@resource.delete("/{id}", 404, model=TokenDocument)
+def revoke_token(service: Here, id: Id) -> dict[str, Any]:
+    """End a token and its sessions."""
+    return vars(service.tokens.revoke(id))
+
+
+# -- the page of the settings --------------------------------------------------------------------------------------
+
+
+def settings_page(service: Service, user: Token, page: int = 1) -> dict[str, Any]:
+    """Collect what the page shows; tokens and the audit log for operators alone."""
+    own = service.settings
+    told = [
+        ("Store", service.store.url),
+        ("Data folder", str(own.data)),
+        ("Folders that may be used", ", ".join(str(root) for root in (*own.roots, own.data))),
+        ("Commands that may be started", "any" if own.allow is None else ", ".join(own.allow) or "none"),
+        ("Largest upload", f"{own.upload_bytes >> 20} MiB"),
+        ("Open event streams at most", f"{own.listeners}"),
+    ]
+    return {
+        "told": told,
+        "tokens": service.tokens.all() if user.operator else [],
+        "roles": ROLES,
+        "audit": service.audit.page(_AUDIT, (page - 1) * _AUDIT) if user.operator else [],
+        "page": page,
+        "full": _AUDIT,
+    }
+
+
+@pages.page("/settings")
+def show_settings(
+    request: Request, service: Here, user: User, page: Annotated[int, Query(ge=1, le=100_000)] = 1
+) -> HTMLResponse:
+    """Show the settings."""
+    return render(request, "settings.html", title="Settings", **settings_page(service, user, page), made=None)
+
+
+@pages.form("/settings/tokens")
+def make_token(
+    request: Request,
+    service: Here,
+    user: User,
+    name: Annotated[str, Form(min_length=1, max_length=100)],
+    role: Annotated[str, Form(max_length=20)] = "viewer",
+    days: Annotated[str, Form(max_length=10)] = "",
+) -> HTMLResponse:
+    """Make a token, and show its secret once."""
+    if role not in ROLES:
+        raise Refused(422, f"role '{role}' is unknown", f"choose from {', '.join(ROLES)}")
+    seconds = None
+    if days.strip():
+        try:
+            seconds = float(days) * 86400
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= 3650 * 86400:
+            raise Refused(422, f"'{days}' is no number of days from 0 to 3650", "correct it, or leave it empty")
+    token, secret = service.tokens.create(name.strip(), role, seconds)
+    request.state.subject = token.id
+    shown = settings_page(service, user)
+    return render(request, "settings.html", 201, title="Settings", **shown, made=(token, secret))
+
+
+@pages.form("/settings/tokens/{id}/revoke")
+def revoke(request: Request, service: Here, id: Id) -> RedirectResponse:
+    """End a token and its sessions."""
+    service.tokens.revoke(id)
+    request.state.subject = id
+    return RedirectResponse("/settings#tokens", 303)
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------
+
+
+@pages.page("/login")
+def login_page(
+    request: Request,
+    next: Annotated[str, Query(max_length=1000)] = "/",
+    wrong: Annotated[str, Query(max_length=1)] = "",
+) -> HTMLResponse:
+    """Ask for a token."""
+    return render(request, "login.html", title="Log in", next=next, wrong=bool(wrong))
+
+
+@pages.form("/login")
+async def login(
+    request: Request,
+    service: Here,
+    token: Annotated[str, Form(max_length=200)] = "",
+    next: Annotated[str, Form(max_length=1000)] = "/",
+) -> RedirectResponse:
+    """Begin a session for a token, and go where the reader wanted to go."""
+    target = _local(next)
+    found = await run_in_threadpool(service.tokens.check, token.strip())
+    if found is None:
+        return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
+    request.state.user = found
+    # A cookie that was there before is never kept: nobody can have given it to the browser beforehand.
+    await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
+    cookie, _ = await run_in_threadpool(service.tokens.begin_session, found)
+    answer = RedirectResponse(target, 303)
+    secure = service.settings.secure_cookies
+    answer.set_cookie(
+        COOKIE, cookie, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=secure, path="/"
+    )
+    return answer
+
+
+@pages.form("/logout")
+async def logout(request: Request, service: Here) -> RedirectResponse:
+    """End the session."""
+    await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, path="/")
+    return answer
+
+
+def _local(target: str) -> str:
+    """Give a path of ours, whatever a link may have asked for."""
+    plain = target.startswith("/") and not target.startswith("//") and "\\" not in target and target.isprintable()
+    return target if plain else "/"
