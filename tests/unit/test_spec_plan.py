@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stripewise.carriers import CARRIERS, ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Setting
+from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.spec.expression import Expression
 from stripewise.spec.formats import MAX_SETTINGS
@@ -16,7 +16,7 @@ from stripewise.spec.vocabulary import check_plan
 WORD = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
 NAMED = [ENVIRONMENT, MCA]
-PLAIN = st.sampled_from([carrier for carrier in CARRIERS if carrier not in (LAYOUT, PNETCDF, *NAMED)])
+PLAIN = st.sampled_from([carrier for carrier in Carrier.known.values() if carrier not in (LAYOUT, PNETCDF, *NAMED)])
 SETTING = (
     st.builds(Setting, PLAIN, WORD.filter(lambda key: not PNETCDF.owns(key)), TEXT)
     | st.builds(Setting, st.sampled_from(NAMED), st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), TEXT)

@@ -24,7 +24,6 @@ from stripewise.carriers.pnetcdf import PNETCDF
 
 __all__ = [
     "ARGUMENT",
-    "CARRIERS",
     "ENVIRONMENT",
     "HDF5",
     "HINT",
@@ -48,13 +47,13 @@ __all__ = [
     "verbs",
 ]
 
-CARRIERS = (HINT, LAYOUT, HDF5, PNETCDF, ENVIRONMENT, MCA, ARGUMENT)
-"""All of them. Their verbs are the words of a plan in ``native/include/formats.toml``."""
-
 
 def verbs() -> dict[str, int]:
-    """Give the first words of a plan's settings, each with how many words follow."""
-    return {carrier.verb: 3 if carrier.of_file_system else 2 for carrier in CARRIERS}
+    """Give the first words of a plan's settings, each with how many words follow.
+
+    They are ``[carriers]`` of ``native/include/formats.toml``.
+    """
+    return {carrier.verb: 3 if carrier.of_file_system else 2 for carrier in Carrier.known.values()}
 
 
 def read_setting(verb: str, words: list[str]) -> Setting:
@@ -68,5 +67,5 @@ def read_setting(verb: str, words: list[str]) -> Setting:
         As many as the verb wants.
     """
     *layer, key, value = words
-    carrier = next(c for c in CARRIERS if c.verb == verb)
+    carrier = next(c for c in Carrier.known.values() if c.verb == verb)
     return Setting(carrier, key, value, *layer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stripewise.carriers import CARRIERS, HINT, PNETCDF, Expressed, Form, Setting, hint_lines
+from stripewise.carriers import HINT, PNETCDF, Carrier, Expressed, Form, Setting, hint_lines
 from stripewise.shell import assign, quote
 from stripewise.spec.configuration import Value
 from stripewise.spec.plan import Plan
@@ -88,7 +88,7 @@ class Request:
         """
         pairs: dict[Form, list[tuple[str, str]]] = {form: [] for form in forms}
         cannot: list[str] = []
-        for carrier in CARRIERS:
+        for carrier in Carrier.known.values():
             settings = self.plan.of(carrier)
             if not settings:
                 continue
@@ -109,7 +109,7 @@ class Request:
         plan = self.plan
         return [
             reason
-            for carrier in CARRIERS
+            for carrier in Carrier.known.values()
             if (settings := plan.of(carrier))
             for reason in carrier.needs_runtime(settings, override=plan.override, pattern=plan.files)
         ]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stripewise.carriers import CARRIERS, LOST, Carried, Launch, Program, Setting
+from stripewise.carriers import LOST, Carried, Carrier, Launch, Program, Setting
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy
 
@@ -86,7 +86,7 @@ def inject(
     preloaded = library is not None and not program.obstacle
     launch = Launch(program, folder, preloaded, plan.override, plan.files)
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
-    for carrier in CARRIERS:
+    for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]
     if library is not None and preloaded:
         _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance or Guidance())
