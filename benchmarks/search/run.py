@@ -21,8 +21,9 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 warnings.filterwarnings("ignore")
 
+from transfer import prior_of_others  # noqa: E402
+
 from stripewise.evaluation.race import contestant, play  # noqa: E402
-from stripewise.evaluation.transfer import prior_of_others  # noqa: E402
 from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.model.table import read_table  # noqa: E402
 

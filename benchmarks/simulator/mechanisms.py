@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from maxmin import Flows, makespan
 
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import simulate
-from stripewise.simulate.maxmin import Flows, makespan
 from stripewise.spec.site import Site, load_site, site_names
 from stripewise.spec.workload import Workload
 

@@ -9,11 +9,11 @@ import numpy as np
 from mechanisms import Check
 
 from stripewise.simulate import noise
-from stripewise.simulate.maxmin import Flows, bound, makespan, rates
 from stripewise.spec.site import Drift, Noise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.simulator.maxmin import Flows, bound, makespan, rates
 from tests.unit.test_simulate_maxmin import lexicographic, scenario
 from tests.unit.test_simulate_noise import MEASURED, PERCENTS
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from maxmin import Flows, rates
 
 from stripewise.simulate.batch import Batch
 from stripewise.simulate.engine import simulate
-from stripewise.simulate.maxmin import Flows, rates
 from stripewise.simulate.runs import noisy
 from stripewise.spec.site import Site, load_site
 from stripewise.spec.workload import Workload

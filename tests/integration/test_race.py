@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks.search.transfer import prior_of_others
 
 from stripewise.errors import UserError
 from stripewise.evaluation.race import Recorded, contestant, play, race, regret
-from stripewise.evaluation.transfer import prior_of_others
 from stripewise.model.landscape import Landscape
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.search.registry import sampler_rng

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 
 import pytest
+from benchmarks.search.transfer import prior_of_others
 
 from stripewise.evaluation.race import contestant, play, race
-from stripewise.evaluation.transfer import prior_of_others
 from stripewise.model.landscape import Landscape
 from tests.integration.test_race import table, workloads
 

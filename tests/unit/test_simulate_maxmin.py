@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.simulator.maxmin import Flows, bound, finish_times, makespan, rates
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-
-from stripewise.simulate.maxmin import Flows, bound, finish_times, makespan, rates
 
 
 def scenario(seed: int, most: int = 8) -> Flows:
