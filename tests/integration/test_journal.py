@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.cli.main import main
-from stripewise.errors import UserError
-from stripewise.measure.journal import parse_journal, read_journal
+from stripewise.measure.journal import parse_journal
 from stripewise.model.table import read_table
 from stripewise.spec.formats import JOURNAL_HEADER as HEADER
 
@@ -38,7 +37,7 @@ def record(**fields: object) -> str:
 
 
 def test_records_are_read_as_the_runtime_writes_them() -> None:
-    journal = read_journal(CORPUS / "two.journal")
+    journal = parse_journal((CORPUS / "two.journal").read_text("utf-8"))
     assert journal.damaged == 0
     first, second = journal.phases
     assert (first.ranks, first.nodes, first.collective, first.strided) == (64, 4, True, True)
@@ -49,22 +48,13 @@ def test_records_are_read_as_the_runtime_writes_them() -> None:
 
 
 def test_damaged_lines_are_counted_and_passed_over() -> None:
-    cut = read_journal(CORPUS / "cut.journal")
+    cut = parse_journal((CORPUS / "cut.journal").read_text("utf-8"))
     assert (len(cut.phases), cut.damaged) == (2, 1)
     text = f"{HEADER}\n{record()}{record(operation='append')}{record(seconds=0)}{record(settings='hint x')}nonsense\n"
     found = parse_journal(text)
     assert (len(found.phases), found.damaged) == (1, 4)
     changed = record().replace("solver", "solved")
     assert parse_journal(changed).damaged == 1
-
-
-def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
-    other = tmp_path / "x"
-    other.write_text("hello\n", "utf-8")
-    with pytest.raises(UserError, match="is no journal"):
-        read_journal(other)
-    with pytest.raises(UserError, match="cannot read the journal"):
-        read_journal(tmp_path / "missing")
 
 
 def test_table_import_makes_trials_of_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

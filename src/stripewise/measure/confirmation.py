@@ -29,7 +29,6 @@ class Decision(StrEnum):
     PROVEN = "proven"
     NOT_PROVEN = "not_proven"
     FUTILE = "futile"
-    OUT_OF_BUDGET = "out_of_budget"
     INVALID = "invalid"
 
 
@@ -129,28 +128,6 @@ def _hopeless(logs: Floats, offset: float, alpha: float, most_pairs: int) -> boo
     return _conditional_power(logs - offset, alpha, most_pairs) < _HOPELESS
 
 
-def decide(
-    default: Sequence[float],
-    candidate: Sequence[float],
-    *,
-    maximize: bool,
-    most_pairs: int,
-    confidence: float = 0.95,
-    minimum_effect: float = 1.0,
-    candidates: int = 1,
-) -> Decision:
-    """Say whether to go on; see :func:`assess`."""
-    return assess(
-        default,
-        candidate,
-        maximize=maximize,
-        most_pairs=most_pairs,
-        confidence=confidence,
-        minimum_effect=minimum_effect,
-        candidates=candidates,
-    ).decision
-
-
 def _conditional_power(logs: Floats, alpha: float, most_pairs: int) -> float:
     """Chance that later looks still prove a gain, if the truth is one standard error better than what was seen."""
     n = len(logs)
@@ -210,8 +187,3 @@ def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: fl
         else:
             high = middle
     return low
-
-
-def worst_case_runs(most_pairs: int, candidates: int = 1) -> int:
-    """Launches that a confirmation may need at most."""
-    return 2 * most_pairs * candidates

@@ -11,12 +11,9 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from stripewise.errors import UserError
 from stripewise.spec.formats import JOURNAL_HEADER
 
-MAX_BYTES = 256 << 20
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 
 
@@ -82,25 +79,6 @@ class Journal:
 
     phases: tuple[Phase, ...]
     damaged: int
-
-
-def read_journal(path: Path) -> Journal:
-    """Read a journal.
-
-    Raises
-    ------
-    UserError
-        If it cannot be read, or is none.
-    """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "is it the right file?")
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise UserError(f"cannot read the journal {path}: {error.strerror}", "check the path") from error
-    if not is_journal(text):
-        raise UserError(f"{path} is no journal: its first line is not '{JOURNAL_HEADER}'")
-    return parse_journal(text)
 
 
 def is_journal(text: str) -> bool:

@@ -7,7 +7,7 @@ Sizes are in bytes. 0 stands for "not set" in every setting: the site's or ROMIO
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -188,10 +188,6 @@ class Batch:
             column = np.asarray(values[parameter.name])
             settings[parameter.name] = left_out(column, parameter.default) if parameter.ordered else column
         return cls.make(workload, direction, settings, access)
-
-    def with_columns(self, **columns: Any) -> Batch:
-        """Give a copy with other values."""
-        return replace(self, **{name: _array(name, value) for name, value in columns.items()})
 
 
 _KINDS: dict[str, type] = {
