@@ -1,0 +1,228 @@
+"""What the loop runs next: budgets, order of phases and progress, whatever fails and however many run side by side."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stripewise.errors import NothingWorks
+from stripewise.model.importance import Importance
+from stripewise.runner.base import Preflight, Runner
+from stripewise.search.registry import sampler_rng
+from stripewise.spec.experiment import Budget, Confirmation, Experiment
+from stripewise.spec.launch import Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Phase, Role, State
+from stripewise.store.base import MEMORY
+from stripewise.store.opening import open_store
+from stripewise.tuning.api import _space
+from stripewise.tuning.budget import most_pairs, provable_pairs
+from stripewise.tuning.session import Session
+from tests.conftest import examples
+
+SPACE = _space({"x": [1, 2, 4, 8], "mode": ["a", "b", "c"]}, {}, ())
+STACK = """
+name = "component"
+[[parameter]]
+name = "x"
+kind = "ordinal"
+values = [1, 2, 4, 8]
+default = 1
+carrier = "env"
+key = "COMPONENT_X"
+[[parameter]]
+name = "mode"
+kind = "categorical"
+values = ["a", "b", "c"]
+default = "a"
+carrier = "env"
+key = "COMPONENT_MODE"
+[off]
+env = { COMPONENT = "off" }
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_forests():
+    """Importance takes most of a session's time, and is tested by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stripewise.tuning.result.importance", lambda space, history: Importance())
+        yield
+
+
+@pytest.fixture(scope="module")
+def component(tmp_path_factory):
+    """A stack whose component can be switched off, so that there is a reference."""
+    path = tmp_path_factory.mktemp("stacks") / "component.toml"
+    path.write_text(STACK)
+    return str(path)
+
+
+class Machine(Runner):
+    """Runs nothing: some runs fail, and side by side they end in any order."""
+
+    name = "machine"
+    kind = "simulated"
+    simulated = True
+
+    def __init__(self, capacity=1, failing=0.0, default_fails=False, seed=0, value=None, space=SPACE):
+        self._capacity, self.failing, self.default_fails = capacity, failing, default_fails
+        self.rng = sampler_rng(seed, 0)
+        self.value = value or (lambda configuration: 10.0 / configuration["x"])
+        self.space = space
+        self.running, self.most_running, self.trials, self.result = [], 0, (), None
+
+    def carry_out(self, experiment):
+        with open_store(MEMORY) as store:
+            identifier = store.create(experiment)
+            try:
+                self.result = Session(store, identifier, self, "test").run()
+            finally:
+                self.trials = store.trials(identifier)
+        return self.result.reason
+
+    @property
+    def runs(self):
+        return sorted((run for trial in self.trials for run in trial.runs), key=lambda run: run.number)
+
+    @property
+    def capacity(self):
+        return self._capacity
+
+    def prepare(self):
+        return Preflight(space=self.space, objective=Objective("value", "minimize", "s"))
+
+    def start(self, launch):
+        self.running.append(launch)
+        self.most_running = max(self.most_running, len(self.running))
+
+    def poll(self, timeout):
+        assert self.running, "nothing runs and nothing is planned"
+        return [self.end(self.running.pop(int(self.rng.integers(len(self.running)))))]
+
+    def cancel(self, number):
+        self.running = [launch for launch in self.running if launch.number != number]
+
+    def reap(self, launch):
+        raise AssertionError("no run was interrupted")
+
+    def end(self, launch):
+        configuration = launch.configuration or SPACE.default
+        is_default = configuration == SPACE.default and not launch.reference
+        if self.default_fails if is_default else self.rng.random() < self.failing:
+            return Outcome(launch.number, State.FAILED, 1.0, 0.0, "broken")
+        value = self.value(configuration) * math.exp(self.rng.normal(0, 0.1))
+        return Outcome(launch.number, State.FINISHED, 1.0, 0.0, metrics={"value": value})
+
+
+experiments = st.builds(
+    Experiment,
+    runner=st.just("function"),
+    sampler=st.sampled_from(["random", "genetic", "exhaustive"]),
+    resampling=st.sampled_from([{"kind": "none"}, {"kind": "simple"}, {"kind": "dynamic"}, {"kind": "racing"}]),
+    budget=st.builds(Budget, runs=st.integers(1, 45)),
+    warmup=st.integers(0, 3),
+    confirmation=st.builds(
+        Confirmation,
+        pairs=st.none() | st.integers(0, 8),
+        candidates=st.integers(1, 3),
+        minimum_effect=st.sampled_from([1.0, 1.5]),
+    ),
+    seed=st.integers(0, 1000),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(60), deadline=None)
+@given(experiments, st.integers(1, 4), st.sampled_from([0.0, 0.3, 1.0]), st.booleans())
+def test_the_budget_is_never_exceeded_and_every_experiment_ends(component, experiment, capacity, failing, reference):
+    machine = Machine(capacity, failing, seed=experiment.seed, space=None if reference else SPACE)
+    if reference:
+        experiment = experiment.model_copy(update={"stacks": [component]})
+    if reference and experiment.warmup >= experiment.budget.runs:
+        with pytest.raises(NothingWorks, match="before the program has run once"):
+            machine.carry_out(experiment)
+    else:
+        machine.carry_out(experiment)
+    assert len(machine.runs) <= experiment.budget.runs
+    assert machine.most_running <= capacity
+    assert all(run.state.ended for run in machine.runs)
+    confirmed = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
+    searched = [run for run in machine.runs if run.phase is not Phase.CONFIRMATION]
+    if confirmed:
+        assert min(run.number for run in confirmed) > max(run.number for run in searched)
+        limit = experiment.confirmation.pairs
+        for candidate in {run.facts.against for run in confirmed}:
+            pairs = {run.pair for run in confirmed if run.facts.against == candidate}
+            assert limit is None or len(pairs) <= limit
+    configurations = [trial.configuration for trial in machine.trials if trial.role is Role.CANDIDATE]
+    assert len(set(configurations)) == len(configurations)
+    assert SPACE.default not in configurations
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(experiments, st.integers(1, 4))
+def test_a_default_that_always_fails_ends_the_experiment_early(experiment, capacity):
+    machine = Machine(capacity, default_fails=True, seed=experiment.seed)
+    if experiment.budget.runs >= 2:
+        with pytest.raises(NothingWorks):
+            machine.carry_out(experiment)
+    else:
+        machine.carry_out(experiment)
+    assert len(machine.runs) <= 2
+
+
+def test_a_default_that_fails_now_and_then_does_not_end_the_experiment():
+    outcomes = iter([True, False, True, True, False])
+
+    class Flaky(Machine):
+        def end(self, launch):
+            self.default_fails = next(outcomes, False)
+            return super().end(launch)
+
+    machine = Flaky()
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=30)))
+    assert [run.state is State.FAILED for run in machine.runs[:5]] == [True, False, True, True, False]
+    assert any(run.phase is Phase.CONFIRMATION for run in machine.runs)
+
+
+@pytest.mark.parametrize("limit", [{"seconds": 30.0}, {"node_hours": 30 / 3600}])
+def test_time_and_node_hours_are_kept_for_the_confirmation_too(limit):
+    budget = Budget(runs=1000, **limit)
+    machine = Machine()
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=budget))
+    assert len(machine.runs) <= 30
+    confirmed = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
+    assert len(confirmed) >= 12
+    assert len(confirmed) % 2 == 0
+
+
+@pytest.mark.parametrize("runs", range(1, 60))
+def test_pairs_are_kept_free_only_where_they_can_prove_something(runs):
+    experiment = Experiment(runner="function", budget=Budget(runs=runs))
+    pairs = most_pairs(experiment)
+    assert pairs == 0 or pairs >= provable_pairs(experiment.confirmation) == 6
+    assert (pairs > 0) == (runs >= 17)
+
+
+def test_a_budget_of_seventeen_proves_what_is_large():
+    machine = Machine(value=lambda configuration: 10.0 if configuration == SPACE.default else 1.0)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=17)))
+    assert len(machine.runs) == 17
+    assert sum(run.phase is Phase.CONFIRMATION for run in machine.runs) == 12
+
+
+def test_no_launch_is_spent_on_pairs_that_can_prove_nothing():
+    machine = Machine()
+    reason = machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=10)))
+    assert len(machine.runs) == 10
+    assert all(run.phase is not Phase.CONFIRMATION for run in machine.runs)
+    assert "budget" in reason
+
+
+def test_the_pairs_asked_for_are_run_even_if_few():
+    rule = Confirmation(pairs=2)
+    machine = Machine()
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=10), confirmation=rule))
+    assert sum(run.phase is Phase.CONFIRMATION for run in machine.runs) == 4
