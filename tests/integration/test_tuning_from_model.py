@@ -89,7 +89,7 @@ def test_without_a_model_the_result_names_none() -> None:
 
 
 def test_a_model_that_changed_since_is_refused(model: Path, tmp_path: Path) -> None:
-    from stripewise.tuning.from_model import start_from_model
+    from stripewise.tuning.priors import start_from_model
 
     started = start_from_model(str(model), SPACE, Experiment(workload=WORKLOAD).workload, None)
     again = start_from_model(str(model), SPACE, Experiment(workload=WORKLOAD).workload, started.facts)
@@ -101,7 +101,7 @@ def test_a_model_that_changed_since_is_refused(model: Path, tmp_path: Path) -> N
 
 
 def test_a_model_of_other_parameters_is_refused(model: Path) -> None:
-    from stripewise.tuning.from_model import start_from_model
+    from stripewise.tuning.priors import start_from_model
 
     other = Space.bind([Parameter("unheard_of", Kind.ORDINAL, (1, 2), 1)])
     with pytest.raises(UserError, match="knows none of the parameters that are tuned"):

@@ -201,7 +201,7 @@ def test_what_cannot_be_started_from_is_refused_before_a_run():
             carry_out(store, warm_start=[open_one])
         with pytest.raises(UserError, match="there is no experiment"):
             carry_out(store, warm_start=["ffffffff"])
-        bandwidth = type(ELAPSED).parse("bandwidth")
+        bandwidth = type(ELAPSED)("bandwidth", "maximize", "MiB/s")
         with pytest.raises(UserError, match=r"another objective \(elapsed\)"):
             carry_out(store, warm_start=[first], objective=bandwidth)
         strange = Space.bind([Parameter("x", Kind.INTEGER, range(9), 0)])

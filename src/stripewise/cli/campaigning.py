@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -18,8 +19,10 @@ from stripewise.profiling.schedule import Planned, Shard
 from stripewise.profiling.session import Paused
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.policy import load_policy
 from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Run, State
+from stripewise.tuning.consent import check_cost
 from stripewise.tuning.process import owner_name, terminated_as_interrupted
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -129,3 +132,24 @@ def _time(remaining: Remaining) -> str:
     if not remaining.seconds:
         return ""
     return f", {duration(remaining.seconds)} ({duration(remaining.low)} to {duration(remaining.high)})"
+
+
+_CHARGED = ("batch", "steps")
+
+
+def check_agreed(campaign: Campaign, cost: Cost, yes: bool, json_output: bool) -> None:
+    """Ask before jobs or steps are started whose worst case is above the site's limits.
+
+    Raises
+    ------
+    UserError
+        If it was not agreed to, or is more than the site allows.
+    """
+    if campaign.runner in _CHARGED:
+        worst = {"node_hours": cost.node_hours, "bytes": float(cost.moved)}
+        check_cost(worst, load_policy(), None, lambda question: yes or ask(question, json_output))
+
+
+def ask(question: str, json_output: bool) -> bool:
+    """Ask on the terminal; where nobody is there to answer, nothing is agreed to."""
+    return not json_output and sys.stdin.isatty() and typer.confirm(f"{question}: go on?", err=True)

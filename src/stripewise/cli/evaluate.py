@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from stripewise.cli import remote
-from stripewise.cli.campaign_cost import check_agreed
-from stripewise.cli.campaigning import carried, changes, for_service
+from stripewise.cli.campaigning import carried, changes, check_agreed, for_service
 from stripewise.cli.options import JsonOption, ServerOption, YesOption
 from stripewise.cli.output import console, notes, number, print_json
 from stripewise.errors import UserError

@@ -11,8 +11,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.campaign_cost import check_agreed
-from stripewise.cli.campaigning import Display, carried, changes, cost_lines, for_service
+from stripewise.cli.campaigning import Display, carried, changes, check_agreed, cost_lines, for_service
 from stripewise.cli.options import JsonOption, ServerOption, YesOption
 from stripewise.cli.output import console, duration, notes, number, print_json
 from stripewise.cli.profile_array import submit_array

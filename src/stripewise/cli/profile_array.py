@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from stripewise.cli.campaign_cost import ask
+from stripewise.cli.campaigning import ask
 from stripewise.cli.output import console, notes, print_json
 from stripewise.errors import UserError
 from stripewise.interpreter import python

@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import read_logs
-from stripewise.measure.ior import parse_ior
-from stripewise.measure.journal import is_journal, parse_journal
+from stripewise.measure.ior import IorOutput, IorRow, parse_ior
+from stripewise.measure.journal import Phase, is_journal, parse_journal
 from stripewise.measure.observed import Observed, of_activity, of_report
-from stripewise.profiling.importing_ior import ior_row
-from stripewise.profiling.importing_journal import journal_rows
 from stripewise.profiling.importing_table import Row, known_hints
 from stripewise.spec.formats import JOURNAL_HEADER
 from stripewise.spec.report import read_report
+from stripewise.spec.sizes import parse_size
+from stripewise.spec.stack import load_stack
 
 _MIB = 2**20
 _MOST_TEXT = 256 << 20
@@ -195,3 +198,106 @@ def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
 
 def _number(text: str) -> int | str:
     return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def ior_row(output: IorOutput, row: IorRow) -> dict[str, Any]:
+    """Columns by name of one line of results; None where neither options nor command line tell."""
+    options = {re.sub(r"[^a-z]", "", name.lower()): value for name, value in output.options.items()}
+
+    def number(*names: str) -> int | None:
+        for name in names:
+            match = re.match(r"\s*(\d+)", str(options.get(name, "")))
+            if match:
+                return int(match[1])
+        return None
+
+    tasks = number("tasks", "numtasks", "clients")
+    per_node = number("clientspernode", "taskspernode")
+    nodes = number("nodes", "numnodes") or (tasks // per_node if tasks and per_node and tasks % per_node == 0 else None)
+    segments = number("segments", "segmentcount") or 1
+    transfer = row.transfer or _bytes(options.get("transfersize") or options.get("xfersize"))
+    block = row.block or _bytes(options.get("blocksize"))
+    kind = str(options.get("type", options.get("collective", ""))).lower()
+    access = str(options.get("access", "")).lower()
+    apart = str(options.get("fileperproc", options.get("fileperprocess", ""))).lower()
+    order = str(options.get("orderinginafile", "")).lower()
+    # What the options do not say, the command line does.
+    flags = set(output.command.split())
+    random = (
+        order.startswith("random")
+        or str(options.get("randomoffset", "0")).lower() in ("1", "true")
+        or bool(flags & {"-z", "-Z"})
+    )
+    said = {"collective": True, "independent": False, "1": True, "0": False, "true": True, "false": False}.get(
+        kind.split("-")[0].strip()
+    )
+    own = (access.startswith("file-per-process") or apart in ("1", "true")) if access or apart else None
+    layout = None
+    if block and transfer:
+        layout = "random" if random else "strided" if segments > 1 and block == transfer else "segmented"
+    return {
+        "operation": row.access,
+        "nodes": nodes,
+        "processes": tasks,
+        "api": {"mpiio": "mpiio", "posix": "posix", "hdf5": "hdf5"}.get(
+            re.sub(r"[^a-z0-9]", "", str(options.get("api", "")).lower().split("(")[0])
+        ),
+        "file_size": block * segments * tasks if block and tasks else None,
+        "transfer_size": transfer,
+        "layout": layout,
+        "collective": said if said is not None or not flags else "-c" in flags,
+        "file_per_process": own if own is not None or not flags else "-F" in flags,
+        "bandwidth": row.bandwidth,
+    }
+
+
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    match = re.match(r"\s*([0-9.]+\s*[A-Za-z]*)", text)
+    try:
+        return parse_size(re.sub(r"(?i)bytes?$", "", match[1].strip()).strip()) if match else None
+    except UserError:
+        return None
+
+
+_NUMBERS = ("nodes", "file_size", "transfer_size", "piece_size")
+_TRUTHS = ("collective", "file_per_process")
+
+
+@cache
+def _defaults() -> dict[str, int | str | float | bool]:
+    """What acts where a hint is not set, as far as it is one value."""
+    return {p.setting: p.default for name in ("romio", "ompio") for p in load_stack(name).parameters}
+
+
+def journal_rows(phases: Sequence[Phase]) -> list[Row]:
+    """Give one row a phase; a hint that any phase set has a value in all."""
+    hints = {key for phase in phases for key in phase.settings if " " not in key}
+    rows = []
+    for phase in phases:
+        row: Row = {
+            name: _hint_value(text) if name in _NUMBERS else text not in ("0", "false") if name in _TRUTHS else text
+            for name, text in phase.workload.items()
+            if name not in ("operation", "processes", "processes_per_node", "driver")
+        }
+        # Words that were declared stay; what the phase itself showed is surer.
+        row |= {"nodes": phase.nodes, "processes": phase.ranks, "collective": phase.collective}
+        row["layout"] = "strided" if phase.strided else row.get("layout", "segmented")
+        for key in sorted(hints):
+            row[key] = _hint_value(phase.settings[key]) if key in phase.settings else _defaults().get(key, "default")
+        for role in ("stripe_count", "stripe_size"):
+            if (value := of_role(phase.layout, role)) is not None:
+                row[role] = _hint_value(value)
+        rows.append({**row, "operation": phase.operation, "bandwidth": phase.bandwidth})
+    return rows
+
+
+def _hint_value(text: str) -> int | float | str:
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return int(value) if value == int(value) else value

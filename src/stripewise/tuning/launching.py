@@ -1,15 +1,20 @@
-"""From a planned run to what the runner is asked to launch."""
+"""From a planned run to its launch, and from what came of the launch to the run's result."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stripewise.carriers import ENVIRONMENT, Setting
+from stripewise.errors import RunFailed
+from stripewise.objectives import kind_of, measure
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.stack import OffEntry, load_stack
-from stripewise.spec.trial import Role, Run, Trial
+from stripewise.spec.trial import Role, Run, State, Trial
 from stripewise.tuning.space import BoundSpace
 
 _FIRST_TIMEOUT = 3600.0
@@ -96,3 +101,42 @@ def run_timeout(experiment: Experiment, trials: Sequence[Trial], spent_seconds: 
     if experiment.budget.seconds is not None and spent_seconds is not None:
         limit = min(limit, max(1.0, experiment.budget.seconds - spent_seconds))
     return limit
+
+
+_FILES_KEPT = 20
+
+
+def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> Run:
+    """Give the run with its value, or with the reason why it has none.
+
+    Parameters
+    ----------
+    planned : Run
+    outcome : Outcome
+    objective : Objective
+    nodes : int
+        Nodes that the run occupied, where the runner does not say.
+    """
+    facts = {**planned.facts, **outcome.facts, "metrics": dict(outcome.metrics), "exit_code": outcome.exit_code}
+    if outcome.folder is not None:
+        facts["folder"] = str(outcome.folder)
+    if outcome.report is not None:
+        facts["report"] = outcome.report.as_json(_FILES_KEPT)
+    facts.setdefault("node_hours", int(facts.get("nodes") or nodes) * outcome.elapsed / 3600)
+    state, value, reason = outcome.state, None, outcome.reason
+    if state is State.FINISHED:
+        try:
+            value = measure(objective, outcome)
+        except RunFailed as failure:
+            state, reason = State.FAILED, str(failure)
+    elif state is State.PRUNED and kind_of(objective.name).wall_time:
+        value = outcome.elapsed
+    return replace(
+        planned,
+        state=state,
+        value=value,
+        elapsed=outcome.elapsed,
+        started=outcome.started,
+        reason=reason,
+        facts=RunFacts(facts),
+    )

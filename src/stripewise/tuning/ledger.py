@@ -46,7 +46,7 @@ class Ledger:
         queued: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._store = store
-        self._identifier = identifier
+        self.identifier = identifier
         self._simulated = simulated
         self._clock = clock
         self._queued = queued
@@ -83,15 +83,15 @@ class Ledger:
     def remember(self, **facts: Any) -> None:
         """Add facts about the experiment."""
         self.facts = self.facts.with_(**facts)
-        self._store.update(self._identifier, facts=self.facts, claim=self._claim)
+        self._store.update(self.identifier, facts=self.facts, claim=self._claim)
 
     def set_state(self, state: str, result: Result | None = None) -> None:
         """Write the experiment's state, and its result if there is one."""
-        self._store.update(self._identifier, state=state, result=result, claim=self._claim)
+        self._store.update(self.identifier, state=state, result=result, claim=self._claim)
 
     def plan(self, trial: Trial, run: Run, *, new: bool) -> None:
         """Add a run, and its trial if that is new."""
-        self._store.plan(self._identifier, self._claim, trial if new else None, run)
+        self._store.plan(self.identifier, self._claim, trial if new else None, run)
         if new:
             self.trials.append(trial)
         self._put(run)
@@ -99,14 +99,14 @@ class Ledger:
     def begin(self, run: Run, attempt: int) -> Run:
         """Note that a run is being launched, for the first time or again."""
         facts = {"attempt": attempt} if attempt else {}
-        self._store.begin(self._identifier, self._claim, run.number, facts)
+        self._store.begin(self.identifier, self._claim, run.number, facts)
         running = replace(run, state=State.RUNNING, facts=run.facts.with_(**facts))
         self._put(running)
         return running
 
     def accept(self, run: Run) -> None:
         """Write a run's one result."""
-        self._store.accept(self._identifier, self._claim, run)
+        self._store.accept(self.identifier, self._claim, run)
         self._put(run)
         used = self.spent()
         self.remember(seconds=used.seconds, runs=used.runs)
@@ -128,7 +128,7 @@ class Ledger:
 
     def stop_requested(self) -> bool:
         """Whether someone asked for a stop."""
-        return self._store.stop_requested(self._identifier)
+        return self._store.stop_requested(self.identifier)
 
     def release(self) -> None:
         """Give the claim back."""

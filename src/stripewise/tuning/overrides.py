@@ -1,7 +1,9 @@
-"""``[parameters.NAME]`` of an experiment: a stack's parameters changed, and parameters of the user's own."""
+"""What values a parameter has here: what the experiment overrides, and the limits of machine, folders and site."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +14,7 @@ from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import ParameterOverride
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import spell
+from stripewise.spec.policy import Policy
 from stripewise.spec.stack import ParameterEntry
 from stripewise.spec.vocabulary import check_value
 
@@ -91,3 +94,42 @@ def own_parameter(name: str, override: ParameterOverride) -> Parameter:
         raise explain_validation(error, where) from error
     except UserError as error:
         raise UserError(f"{where}: {error.what}", error.mend) from error
+
+
+def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:
+    """Let a layout's default be what files have for which nothing is set: else that value, set, would pass for new."""
+    found = present.get(parameter.role)
+    if found is None or not parameter.carrier.of_file_system or found == parameter.default:
+        return parameter
+    values = parameter.values if found in parameter.values else tuple(sorted({*parameter.values, found}, key=float))
+    return replace(parameter, values=values, default=found, default_from=None)
+
+
+def end(role: str, largest: Mapping[str, int], policy: Policy) -> int | None:
+    """The largest value of a role that there is and that the site allows; None where neither says."""
+    ends = [largest[role]] if role in largest else []
+    if role == "stripe_count" and policy.striping.stripe_count is not None:
+        ends.append(policy.striping.stripe_count)
+    return min(ends, default=None)
+
+
+def within(parameter: Parameter, largest: int | None) -> tuple[Parameter, str]:
+    """End a parameter's values with the largest there is; with a reason where nothing is left to choose."""
+    if largest is None or not parameter.ordered or float(parameter.values[-1]) <= largest:
+        return parameter, ""
+    kept = {value for value in parameter.values if float(value) < largest} | {largest, parameter.default}
+    if len(kept) == 1:
+        return parameter, f"{largest} is all there is"
+    return replace(parameter, values=tuple(sorted(kept, key=float))), ""
+
+
+def allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
+    """Leave out values that the site does not allow; with a reason where nothing is left to choose."""
+    if not parameter.carrier.of_file_system and parameter.role != "stripe_count":
+        return parameter, ""
+    name = parameter.role if parameter.role == "stripe_count" else parameter.setting
+    values = policy.allowed_values(name, parameter.values)
+    if len(values) == len(parameter.values):
+        return parameter, ""
+    kept = tuple(v for v in parameter.values if v in values or v == parameter.default)
+    return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")

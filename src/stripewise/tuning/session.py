@@ -9,7 +9,6 @@ from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.measure.observed import layout_of, observed_workload
 from stripewise.objectives import objective_of
 from stripewise.runner.base import Preflight, Runner
-from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
@@ -19,21 +18,19 @@ from stripewise.spec.policy import Policy
 from stripewise.spec.report import Report
 from stripewise.spec.result import Result
 from stripewise.spec.sizes import format_size
-from stripewise.spec.space import Space
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
 from stripewise.tuning.budget import shortfall, worst_case
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
-from stripewise.tuning.from_model import start_from_model
-from stripewise.tuning.launching import make_launch, run_timeout
+from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
-from stripewise.tuning.outcomes import run_of
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
+from stripewise.tuning.priors import check_named, prior_before_runs
 from stripewise.tuning.result import conclude
+from stripewise.tuning.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
-from stripewise.tuning.warm_start import check_named, choose, prior_of
 
 _POLL_SECONDS = 0.5
 
@@ -113,14 +110,14 @@ class Session:
                 objective=self._objective,
                 trials=tuple(self._ledger.trials),
             )
-            self._check_same_environment(self._preflight)
+            check_same_environment(self._ledger, self._preflight)
             self._check_space(self._preflight)
             if self._ledger.facts.warm_start is None:
                 check_named(self._store, self._ledger.experiment.warm_start)
             self._ledger.set_state("running")
             self._announce_cost()
             planner = self._planner()
-            self._reap_interrupted()
+            self._interrupted = reap_interrupted(self._ledger, self._runner, self._bound)
             result = self._loop(planner)
         except NothingWorks as error:
             # Kept, so that a resumed session gives the program another try instead of the same answer.
@@ -157,7 +154,7 @@ class Session:
             if self._interrupted:
                 trial, run = self._interrupted.pop(0)
                 self._tell("note", text=f"run {run.number} was interrupted and is launched again")
-                self._launch(planner, trial, run, attempt=_next_attempt(run))
+                self._launch(planner, trial, run, attempt=next_attempt(run))
                 continue
             step = planner.next(self._ledger.trials, self._ledger.spent())
             if not isinstance(step, Planned):
@@ -248,49 +245,22 @@ class Session:
             if self._ledger.facts.space is None:
                 # For those who watch: the result has both in the end.
                 self._ledger.remember(space=describe_space(self._bound).as_json(), objective=asdict(self._objective))
-            planner.sampler.prior = self._prior(planner.sampler, self._bound.space)
+            planner.sampler.prior = prior_before_runs(
+                self._store,
+                self._ledger,
+                planner.sampler,
+                self._bound.space,
+                self._workload(),
+                self._objective,
+                simulated=self._runner.simulated,
+                note=lambda text: self._tell("note", text=text),
+            )
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
                 self._announce_cost()
         if self._bound is None:
             return planner
         return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
-
-    def _prior(self, sampler: Sampler, space: Space) -> PriorMean | None:
-        """What is expected before the first run: earlier experiments, on top of what the sampler has already."""
-        prior = self._model_prior(space)
-        if prior is not None:
-            sampler.prior = prior
-        wanted = self._ledger.experiment.warm_start
-        if not wanted:
-            return sampler.prior
-        workload = self._workload()
-        chosen = self._ledger.facts.warm_start
-        if chosen is None:
-            chosen = choose(
-                self._store,
-                wanted,
-                self._identifier,
-                self._objective,
-                space,
-                workload,
-                simulated=self._runner.simulated,
-            )
-            self._ledger.remember(warm_start=chosen)
-            names = ", ".join(f"{one['experiment']} ({one['similarity']:.0%} like this one)" for one in chosen)
-            self._tell("note", text=f"the search starts from {names or 'nothing: no earlier experiment is like it'}")
-        return prior_of(self._store, chosen, space, workload, self._objective, sampler)
-
-    def _model_prior(self, space: Space) -> PriorMean | None:
-        """What a performance model expects, if the experiment names one; the same file as when it began."""
-        named = self._ledger.experiment.model
-        if named is None:
-            return None
-        started = start_from_model(named, space, self._workload(), self._ledger.facts.model)
-        if self._ledger.facts.model is None:
-            self._ledger.remember(model=started.facts)
-            self._tell("note", text=started.note)
-        return started.prior
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
@@ -364,29 +334,7 @@ class Session:
             mpi = preflight.environment.get("mpi")
             check_space(self._ledger.experiment, self._workload(), preflight.io, mpi, preflight.lost, preflight.largest)
 
-    def _check_same_environment(self, preflight: Preflight) -> None:
-        """Never pool runs that differ: another MPI or program makes another experiment."""
-        now = dict(preflight.fingerprint)
-        earlier = self._ledger.facts.fingerprint
-        if earlier is None or not any(run.state is State.FINISHED for _, run in self._ledger.runs()):
-            # Nothing has a value yet: a program that was mended meanwhile is what the user wants to tune.
-            self._ledger.remember(fingerprint=now, environment=dict(preflight.environment))
-        elif earlier != now:
-            name = next(name for name in sorted({*earlier, *now}) if earlier.get(name) != now.get(name))
-            raise UserError(
-                f"{name} was '{earlier.get(name)}' in the earlier runs and is '{now.get(name)}' now",
-                "restore it, or start a new experiment: runs that differ are never pooled",
-            )
-
     # -- interruption --------------------------------------------------------------------------------------
-
-    def _reap_interrupted(self) -> None:
-        """End the processes of runs that an earlier session planned and did not finish; they are to be run again."""
-        self._interrupted = [(trial, run) for trial, run in self._ledger.runs() if not run.state.ended]
-        experiment = self._ledger.experiment
-        for trial, run in self._interrupted:
-            attempt = _next_attempt(run)
-            self._runner.reap(make_launch(self._identifier, experiment, self._bound, trial, run, attempt=attempt))
 
     def _put_back(self, error: BaseException) -> None:
         """Leave the experiment in a state from which it can be resumed."""
@@ -402,8 +350,3 @@ class Session:
 
     def _tell(self, kind: str, **data: Any) -> None:
         self._listener(Event(kind, data))
-
-
-def _next_attempt(run: Run) -> int:
-    """The attempt that launching an interrupted run once more will be."""
-    return 1 + run.facts.attempt

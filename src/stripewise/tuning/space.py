@@ -19,8 +19,7 @@ from stripewise.spec.result import ParameterSummary, SpaceSummary
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, load_stack, stack_names
 from stripewise.spec.workload import Workload
-from stripewise.tuning.limits import allowed, as_found, end, within
-from stripewise.tuning.overrides import overridden, own_parameter
+from stripewise.tuning.overrides import allowed, as_found, end, overridden, own_parameter, within
 
 _COUNTED = 100_000
 _INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")

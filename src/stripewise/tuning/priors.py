@@ -1,11 +1,16 @@
-"""Which earlier experiments a search starts from, and what they hold."""
+"""What a search expects before its first run: from earlier experiments, and from a performance model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
+from stripewise.model.registry import load_model
+from stripewise.prescribe.prior import ModelPrior
 from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.priors import Earlier, EarlierPrior, similarity
 from stripewise.spec.objective import Objective
@@ -13,12 +18,51 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import History
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Record, Store
+from stripewise.tuning.ledger import Ledger
 
 AUTO = "auto"
 _MOST = 5
 _PAGE = 200
 _LEAST_SIMILAR = 0.1
 _COMMON = 0.5
+
+
+def prior_before_runs(
+    store: Store,
+    ledger: Ledger,
+    sampler: Sampler,
+    space: Space,
+    workload: Workload,
+    objective: Objective,
+    *,
+    simulated: bool,
+    note: Callable[[str], None],
+) -> PriorMean | None:
+    """What is expected before the first run: earlier experiments, on top of a model or of what the sampler has already.
+
+    What was chosen is kept among the experiment's facts, so that a resumed search starts from the same.
+
+    Parameters
+    ----------
+    note : callable
+        Is told in a sentence what the search starts from.
+    """
+    if ledger.experiment.model is not None:
+        started = start_from_model(ledger.experiment.model, space, workload, ledger.facts.model)
+        if ledger.facts.model is None:
+            ledger.remember(model=started.facts)
+            note(started.note)
+        sampler.prior = started.prior
+    wanted = ledger.experiment.warm_start
+    if not wanted:
+        return sampler.prior
+    chosen = ledger.facts.warm_start
+    if chosen is None:
+        chosen = choose(store, wanted, ledger.identifier, objective, space, workload, simulated=simulated)
+        ledger.remember(warm_start=chosen)
+        names = ", ".join(f"{one['experiment']} ({one['similarity']:.0%} like this one)" for one in chosen)
+        note(f"the search starts from {names or 'nothing: no earlier experiment is like it'}")
+    return prior_of(store, chosen, space, workload, objective, sampler)
 
 
 def check_named(store: Store, wanted: Sequence[str]) -> None:
@@ -169,3 +213,69 @@ def _like(record: Record, workload: Workload) -> float:
 
 def _workload(record: Record) -> Workload:
     return record.result.workload if record.result else Workload()
+
+
+# -- a performance model -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FromModel:
+    """A model at the start of a search.
+
+    Attributes
+    ----------
+    prior : ModelPrior
+    facts : dict
+        ``file``, ``digest``, ``name``, ``table``, ``simulated``, and ``parameters`` that it knows.
+    note : str
+        For the user.
+    """
+
+    prior: ModelPrior
+    facts: dict[str, Any]
+    note: str
+
+
+def start_from_model(path: str, space: Space, workload: Workload, earlier: Mapping[str, Any] | None) -> FromModel:
+    """Load the model of an experiment.
+
+    Parameters
+    ----------
+    path : str
+    space : Space
+        To be searched.
+    workload : Workload
+    earlier : mapping, optional
+        The facts when the experiment began, if it is resumed.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read or has changed since, or the model knows none of the space's parameters.
+    """
+    model = load_model(path)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    if earlier is not None and earlier.get("digest") != digest:
+        raise UserError(
+            f"the model {path} has changed since the experiment began", "restore it, or start a new experiment"
+        )
+    prior = ModelPrior(model, workload)
+    shared = prior.shared(space)
+    if not shared:
+        known = ", ".join(column.name for column in model.domain.columns[model.domain.contexts :])
+        raise UserError(
+            f"the model {path} knows none of the parameters that are tuned", f"it knows {known}; leave out --model"
+        )
+    schema = model.domain.schema
+    simulated = "simulated" in schema.description.lower()
+    origin = "simulated runs of " if simulated else ""
+    note = f"the search starts from model {model.name} of {origin}table {schema.name}, which knows {', '.join(shared)}"
+    facts = {
+        "file": path,
+        "digest": digest,
+        "name": model.name,
+        "table": schema.name,
+        "simulated": simulated,
+        "parameters": shared,
+    }
+    return FromModel(prior, facts, note)
