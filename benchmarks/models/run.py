@@ -250,9 +250,10 @@ def screen(options: argparse.Namespace) -> None:
             for _ in range(3):
                 start = time.perf_counter()
                 points = fitted.domain.cross(workloads, configurations)
-                rough = getattr(fitted, "screen_points", None)
+                rough = fitted.screening() if model == "auto" else None
                 if rough is not None:
-                    value = rough(points).reshape(n, -1)
+                    features = fitted.encoder.encode(fitted.domain.folded(points))
+                    value = rough.predict(features).reshape(n, -1)
                     top = np.argpartition(-value, 5, axis=1)[:, :5]
                     chosen = points.reshape(n, value.shape[1], -1)[np.arange(n)[:, None], top].reshape(5 * n, -1)
                     fitted.predict_points(chosen)

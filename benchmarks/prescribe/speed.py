@@ -25,6 +25,7 @@ import numpy as np
 
 from stripewise.model.artifact.content import TUNABLE, Artifact
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.prescribe.prescriber import Prescriber
@@ -184,7 +185,7 @@ def main() -> None:
             seconds = time.perf_counter() - start
             path = Path(folder) / f"{name}.swm"
             artifact = every_setting(to_artifact(model))
-            artifact.save(path)
+            save_artifact(artifact, path)
             found[name] = {
                 "fit_seconds": seconds,
                 "python": python(model, options.workloads, options.seed),

@@ -32,6 +32,7 @@ from tests.system.testbed.placement import OBJECT_SIZE, settled
 
 from stripewise.carriers import ENVIRONMENT, Setting
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Schema, make_table, read_table, write_table
 from stripewise.objectives import measure, parse_objective
@@ -243,7 +244,7 @@ def predicted(options: argparse.Namespace, folder: Path, groups: Path, scratch: 
     model = make_model("auto")
     model.fit(read_table(str(campaign_table(rows, options.size << 20, scratch))))
     artifact = scratch / "bed.swm"
-    to_artifact(model).save(artifact)
+    save_artifact(to_artifact(model), artifact)
     found: dict[str, Any] = {"case": "predict", "rounds": options.rounds, "of": {}}
     chosen = (
         Setting(ENVIRONMENT, "STRIPEWISE_MODE", "predict"),

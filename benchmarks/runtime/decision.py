@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.prescribe.speed import every_setting, table
 
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 
 
@@ -75,7 +76,7 @@ def main() -> None:
         models: dict[str, Path | None] = {"observe": None}
         for name in options.models.split(","):
             models[name] = path = folder / f"{name}.swm"
-            every_setting(to_artifact(make_model(name).fit(made, 0))).save(path)
+            save_artifact(every_setting(to_artifact(make_model(name).fit(made, 0))), path)
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
         for repeat in range(options.repeats + 1):
             for name in shuffle.sample(list(models), len(models)):

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
 from stripewise.spec.stack import load_stack
@@ -156,7 +157,7 @@ def train(bench: Bench, shuffle: random.Random) -> None:
             for name, values in SWEEP.items()
         ],
     )
-    to_artifact(make_model("auto").fit(make_table(schema, rows))).save(bench.model)
+    save_artifact(to_artifact(make_model("auto").fit(make_table(schema, rows))), bench.model)
 
 
 def rounds(bench: Bench, best: Settings, shuffle: random.Random) -> Iterator[dict[str, float]]:

@@ -136,7 +136,7 @@ def _values(table: Path) -> np.ndarray:
 
 def baseline(table: Path) -> dict[str, float]:
     """The study's baseline: everything is predicted as the mean."""
-    from stripewise.model.classes import class_error  # noqa: PLC0415  loads the models
+    from stripewise.model.metrics import class_error  # noqa: PLC0415  loads the models
 
     values = _values(table)
     guess = np.full(len(values), values.mean())

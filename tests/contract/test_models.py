@@ -140,5 +140,5 @@ def test_trees_that_go_round_in_circles_are_refused(tmp_path: Path) -> None:
     fitted = make_model("tree").fit(sample_table(repeats=1))
     fitted.trees.left[0] = 0  # type: ignore[attr-defined]
     fitted.save(tmp_path / "a.model")
-    with pytest.raises(UserError, match="no proper trees"):
+    with pytest.raises(UserError, match="trees of the model file are damaged"):
         load_model(tmp_path / "a.model")

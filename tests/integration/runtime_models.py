@@ -10,6 +10,7 @@ import numpy as np
 from stripewise.model.artifact.content import Artifact, Input, Setting, Texts
 from stripewise.model.artifact.members import NONE, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, apply, constant, read
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.spec.formats import CONTEXT, TUNABLE, WORD, Op
 
 MIB = 1 << 20
@@ -80,7 +81,7 @@ def save_model(
         texts=texts,
     )  # fmt: skip
     path = folder / "known.swm"
-    artifact.save(path)
+    save_artifact(artifact, path)
     return path
 
 

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.model.ann import AnnModel, Network
+from stripewise.model.ann import AnnModel
 from stripewise.model.artifact.export import columns_of, input_row, to_artifact
 from stripewise.model.artifact.reader import parse_artifact
+from stripewise.model.artifact.writer import artifact_bytes
 from stripewise.model.carriers import Way, knobs
 from stripewise.model.domain import table_frame
+from stripewise.model.network import NeuralNetwork
 from stripewise.model.registry import make_model
-from stripewise.prescribe.grid import Grid
+from stripewise.prescribe.grid import Grid, quick
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request
 from stripewise.spec.formats import TUNABLE
@@ -54,12 +56,12 @@ def trained(name: str, tunables: tuple[str, ...] = HINTS) -> Any:
     model._domain, model._encoder = fitted.domain, fitted.encoder
     widths = [len(fitted.encoder.features), 32, 16, 1]
 
-    def network(seed: int) -> Network:
+    def network(seed: int) -> NeuralNetwork:
         weights = tuple(
             (rng.normal(size=(b, a)) / np.sqrt(a)).astype(np.float32) for a, b in zip(widths, widths[1:], strict=False)
         )
         biases = tuple(rng.normal(size=b).astype(np.float32) for b in widths[1:])
-        return Network(weights, biases, rng.uniform(1, 40, size=widths[0]), 900.0 + seed, 5.0, 0.1)
+        return NeuralNetwork(weights, biases, rng.uniform(1, 40, size=widths[0]), 900.0 + seed, 5.0, 0.1)
 
     model.networks = {place: network(place) for place in (0, 1)}
     return model
@@ -74,11 +76,11 @@ def test_values_in_the_runtime_are_the_model_s(library: ctypes.CDLL, name: str) 
     # Between the values that were measured, too.
     frame["file_gib"] = (np.asarray(frame["file_gib"], dtype=np.float64) * 1.37).tolist()
     artifact = to_artifact(model)
-    data = artifact.to_bytes()
+    data = artifact_bytes(artifact)
     columns = columns_of(artifact, frame)
     points = model.domain.points(frame)
     # Of auto the ensemble that its blend has taught is exported.
-    expected = np.exp(model.screen_points(points)) if name == "auto" else model.predict_points(points).value
+    expected = np.exp(quick(model, points)) if name == "auto" else model.predict_points(points).value
     native = NativeModel(library, data)
     try:
         found = native.predict(columns, len(rows))
@@ -97,7 +99,7 @@ def test_the_runtime_chooses_what_python_chooses(library: ctypes.CDLL, operation
     current = {"stripe_count": 1, "stripe_size": MIB, "romio_cb_write": "automatic", "cb_nodes": 1}
     words = {**workload.words(), "ppn": each, "file_gib": 8, **current}
     row = input_row(artifact, words)
-    native = NativeModel(library, artifact.to_bytes())
+    native = NativeModel(library, artifact_bytes(artifact))
     try:
         choice = native.choose(row)
     finally:
@@ -153,7 +155,7 @@ def test_the_program_s_own_words_are_never_chosen(library: ctypes.CDLL) -> None:
     row[names.index("operation")] = float(artifact.texts.find("write"))
     for name, value in (("nodes", 8.0), ("ppn", 4.0), ("file_gib", 8.0)):
         row[names.index(name)] = value
-    native = NativeModel(library, artifact.to_bytes())
+    native = NativeModel(library, artifact_bytes(artifact))
     try:
         choice = native.choose(row)
     finally:

@@ -14,6 +14,7 @@ from stripewise.model.artifact.content import Setting as Choice
 from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.reader import read_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.runner.inject.injection import Guidance, inject
 from stripewise.spec.formats import TUNABLE
 from stripewise.spec.plan import Plan
@@ -114,7 +115,7 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
         given.append(guidance)
         raise UserError("enough", "for a test")
 
-    layouts().save(tmp_path / "site.swm")
+    save_artifact(layouts(), tmp_path / "site.swm")
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.cli.apply.load_policy", lambda: stripes(most))
     monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)

@@ -13,6 +13,7 @@ import pytest
 
 from stripewise.carriers import HINT, LAYOUT
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import Request
@@ -69,7 +70,7 @@ def spelled(value: Any) -> str:
 @pytest.mark.parametrize("tunables", [SETTINGS, PROGRAM], ids=["settings", "program"])
 def test_the_same_settings_for_the_same_workload(decide: Path, tmp_path: Path, tunables: tuple[str, ...]) -> None:
     model = trained(tunables)
-    to_artifact(model).save(tmp_path / "model.swm")
+    save_artifact(to_artifact(model), tmp_path / "model.swm")
     prescriber = Prescriber(model, file_system="lustre")
     changed = 0
     for words in workloads(len(tunables[2]), 24):
@@ -103,7 +104,7 @@ def test_golden_cases_are_decided_alike_by_python_and_c(decide: Path, tmp_path: 
 
 
 def test_what_was_never_measured_is_left_alone(decide: Path, tmp_path: Path) -> None:
-    to_artifact(trained(SETTINGS)).save(tmp_path / "model.swm")
+    save_artifact(to_artifact(trained(SETTINGS)), tmp_path / "model.swm")
     command = [
         str(decide),
         str(tmp_path / "model.swm"),

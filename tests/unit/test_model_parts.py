@@ -10,20 +10,17 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from stripewise.errors import UserError
-from stripewise.model.blend import weights
-from stripewise.model.cells import Cells
-from stripewise.model.classes import class_bounds, class_error, classes
-from stripewise.model.data import Data
+from stripewise.model.cells import Cells, Memory
+from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Domain
-from stripewise.model.equation import Equation
 from stripewise.model.features import Encoder, Feature, make_encoder
-from stripewise.model.kinship import kinship
-from stripewise.model.memory import Memory
-from stripewise.model.metrics import oracle_scores, scores, true_values
+from stripewise.model.linear import Equation
+from stripewise.model.members import blend_weights
+from stripewise.model.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
 from stripewise.model.registry import make_model
 from stripewise.model.smooth import Smooth
-from stripewise.model.speed import SpeedClassifier
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.model.training import SpeedClassifier
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
 from stripewise.model.trees.rules import conditions
@@ -210,7 +207,7 @@ def test_the_better_member_gets_the_weight() -> None:
     rng = np.random.default_rng(0)
     truth = rng.normal(0, 1, 500)
     good, bad = truth + rng.normal(0, 0.1, 500), truth + rng.normal(0, 1, 500)
-    found = weights(np.stack([good, bad], axis=1), truth, np.ones(500))
+    found = blend_weights(np.stack([good, bad], axis=1), truth, np.ones(500))
     assert found[0] > 0.9
     assert math.isclose(found.sum(), 1.0)
 
@@ -223,7 +220,7 @@ def test_relative_errors_count_where_workloads_are_named() -> None:
     # The first is right about differences and wrong about levels, the second the other way round.
     relative, absolute = truth + level, truth + rng.normal(0, 0.7, 500)
     both = np.stack([relative, absolute], axis=1)
-    assert weights(both, truth, np.ones(500), groups)[0] > weights(both, truth, np.ones(500))[0] + 0.2
+    assert blend_weights(both, truth, np.ones(500), groups)[0] > blend_weights(both, truth, np.ones(500))[0] + 0.2
 
 
 def test_a_workload_with_many_cells_says_no_more_of_other_workloads() -> None:
@@ -234,7 +231,7 @@ def test_a_workload_with_many_cells_says_no_more_of_other_workloads() -> None:
     one = truth + rng.normal(0, np.where(groups == 0, 0.1, 0.5))
     other = truth + rng.normal(0, np.where(groups == 0, 0.5, 0.1))
     both = np.stack([one, other], axis=1)
-    assert weights(both, truth, np.ones(500))[0] > 0.5 > weights(both, truth, np.ones(500), groups)[0]
+    assert blend_weights(both, truth, np.ones(500))[0] > 0.5 > blend_weights(both, truth, np.ones(500), groups)[0]
 
 
 @pytest.mark.slow
@@ -375,31 +372,33 @@ def test_slow_average_fast() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
-def test_kinship_is_the_share_of_the_error_that_a_workload_has_in_common(share: float) -> None:
+def test_error_correlation_is_the_share_of_the_error_that_a_workload_has_in_common(share: float) -> None:
     rng = np.random.default_rng(0)
     workloads = np.repeat(np.arange(2000), 6)
     errors = np.sqrt(share) * rng.normal(size=2000)[workloads] + np.sqrt(1 - share) * rng.normal(size=12_000)
-    assert kinship(errors, workloads) == pytest.approx(share, abs=0.03)
+    assert error_correlation(errors, workloads) == pytest.approx(share, abs=0.03)
     # Noise of the measurements is nobody's error.
     noisy = errors + 0.7 * rng.normal(size=12_000)
-    assert kinship(noisy, workloads, 0.49) == pytest.approx(share, abs=0.05)
+    assert error_correlation(noisy, workloads, 0.49) == pytest.approx(share, abs=0.05)
 
 
-def test_kinship_needs_workloads_of_several_configurations() -> None:
-    assert kinship(np.ones(5), np.arange(5)) == 0.0
-    assert kinship(np.ones(6), np.zeros(6, dtype=np.int64)) == 0.95
+def test_error_correlation_needs_workloads_of_several_configurations() -> None:
+    assert error_correlation(np.ones(5), np.arange(5)) == 0.0
+    assert error_correlation(np.ones(6), np.zeros(6, dtype=np.int64)) == 0.95
 
 
 def test_the_shared_error_cancels_out_of_a_gain() -> None:
     one = Expected(np.array([1.0]), np.array([0.5]), np.array([0.3]))
     other = Expected(np.array([0.0]), np.array([0.4]), np.array([0.2]))
-    assert one.doubt(other)[0] == pytest.approx(np.sqrt(0.25 + 0.16 - 2 * 0.06))
-    assert one.doubt(Expected(other.mean, other.deviation, np.zeros(1)))[0] == pytest.approx(np.hypot(0.5, 0.4))
+    assert one.gain_deviation(other)[0] == pytest.approx(np.sqrt(0.25 + 0.16 - 2 * 0.06))
+    assert one.gain_deviation(Expected(other.mean, other.deviation, np.zeros(1)))[0] == pytest.approx(
+        np.hypot(0.5, 0.4)
+    )
 
 
 def test_boosting_knows_how_alike_it_errs() -> None:
     table = sample_table(repeats=1)
     model = make_model("boosting", {"rounds": 40}).fit(table)
     found = model.predict_table(table)
-    assert np.allclose(found.shared, found.deviation * np.sqrt(model.kinship))
-    assert 0.0 <= model.kinship <= 0.95
+    assert np.allclose(found.shared, found.deviation * np.sqrt(model.error_correlation))
+    assert 0.0 <= model.error_correlation <= 0.95

@@ -18,6 +18,7 @@ from stripewise.errors import UserError
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.reader import read_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.inject.foreground import prepare
@@ -138,7 +139,7 @@ def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
     if ready and limited is made:
         return model.absolute(), made.simulated
     folder.mkdir(parents=True, exist_ok=True)
-    limited.save(folder / "model.swm")
+    save_artifact(limited, folder / "model.swm")
     return folder / "model.swm", made.simulated
 
 

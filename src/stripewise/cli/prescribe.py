@@ -16,6 +16,7 @@ from stripewise.client import Client
 from stripewise.errors import UserError
 from stripewise.measure.observed import observe
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
@@ -121,7 +122,7 @@ def _write_artifact(model: str | None, target: Path, json_output: bool) -> None:
     if model is None:
         raise UserError("--artifact needs a model", "name the file that train has written")
     made = to_artifact(load_model(model))
-    size = made.save(target)
+    size = save_artifact(made, target)
     if json_output:
         print_json({"artifact": str(target), "bytes": size, "name": made.name, "margin": made.margin})
     else:

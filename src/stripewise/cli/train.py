@@ -14,9 +14,9 @@ from stripewise.cli import remote
 from stripewise.cli.options import JsonOption, ServerOption
 from stripewise.cli.output import console, duration, print_json
 from stripewise.errors import UserError
-from stripewise.model.learning import Learned, learn
 from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
+from stripewise.model.training import Learned, learn
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
 ModelOptionsOption = Annotated[

@@ -12,6 +12,7 @@ and the epoch that does best on the 20% is kept.
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,9 +25,13 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats
 from stripewise.model.features import Encoder, Feature, Matrix
 from stripewise.model.files import Stored, write_whole
-from stripewise.model.network import AnnOptions, Network, import_torch, train
+from stripewise.model.network import NeuralNetwork, TrainingOptions, import_torch, train
 
 _KEY = "stripewise"
+
+
+class AnnOptions(ModelOptions, TrainingOptions):
+    """Options of ``ann``."""
 
 
 class AnnModel(PerformanceModel):
@@ -35,7 +40,7 @@ class AnnModel(PerformanceModel):
     name: ClassVar[str] = "ann"
     Options: ClassVar[type[ModelOptions]] = AnnOptions
     options: AnnOptions
-    networks: dict[int, Network]
+    networks: dict[int, NeuralNetwork]
     """By place of the operation among its column's values; -1 where there is one network for everything."""
 
     def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
@@ -83,6 +88,10 @@ class AnnModel(PerformanceModel):
             total += way[0] / (way[0].sum() or 1.0)
         return total
 
+    def members(self) -> Mapping[int, NeuralNetwork]:
+        """See :meth:`PerformanceModel.members`."""
+        return self.networks
+
     # -- keeping -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
@@ -106,7 +115,7 @@ class AnnModel(PerformanceModel):
         self.networks = {}
         for entry in document["networks"]:
             place = int(entry["operation"])
-            self.networks[place] = Network.restored(entry, arrays, f"network{place}.")
+            self.networks[place] = NeuralNetwork.restored(entry, arrays, f"network{place}.")
             if len(self.networks[place].inputs) != len(self.encoder.features):
                 raise ValueError("a network does not fit the features")
 
@@ -117,6 +126,15 @@ def operation_column(domain: Domain) -> int | None:
         if column.role == "operation" and column.kind == "categorical":
             return index
     return None
+
+
+def is_pt(path: str | Path) -> bool:
+    """Whether a file is in PyTorch's format; False where it cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("/data.pkl") for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def read_pt(path: str | Path) -> Stored:
@@ -133,6 +151,6 @@ def read_pt(path: str | Path) -> Stored:
         head = json.loads(document.pop(_KEY))
         arrays = {str(name): tensor.numpy() for name, tensor in document.items()}
     except Exception as error:  # PyTorch raises anything for a foreign or damaged file
-        what = f"{path} is no performance model, or is damaged: {type(error).__name__}"
+        what = f"{path} is not a performance model, or is damaged: {type(error).__name__}"
         raise UserError(what, "train it again") from error
     return Stored(head, arrays)

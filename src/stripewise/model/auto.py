@@ -1,15 +1,9 @@
-"""``auto``: the light models blended by what each can predict that it has not seen.
-
-Boosted trees, extremely randomised trees, a smooth regression, the linear time model and (where workloads are
-comparable) a level with relative effects learn the mean of ln(value) of each cell. Two rounds of cross-validation
-inside the training data hold out cells, and whole workloads: their errors give one set of weights for workloads that
-were measured and one for new ones. A cell that was measured is predicted by its own runs and by the blend that did not
-see it, each as far as it is worth (empirical Bayes). At last means of logarithms are moved towards medians.
-"""
+"""``auto``: several light models, blended by their cross-validated errors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,18 +11,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.model.base import ModelOptions, PerformanceModel
-from stripewise.model.blend import weights
-from stripewise.model.cells import Cells
-from stripewise.model.data import Data
+from stripewise.model.cells import Cells, Memory
+from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Floats
-from stripewise.model.equation import feature_kinds
 from stripewise.model.features import Matrix, at_least_one
-from stripewise.model.kinship import kinship
-from stripewise.model.linear import operation_switch
+from stripewise.model.linear import feature_kinds, operation_switch
 from stripewise.model.members import (
+    BlendMember,
     Learn,
-    Lesson,
-    Member,
+    LearnerInput,
+    blend_weights,
     comparable,
     learn_ann,
     learn_boosted,
@@ -37,7 +29,6 @@ from stripewise.model.members import (
     learn_relative,
     learn_smooth,
 )
-from stripewise.model.memory import Memory
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
 
@@ -53,32 +44,74 @@ _SKEWED = 0.9
 """The mean of the logarithm is kept if it costs held-out runs so much less than the median."""
 
 
-class AutoOptions(ModelOptions):
+class AutoModelOptions(ModelOptions):
     """Options of ``auto``."""
 
     folds: int = Field(default=5, ge=2, le=50, description="folds of either cross-validation inside the training data")
     ann: bool = Field(default=False, description="let the network join (needs PyTorch)")
 
 
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """How the members are blended for one kind of workload, and how uncertain the result is.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (members,)
+        Not negative; they sum to 1.
+    factor, floor : float
+        The standard deviation is that of the members times the factor, plus the floor in squares
+        (:func:`stripewise.model.trees.boosting.calibrate`).
+    error_correlation : float
+        See :func:`stripewise.model.data.error_correlation`.
+    """
+
+    weights: Floats
+    factor: float = 1.0
+    floor: float = 0.0
+    error_correlation: float = 0.0
+
+    @classmethod
+    def fitted(cls, weights: Floats, held_out: Floats, cells: Cells, noise: Floats) -> Blend:
+        """Calibrate the uncertainty on predictions of held-out cells, shape ``(cells, members)``."""
+        errors = cells.mean - held_out @ weights
+        variance = noise / cells.count
+        factor, floor = calibrate(_spread(held_out, weights), np.maximum(errors**2 - variance, 0.0))
+        return cls(weights, factor, floor, error_correlation(errors, cells.workload, variance))
+
+    def predict(self, each: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation from what the members predict, shape ``(n, members)``."""
+        return each @ self.weights, np.hypot(self.factor * _spread(each, self.weights), self.floor)
+
+
 class AutoModel(PerformanceModel):
-    """Blend by inner cross-validation."""
+    """A blend of light models (stacked regressions: Breiman, Mach. Learn. 24, 1996).
+
+    1. Gather the rows by cell: a workload with a configuration, and the mean of ln(value) of its runs.
+    2. Take the members: boosted trees, extremely randomised trees, a smooth regression, the linear time model, and
+       (where workloads are comparable) a level for each workload plus relative effects.
+    3. Predict held-out cells, and held-out workloads, by cross-validation inside the training data.
+    4. From these predictions learn one set of non-negative weights for workloads that were measured, one for new
+       ones, and for each the uncertainty.
+    5. Drop members that hardly count, and train the others on all cells.
+    6. Predict a cell that was measured by its own runs and the blend, each by its variance (empirical Bayes).
+    7. Move means of logarithms towards medians, as far as the noise is skewed.
+    8. Train one small ensemble on the blend: it screens configurations, and stands for the model in the runtime.
+    """
 
     name: ClassVar[str] = "auto"
-    Options: ClassVar[type[ModelOptions]] = AutoOptions
-    options: AutoOptions
-    members: dict[str, Member]
-    known_weights: Floats
-    """Of each member, for workloads of the training; see also ``new_weights``."""
-    new_weights: Floats
+    Options: ClassVar[type[ModelOptions]] = AutoModelOptions
+    options: AutoModelOptions
+    blended: dict[str, BlendMember]
+    known: Blend
+    """For workloads of the training."""
+    new: Blend
+    """For all others."""
     memory: Memory
     variance: Trees
     """Variance of ln of a single run."""
     offset: Trees
     """From the mean of ln(value) half the way to its median; zero where noise is too skewed for that."""
-    doubt: dict[str, tuple[float, float]]
-    """Factor and floor of the uncertainty, see :func:`calibrate`, for ``known`` and ``new`` workloads."""
-    kin: dict[str, float]
-    """See :func:`kinship`, for both; what was measured itself shares nothing."""
     student: Trees
 
     def _learners(self, cells: Cells, contexts: int) -> dict[str, Learn]:
@@ -103,39 +136,34 @@ class AutoModel(PerformanceModel):
         learners = self._learners(cells, self.domain.contexts)
         k = min(self.options.folds, len(cells), _FEW_FOLDS if len(cells) > _MANY else len(cells))
         workloads = int(cells.workload.max()) + 1
-        blind = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
+        held_out = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
         trust = cells.count / (1.0 + cells.count)
-        names = list(learners)
-        self.doubt = {"known": (1.0, 0.0), "new": (1.0, 0.0)}
-        self.kin = {"known": 0.0, "new": 0.0}
-        noise = self._noise(data, cells, blind)
-        equal = np.full(len(names), 1.0 / len(names))
-        self.known_weights = equal if blind is None else weights(blind, cells.mean, trust)
-        if blind is not None:
-            self.doubt["known"] = self._doubt(blind, self.known_weights, cells, noise)
-            self.kin["known"] = _kin(blind, self.known_weights, cells, noise)
-        blend = cells.mean if blind is None else blind @ self.known_weights
-        self.new_weights, self.doubt["new"] = self.known_weights, self.doubt["known"]
-        self.kin["new"] = self.kin["known"]
-        if blind is not None and workloads >= _LEAST_WORKLOADS:
+        noise = self._noise(data, cells, held_out)
+        if held_out is None:
+            self.known = Blend(np.full(len(learners), 1.0 / len(learners)))
+            blend = cells.mean
+        else:
+            self.known = Blend.fitted(blend_weights(held_out, cells.mean, trust), held_out, cells, noise)
+            blend = held_out @ self.known.weights
+        self.new = self.known
+        if held_out is not None and workloads >= _LEAST_WORKLOADS:
             folds = cells.workload_folds(rng, min(k, workloads))
-            apart = self._held_out(learners, cells, folds, rng)
-            self.new_weights = weights(apart, cells.mean, trust, cells.workload)
-            self.doubt["new"] = self._doubt(apart, self.new_weights, cells, noise)
-            self.kin["new"] = _kin(apart, self.new_weights, cells, noise)
+            new = self._held_out(learners, cells, folds, rng)
+            self.new = Blend.fitted(blend_weights(new, cells.mean, trust, cells.workload), new, cells, noise)
         self._drop_idle(learners)
-        lesson = Lesson(cells, rng)
-        self.members = {name: learn(lesson).settled() for name, learn in learners.items()}
-        self._remember(data, cells, blind, blend, noise)
+        given = LearnerInput(cells, rng)
+        self.blended = {name: learn(given).settled() for name, learn in learners.items()}
+        self._remember(data, cells, held_out, blend, noise)
         self.student = self._teach(cells, rng)
 
     def _drop_idle(self, learners: dict[str, Learn]) -> None:
         """Leave out members that hardly count, and share their weight among the others."""
-        keep = np.maximum(self.known_weights, self.new_weights) >= _IDLE
+        keep = np.maximum(self.known.weights, self.new.weights) >= _IDLE
         for name in [name for name, kept in zip(learners, keep, strict=True) if not kept]:
             del learners[name]
-        self.known_weights = self.known_weights[keep] / self.known_weights[keep].sum()
-        self.new_weights = self.new_weights[keep] / self.new_weights[keep].sum()
+        self.known, self.new = (
+            replace(blend, weights=blend.weights[keep] / blend.weights[keep].sum()) for blend in (self.known, self.new)
+        )
 
     @staticmethod
     def _held_out(
@@ -149,14 +177,14 @@ class AutoModel(PerformanceModel):
                 continue
             train = np.flatnonzero(~test)
             if len(train) > _MANY:
-                # Enough to weigh the members, who all learn everything in the end.
+                # Enough to find the weights; the members are trained on everything afterwards.
                 train = np.sort(rng.choice(train, _MANY, replace=False))
-            lesson = Lesson(cells.take(train), rng)
+            given = LearnerInput(cells.take(train), rng)
             for place, learn in enumerate(learners.values()):
-                result[test, place] = learn(lesson).predict(cells.x[test])
+                result[test, place] = learn(given).predict(cells.x[test])
         return result
 
-    def _noise(self, data: Data, cells: Cells, blind: Floats | None) -> Floats:
+    def _noise(self, data: Data, cells: Cells, held_out: Floats | None) -> Floats:
         """Learn the variance of single runs; give it for each cell, shape ``(cells,)``.
 
         From repeats where there are any; otherwise from what no member can predict, of which it is at most a part.
@@ -169,8 +197,8 @@ class AutoModel(PerformanceModel):
             count = cells.count[cells.cell[rows]]
             square = (data.target[rows] - cells.mean[cells.cell[rows]]) ** 2 * count / (count - 1.0)
             x = cells.x[cells.cell[rows]]
-        elif blind is not None:
-            square, x = (cells.mean - blind.mean(axis=1)) ** 2, cells.x
+        elif held_out is not None:
+            square, x = (cells.mean - held_out.mean(axis=1)) ** 2, cells.x
         else:
             square, x = np.full(len(cells), float(np.var(cells.mean))), cells.x
         least = max(20, len(x) // 20)
@@ -178,17 +206,11 @@ class AutoModel(PerformanceModel):
         self.variance = Trees.from_sklearn([tree.fit(x, square)])
         return np.maximum(self.variance.predict(cells.x), 0.0)
 
-    @staticmethod
-    def _doubt(blind: Floats, weight: Floats, cells: Cells, noise: Floats) -> tuple[float, float]:
-        mean = blind @ weight
-        errors = np.maximum((cells.mean - mean) ** 2 - noise / cells.count, 0.0)
-        return calibrate(_spread(blind, weight, mean), errors)
-
-    def _remember(self, data: Data, cells: Cells, blind: Floats | None, blend: Floats, noise: Floats) -> None:
+    def _remember(self, data: Data, cells: Cells, held_out: Floats | None, blend: Floats, noise: Floats) -> None:
         """Keep what the cells' own runs say, and learn how far to go from means towards medians."""
         contexts = self.domain.contexts
         count = cells.count[cells.cell]
-        if blind is None:
+        if held_out is None:
             self.memory = Memory.of(cells, cells.mean, np.sqrt(noise / cells.count), contexts)
             row = cells.mean[cells.cell]
         elif not np.any(cells.count > 1):
@@ -223,15 +245,12 @@ class AutoModel(PerformanceModel):
         return self._raw(points, at_least_one(x))
 
     def _raw(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
-        each = np.stack([member.predict(x) for member in self.members.values()], axis=1)
+        each = np.stack([member.predict(x) for member in self.blended.values()], axis=1)
         known = self.memory.knows_workload(points)
         mean, deviation = np.empty(len(x)), np.empty(len(x))
-        for rows, weight, doubt in ((known, self.known_weights, "known"), (~known, self.new_weights, "new")):
-            if not rows.any():
-                continue
-            mean[rows] = each[rows] @ weight
-            factor, floor = self.doubt[doubt]
-            deviation[rows] = np.hypot(factor * _spread(each[rows], weight, mean[rows]), floor)
+        for rows, blend in ((known, self.known), (~known, self.new)):
+            if rows.any():
+                mean[rows], deviation[rows] = blend.predict(each[rows])
         if len(self.memory.estimate):
             cell = self.memory.find(points)
             seen = cell >= 0
@@ -240,31 +259,34 @@ class AutoModel(PerformanceModel):
 
     def _shared(self, points: Floats, deviation: Floats) -> Floats:
         known = self.memory.knows_workload(points)
-        share = np.where(known, self.kin["known"], self.kin["new"])
+        share = np.where(known, self.known.error_correlation, self.new.error_correlation)
         if len(self.memory.estimate):
             share[self.memory.find(points) >= 0] = 0.0
         return deviation * np.sqrt(share)
 
-    def screen_points(self, points: Floats) -> Floats:
-        """Approximate ln(value) quickly, shape ``(n,)``, to choose which of many points deserve a full prediction."""
-        folded = self.domain.folded(points)
-        return self.student.predict(at_least_one(self.encoder.encode(folded)))
+    def members(self) -> Trees:
+        """See :meth:`PerformanceModel.members`: the ensemble that learned the blend."""
+        return self.student
+
+    def measured(self) -> tuple[Floats, Floats] | None:
+        """See :meth:`PerformanceModel.measured`; None for single runs, of which only the places are remembered."""
+        return (self.memory.points, np.exp(self.memory.estimate)) if len(self.memory.estimate) else None
 
     def _importance(self) -> Floats:
         return self.student.importance(len(self.encoder.features))
 
     def _rules(self) -> list[str]:
         def line(weight: Floats) -> str:
-            return ", ".join(f"{name} {w:.0%}" for name, w in zip(self.members, weight, strict=True))
+            return ", ".join(f"{name} {w:.0%}" for name, w in zip(self.blended, weight, strict=True))
 
-        return [f"measured workloads: {line(self.known_weights)}", f"new workloads: {line(self.new_weights)}"]
+        return [f"measured workloads: {line(self.known.weights)}", f"new workloads: {line(self.new.weights)}"]
 
     # -- keeping -------------------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         members: dict[str, Any] = {}
         arrays: dict[str, np.ndarray[Any, Any]] = {}
-        for name, member in self.members.items():
+        for name, member in self.blended.items():
             members[name], own = member.state(f"{name}.")
             arrays |= own
         arrays |= (
@@ -273,29 +295,36 @@ class AutoModel(PerformanceModel):
             | self.student.arrays("student.")
             | self.memory.arrays("memory.")
         )
+        blends = (("known", self.known), ("new", self.new))
         document = {
             "members": members,
-            "known_weights": self.known_weights.tolist(),
-            "new_weights": self.new_weights.tolist(),
-            "doubt": {name: list(pair) for name, pair in self.doubt.items()},
-            "kin": self.kin,
+            # The keys are those of the first version of the format.
+            "known_weights": self.known.weights.tolist(),
+            "new_weights": self.new.weights.tolist(),
+            "doubt": {name: [blend.factor, blend.floor] for name, blend in blends},
+            "kin": {name: blend.error_correlation for name, blend in blends},
             "variance_bias": self.variance.bias,
             "student_bias": self.student.bias,
         }
         return document, arrays
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self.members = {name: Member.restored(parts, arrays, f"{name}.") for name, parts in document["members"].items()}
-        self.known_weights = np.asarray(document["known_weights"], dtype=np.float64)
-        self.new_weights = np.asarray(document["new_weights"], dtype=np.float64)
-        if not len(self.members) == len(self.known_weights) == len(self.new_weights):
+        self.blended = {
+            name: BlendMember.restored(parts, arrays, f"{name}.") for name, parts in document["members"].items()
+        }
+        self.known, self.new = (_restored_blend(document, name) for name in ("known", "new"))
+        if not len(self.blended) == len(self.known.weights) == len(self.new.weights):
             raise ValueError("each member needs a weight")
-        self.doubt = {name: (float(a), float(b)) for name, (a, b) in document["doubt"].items()}
-        self.kin = {name: float(share) for name, share in document["kin"].items()}
         self.variance = Trees.restored(arrays, float(document["variance_bias"]), "variance.")
         self.offset = Trees.restored(arrays, 0.0, "offset.")
         self.student = Trees.restored(arrays, float(document["student_bias"]), "student.")
         self.memory = Memory.restored(arrays, "memory.", self.domain.contexts)
+
+
+def _restored_blend(document: Mapping[str, Any], name: str) -> Blend:
+    factor, floor = document["doubt"][name]
+    weights = np.asarray(document[f"{name}_weights"], dtype=np.float64)
+    return Blend(weights, float(factor), float(floor), float(document["kin"][name]))
 
 
 def _leaf_medians(tree: Trees, x: Matrix, residual: Floats) -> Floats:
@@ -312,11 +341,7 @@ def _cost(residual: Floats) -> float:
     return float(np.mean(np.abs(1.0 - np.exp(np.clip(-residual, -50, 50)))) * np.mean(residual**2))
 
 
-def _kin(blind: Floats, weight: Floats, cells: Cells, noise: Floats) -> float:
-    return kinship(cells.mean - blind @ weight, cells.workload, noise / cells.count)
-
-
-def _spread(each: Floats, weight: Floats, mean: Floats) -> Floats:
-    """Weighted standard deviation of what the members say."""
-    spread: Floats = np.sqrt(np.maximum(((each - mean[:, None]) ** 2) @ weight, 0.0))
+def _spread(each: Floats, weight: Floats) -> Floats:
+    """Weighted standard deviation of what the members predict, shape ``(n,)``."""
+    spread: Floats = np.sqrt(np.maximum(((each - (each @ weight)[:, None]) ** 2) @ weight, 0.0))
     return spread

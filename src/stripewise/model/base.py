@@ -15,7 +15,9 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats, Frame
 from stripewise.model.features import Encoder, Matrix, make_encoder
 from stripewise.model.files import Stored, write_model_file
+from stripewise.model.network import NeuralNetwork
 from stripewise.model.table import Table
+from stripewise.model.trees.ensemble import Trees
 from stripewise.spec.options import Options
 
 _LEAST_ROWS = 2
@@ -102,9 +104,9 @@ class PerformanceModel(ABC):
         Points to features; after :meth:`fit`.
     noise : float
         Standard deviation of ln(value) of single runs about their typical value; 0 where nothing was repeated.
-    kinship : float
+    error_correlation : float
         Share of the variance of a prediction's error that all configurations of one workload have in common, 0 to 1;
-        0 where a model has no evidence of it.
+        0 where a model has no evidence of it. See :func:`stripewise.model.data.error_correlation`.
     """
 
     name: ClassVar[str]
@@ -115,7 +117,7 @@ class PerformanceModel(ABC):
     def __init__(self, options: ModelOptions | None = None) -> None:
         self.options = self.Options() if options is None else options
         self.noise = 0.0
-        self.kinship = 0.0
+        self.error_correlation = 0.0
         self._domain: Domain | None = None
         self._encoder: Encoder | None = None
 
@@ -214,7 +216,7 @@ class PerformanceModel(ABC):
 
     def _shared(self, points: Floats, deviation: Floats) -> Floats:
         """The shared part of the deviations of folded points, see :class:`Prediction`."""
-        shared: Floats = deviation * np.sqrt(self.kinship)
+        shared: Floats = deviation * np.sqrt(self.error_correlation)
         return shared
 
     @abstractmethod
@@ -228,6 +230,35 @@ class PerformanceModel(ABC):
         x : ndarray of float32, shape (n, f)
             Their features.
         """
+
+    # -- standing in ---------------------------------------------------------------------------------------
+
+    def members(self) -> Trees | Mapping[int, NeuralNetwork] | None:
+        """What the runtime evaluates in place of the model; None where it has no form for the model.
+
+        Called when a model is exported (:mod:`stripewise.model.artifact.export`).
+
+        Returns
+        -------
+        Trees
+            Their sum is ln(value).
+        mapping of int to NeuralNetwork
+            By place of the operation among its column's values, -1 where one network is for everything; they give the
+            value itself.
+        """
+        return None
+
+    def screening(self) -> Trees | None:
+        """Trees whose sum is about ln(value), up to a constant, to choose quickly which of many points to predict.
+
+        By default the members, if they are trees.
+        """
+        members = self.members()
+        return members if isinstance(members, Trees) else None
+
+    def measured(self) -> tuple[Floats, Floats] | None:
+        """Folded points of the training that the model remembers, and their typical values; None if it forgets them."""
+        return None
 
     # -- explaining ----------------------------------------------------------------------------------------
 
@@ -276,7 +307,7 @@ class PerformanceModel(ABC):
             "domain": self.domain.as_json(),
             "encoder": self.encoder.as_json(),
             "noise": self.noise,
-            "kinship": self.kinship,
+            "kinship": self.error_correlation,
             "state": document,
         }
         return Stored(head, arrays)
@@ -296,6 +327,6 @@ class PerformanceModel(ABC):
         model._domain = Domain.from_json(stored.head["domain"])
         model._encoder = Encoder.from_json(stored.head["encoder"])
         model.noise = float(stored.head["noise"])
-        model.kinship = float(stored.head.get("kinship", 0.0))
+        model.error_correlation = float(stored.head.get("kinship", 0.0))
         model._restore(stored.head["state"], stored.arrays)
         return model

@@ -13,6 +13,7 @@ from stripewise.model.domain import Domain, Floats
 from stripewise.model.table import Table
 
 Ints = NDArray[np.int64]
+_MOST_CORRELATED = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +69,34 @@ def _groups(rows: Floats) -> Ints:
     if rows.shape[1] == 0:
         return np.zeros(len(rows), dtype=np.int64)
     return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def error_correlation(errors: Floats, workloads: NDArray[np.int64], noise: Floats | float = 0.0) -> float:
+    """Estimate how far the errors of configurations of one workload agree: the intraclass correlation about zero.
+
+    Which configuration is best depends on differences within a workload, in which the common part cancels out.
+
+    Parameters
+    ----------
+    errors : ndarray, shape (n,)
+        Of ln(value), on what was held out.
+    workloads : ndarray of int, shape (n,)
+    noise : ndarray, shape (n,), or float
+        Variance of the measurements themselves, which is not an error of the model.
+
+    Returns
+    -------
+    float
+        0 to 0.95; 0 where no workload has two configurations.
+    """
+    _, group, count = np.unique(workloads, return_inverse=True, return_counts=True)
+    freedom = int(np.sum(count - 1))
+    if freedom < 1:
+        return 0.0
+    mean = np.bincount(group, errors) / count
+    own = float(np.mean(noise))
+    within = float(np.sum((errors - mean[group]) ** 2)) / freedom - own
+    whole = float(np.mean(errors**2)) - own
+    if whole <= 0:
+        return 0.0
+    return float(np.clip(1.0 - within / whole, 0.0, _MOST_CORRELATED))

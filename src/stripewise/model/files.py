@@ -60,7 +60,7 @@ def write_model_file(path: str | Path, stored: Stored) -> None:
     write_whole(path, write)
 
 
-def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
+def write_whole(path: str | Path, write: Callable[[Path], Any], what: str = "model") -> None:
     """Write a file beside its place and move it there: it is written whole or not at all.
 
     Raises
@@ -75,7 +75,7 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
         part.replace(target)
     except (OSError, RuntimeError) as error:  # RuntimeError: PyTorch's word for a folder that is not there
         reason = getattr(error, "strerror", None) or "the folder does not exist, or is full"
-        raise UserError(f"cannot write the model {target}: {reason}", "check the folder") from error
+        raise UserError(f"cannot write the {what} {target}: {reason}", "check the folder") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -92,19 +92,17 @@ def read_model_file(path: str | Path) -> Stored:
     Raises
     ------
     UserError
-        No such file, no model, damaged, too large, or of a later version.
+        If there is no such file, or it is not a model, damaged, too large, or of a later version.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
-                raise UserError(f"model {path} unpacks to more than {_LARGEST >> 20} MiB", "it is no model of ours")
-            if _HEAD not in archive.namelist() and any(n.endswith("/data.pkl") for n in archive.namelist()):
-                from stripewise.model.ann import read_pt  # noqa: PLC0415  PyTorch's own format
-
-                return read_pt(path)
+                raise UserError(
+                    f"model {path} unpacks to more than {_LARGEST >> 20} MiB", "Stripewise's own models are smaller"
+                )
             head = json.loads(archive.read(_HEAD).decode("utf-8"))
             if not isinstance(head, dict) or head.get("format") != FORMAT:
-                raise UserError(f"{path} is no performance model", "make one with stripewise train")
+                raise UserError(f"{path} is not a performance model", "make one with stripewise train")
             if head.get("version") != VERSION:
                 raise UserError(
                     f"model {path} has format version {head.get('version')}, this program reads {VERSION}",
@@ -120,5 +118,5 @@ def read_model_file(path: str | Path) -> Stored:
     except OSError as error:
         raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError) as error:
-        raise UserError(f"{path} is no performance model, or is damaged: {error}", "train it again") from error
+        raise UserError(f"{path} is not a performance model, or is damaged: {error}", "train it again") from error
     return Stored(head, arrays)

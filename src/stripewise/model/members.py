@@ -1,4 +1,4 @@
-"""What ``auto`` blends: each learns cells and predicts features, and can be stored."""
+"""What ``auto`` blends: members that learn cells, predict from features and can be stored, and their weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from stripewise.model.cells import Cells
 from stripewise.model.domain import Floats
-from stripewise.model.equation import Equation
 from stripewise.model.features import Matrix
-from stripewise.model.network import AnnOptions, Network, train
+from stripewise.model.linear import Equation
+from stripewise.model.network import NeuralNetwork, TrainingOptions, train
 from stripewise.model.smooth import Smooth
 from stripewise.model.trees.boosting import Boosted, boost
 from stripewise.model.trees.ensemble import Trees, threads
@@ -44,7 +44,7 @@ class Grown:
 class LogNetwork:
     """A network, which predicts values, as a part that predicts their logarithms."""
 
-    network: Network
+    network: NeuralNetwork
 
     def predict(self, x: Matrix) -> Floats:
         """Predicted ln(value), shape ``(n,)``."""
@@ -59,7 +59,7 @@ Part = Trees | Smooth | Equation | Boosted | Grown | LogNetwork
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class BlendMember:
     """A sum of parts, each over some of the features.
 
     Attributes
@@ -77,9 +77,9 @@ class Member:
             total += part.predict(x if features is None else np.ascontiguousarray(x[:, features]))
         return total
 
-    def settled(self) -> Member:
+    def settled(self) -> BlendMember:
         """Give the same with all trees as plain arrays, which can be stored."""
-        return Member(tuple((p.trees if isinstance(p, Boosted | Grown) else p, f) for p, f in self.parts))
+        return BlendMember(tuple((p.trees if isinstance(p, Boosted | Grown) else p, f) for p, f in self.parts))
 
     def state(self, prefix: str) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
         """What a model file keeps."""
@@ -101,7 +101,7 @@ class Member:
         return documents, arrays
 
     @classmethod
-    def restored(cls, documents: list[Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> Member:
+    def restored(cls, documents: list[Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> BlendMember:
         """Take back what :meth:`state` gave."""
         parts: list[tuple[Part, NDArray[np.int64] | None]] = []
         for place, document in enumerate(documents):
@@ -112,7 +112,7 @@ class Member:
             elif document["kind"] == "equation":
                 part = Equation.restored(document, arrays, own)
             elif document["kind"] == "network":
-                part = LogNetwork(Network.restored(document, arrays, own))
+                part = LogNetwork(NeuralNetwork.restored(document, arrays, own))
             else:
                 part = Smooth.restored(document, arrays, own)
             features = document["features"]
@@ -121,7 +121,7 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class LearnerInput:
     """What a learner is given: cells and random numbers. Boosted trees, which several need, are grown once."""
 
     cells: Cells
@@ -133,12 +133,12 @@ class Lesson:
         return _boosted(self.cells.x, self.cells.mean, self.cells.count, self.rng)
 
 
-Learn = Callable[[Lesson], Member]
+Learn = Callable[[LearnerInput], BlendMember]
 
 
-def learn_boosted(lesson: Lesson) -> Member:
+def learn_boosted(given: LearnerInput) -> BlendMember:
     """Boosted trees; larger ones where there are many cells."""
-    return Member(((lesson.boosted, None),))
+    return BlendMember(((given.boosted, None),))
 
 
 def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator) -> Boosted:
@@ -152,11 +152,11 @@ def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator)
     )  # fmt: skip
 
 
-def learn_extra(lesson: Lesson) -> Member:
+def learn_extra(given: LearnerInput) -> BlendMember:
     """Extremely randomised trees (Geurts and others, 2006)."""
     from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  slow import
 
-    cells, rng = lesson.cells, lesson.rng
+    cells, rng = given.cells, given.rng
     trees = 100 if len(cells) <= _SEVERAL else 50
     forest = ExtraTreesRegressor(
         trees,
@@ -166,32 +166,32 @@ def learn_extra(lesson: Lesson) -> Member:
         random_state=int(rng.integers(2**31)),
     )
     forest.fit(cells.x, cells.mean, sample_weight=cells.count / (1.0 + cells.count))
-    return Member(((Grown(forest), None),))
+    return BlendMember(((Grown(forest), None),))
 
 
-def learn_smooth(lesson: Lesson) -> Member:
+def learn_smooth(given: LearnerInput) -> BlendMember:
     """The smooth regression, its features weighted by boosted trees."""
-    cells = lesson.cells
-    importance = lesson.boosted.importance()
-    return Member(((Smooth.fit(cells.x, cells.mean, cells.count, importance, lesson.rng), None),))
+    cells = given.cells
+    importance = given.boosted.importance()
+    return BlendMember(((Smooth.fit(cells.x, cells.mean, cells.count, importance, given.rng), None),))
 
 
 def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
     """Give a learner of the linear time model, as it is."""
 
-    def learn(lesson: Lesson) -> Member:
-        cells = lesson.cells
+    def learn(given: LearnerInput) -> BlendMember:
+        cells = given.cells
         equation = Equation.fit(kinds, cells.x, cells.mean, cells.count / (1.0 + cells.count), switch, inverse)
-        return Member(((equation, None),))
+        return BlendMember(((equation, None),))
 
     return learn
 
 
-def learn_ann(lesson: Lesson) -> Member:
+def learn_ann(given: LearnerInput) -> BlendMember:
     """A network of the size and training of ``ann``, over the features by role."""
-    cells, rng = lesson.cells, lesson.rng
-    network = train(AnnOptions(), cells.x, np.exp(cells.mean), 0.0, 0.0, int(rng.integers(2**31)))
-    return Member(((LogNetwork(network), None),))
+    cells, rng = given.cells, given.rng
+    network = train(TrainingOptions(), cells.x, np.exp(cells.mean), 0.0, 0.0, int(rng.integers(2**31)))
+    return BlendMember(((LogNetwork(network), None),))
 
 
 def learn_relative(context_features: NDArray[np.int64]) -> Learn:
@@ -201,8 +201,8 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
     to workloads whose level is hard to guess.
     """
 
-    def learn(lesson: Lesson) -> Member:
-        cells, rng = lesson.cells, lesson.rng
+    def learn(given: LearnerInput) -> BlendMember:
+        cells, rng = given.cells, given.rng
         weight = cells.count / (1.0 + cells.count)
         total = np.bincount(cells.workload, weight)
         level = np.bincount(cells.workload, weight * cells.mean) / np.where(total > 0, total, 1.0)
@@ -213,7 +213,7 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
             importance = _boosted(x, level[present], np.ones(len(present)), rng).importance()
         base = Smooth.fit(x, level[present], np.ones(len(present)), importance, rng)
         relative = _boosted(cells.x, cells.mean - level[cells.workload], cells.count, rng)
-        return Member(((base, context_features), (relative, None)))
+        return BlendMember(((base, context_features), (relative, None)))
 
     return learn
 
@@ -224,3 +224,54 @@ def comparable(cells: Cells, contexts: int) -> bool:
     configuration = np.unique(cells.points[:, contexts:], axis=0, return_inverse=True)[1].reshape(-1)
     kinds = int(configuration.max()) + 1
     return len(cells) >= _SHARED * workloads * kinds
+
+
+def blend_weights(
+    predictions: Floats, target: Floats, trust: Floats, groups: NDArray[np.int64] | None = None
+) -> Floats:
+    """Weights of members, not negative and adding up to 1, with the least squared error on held-out cells.
+
+    Parameters
+    ----------
+    predictions : ndarray, shape (n, m)
+        Of members that did not see the cell.
+    target : ndarray, shape (n,)
+    trust : ndarray, shape (n,)
+        Weight of each cell.
+    groups : ndarray of int, shape (n,), optional
+        Workloads. If given, each counts alike, however many cells it has: the weights are meant for
+        other workloads. And errors count twice: as they are, and relative to the mean error of their workload (which
+        configuration is best does not depend on the level); either in proportion to the best single member's.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+    """
+    from scipy.optimize import nnls  # noqa: PLC0415  slow import
+
+    members = predictions.shape[1]
+    if members == 1 or len(target) < 2:
+        return np.full(members, 1.0 / members)
+    errors = predictions - target[:, None]
+    if groups is not None:
+        trust = trust / np.bincount(groups)[groups]
+    root = np.sqrt(trust)[:, None]
+    blocks = [errors * root]
+    if groups is not None:
+        count = np.bincount(groups, trust)
+        middle = np.stack([np.bincount(groups, trust * e) / np.where(count > 0, count, 1.0) for e in errors.T], axis=1)
+        blocks.append((errors - middle[groups]) * root)
+    scaled = []
+    for block in blocks:
+        least = float(np.sqrt(np.min(np.sum(block**2, axis=0))))
+        scaled.append(block / (least or 1.0))
+    matrix = np.concatenate(scaled)
+    # min |E w|^2 subject to w >= 0 and sum w = 1: the sum is held by a row that outweighs all others. A little of the
+    # identity keeps the weights of members that agree from being a matter of chance.
+    heavy = 1e3 * np.sqrt(np.sum(matrix**2) / members)
+    ridge = 0.1 * np.eye(members)
+    stacked = np.concatenate([matrix, ridge, np.full((1, members), heavy)])
+    right = np.concatenate([np.zeros(len(matrix)), np.zeros(members), [heavy]])
+    found: Floats = nnls(stacked, right, maxiter=100 * members)[0]
+    whole = float(found.sum())
+    return found / whole if whole > 0 else np.full(members, 1.0 / members)

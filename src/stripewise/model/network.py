@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.errors import UserError
-from stripewise.model.base import ModelOptions
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix
+from stripewise.spec.options import Options
 
 HIDDEN = (256, 128)
 _FLOOR = 0.01
-"""A value below this share of the smallest in training is not believed: a network can go below zero."""
+"""Predictions are cut off at this share of the smallest value in training: a network can predict less than zero."""
 _LEAST_TEST = 5
 
 
-class AnnOptions(ModelOptions):
-    """Options of ``ann``."""
+class TrainingOptions(Options):
+    """How a network is trained."""
 
     epochs: int = Field(default=100, ge=1, le=10000, description="passes over the data, at most")
     batch: int = Field(default=256, ge=1, le=1_000_000, description="rows of a step")
@@ -34,8 +34,8 @@ class AnnOptions(ModelOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """A trained network with its scaling.
+class NeuralNetwork:
+    """A trained feed-forward network with its scaling.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Network:
         return numbers, arrays
 
     @classmethod
-    def restored(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
+    def restored(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> NeuralNetwork:
         """Take back what :meth:`state` gave; arrays that do not fit one another raise a ValueError."""
         layers = range(int(document["layers"]))
         network = cls(
@@ -93,19 +93,19 @@ class Network:
         return network
 
 
-def train(options: AnnOptions, x: Matrix, value: Floats, dropout: float, noise: float, seed: int) -> Network:
+def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, noise: float, seed: int) -> NeuralNetwork:
     """Train a network.
 
     Parameters
     ----------
-    options : AnnOptions
+    options : TrainingOptions
     x : ndarray of float32, shape (n, f)
     value : ndarray, shape (n,)
         Positive values of the objective.
     dropout : float
         Share of hidden nodes left out in a step.
     noise : float
-        Standard deviation of ln of a single run, which is no fault of the network.
+        Standard deviation of ln of a single run, which is not an error of the network.
     seed : int
 
     Raises
@@ -154,10 +154,10 @@ def train(options: AnnOptions, x: Matrix, value: Floats, dropout: float, noise: 
     weights = tuple(kept[k] for k in kept if k.endswith("weight"))
     biases = tuple(kept[k] for k in kept if k.endswith("bias"))
     least = _FLOOR * float(value[learn].min())
-    trained = Network(weights, biases, inputs, output, least, 0.0)
+    trained = NeuralNetwork(weights, biases, inputs, output, least, 0.0)
     errors = np.log(value[judge]) - np.log(trained.predict(x[judge]))
     spread = float(np.sqrt(max(0.0, float(np.mean(errors**2)) - noise**2)))
-    return Network(weights, biases, inputs, output, least, spread)
+    return NeuralNetwork(weights, biases, inputs, output, least, spread)
 
 
 def _layers(torch: Any, sizes: Sequence[int], dropout: float) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
+from stripewise.model.ann import is_pt, read_pt
 from stripewise.model.base import PerformanceModel
 from stripewise.model.files import read_model_file
 from stripewise.spec.options import parse_options
@@ -74,9 +75,9 @@ def load_model(path: str | Path) -> PerformanceModel:
     Raises
     ------
     UserError
-        No such file, no model, damaged, or of an unknown kind.
+        If there is no such file, or it is not a model, damaged, or of an unknown kind.
     """
-    stored = read_model_file(path)
+    stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:
         return model_class(str(stored.head["model"])).restored(stored)
     except (KeyError, ValueError, TypeError, IndexError) as error:

@@ -84,7 +84,7 @@ class Answer:
         gain = float(best.expected.mean[0] - today.mean[0])
         changed = [knob for knob in self._free if point[knob.place] != now[0, knob.place]]
         changed, gain_left, then = self._simplified(grid, now, point, changed)
-        deviation = float(then.doubt(today)[0]) if changed else 0.0
+        deviation = float(then.gain_deviation(today)[0]) if changed else 0.0
         objective = self._domain.objective
         kept = ""
         if not changed:
@@ -202,7 +202,7 @@ class Answer:
             grid = Grid(self._model, [], self._every)
             each = grid.predict(np.concatenate([trial for _, trial in trials]), self._groups)
             place = int(np.argmax(each.mean))
-            if each.mean[place] - mean <= each.doubt(grid.predict(chosen, self._groups))[place]:
+            if each.mean[place] - mean <= each.gain_deviation(grid.predict(chosen, self._groups))[place]:
                 continue
             known = knob.name in self._known.values
             value = self._value(knob, trials[place][1][0])

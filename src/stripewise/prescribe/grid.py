@@ -14,7 +14,6 @@ from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, apart
 from stripewise.model.carriers import Knob, known_parameters
 from stripewise.model.domain import Floats
-from stripewise.model.trees.ensemble import Trees
 
 MOST = 2_000_000
 _ROWS = 200_000
@@ -36,7 +35,7 @@ class Expected:
     deviation: Floats
     shared: Floats
 
-    def doubt(self, other: Expected) -> Floats:
+    def gain_deviation(self, other: Expected) -> Floats:
         """Standard deviation of the gain over other configurations of the same workloads, shape ``(w,)``."""
         return apart(self.deviation, self.shared, other.deviation, other.shared)
 
@@ -65,8 +64,8 @@ def quick(model: PerformanceModel, points: Floats) -> Floats | None:
     ``auto`` has an ensemble for this purpose, ``boosting`` takes one of its five; the mean of other ensembles is a
     single sum of trees.
     """
-    trees = next((getattr(model, name) for name in ("student", "screening", "trees") if hasattr(model, name)), None)
-    if not isinstance(trees, Trees) or len(trees) == 0:
+    trees = model.screening()
+    if trees is None or len(trees) == 0:
         return None
     x = model.encoder.encode(model.domain.folded(points))
     return trees.predict(x)

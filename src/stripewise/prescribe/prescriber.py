@@ -80,7 +80,7 @@ class Prescriber:
             grid = Grid(self.model, [knob for knob in every if knob.can_change(operation)], every)
             best = grid.best(fixed, words)
             now = grid.predict(fixed)
-            keep = best.expected.mean - now.mean <= (0.0 if eager else best.expected.doubt(now))
+            keep = best.expected.mean - now.mean <= (0.0 if eager else best.expected.gain_deviation(now))
             points = np.where(keep[:, None], fixed, best.points)
             for place, name in enumerate(domain.names):
                 values = domain.values(place, points[:, place])

@@ -72,11 +72,8 @@ def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats
         order = np.argsort(cell, kind="stable")
         parts = np.split(data.target[order], np.cumsum(np.bincount(cell))[:-1])
         return data.points[first], np.exp([np.median(part) for part in parts]), np.bincount(cell)
-    memory = getattr(model, "memory", None)
-    if memory is None or not len(getattr(memory, "estimate", ())):
-        # Of single runs nothing is remembered but where they were.
-        return None
-    return memory.points, np.exp(memory.estimate), None
+    remembered = model.measured()
+    return None if remembered is None else (*remembered, None)
 
 
 def rules(grid: Grid, fixed: Floats, words: Mapping[str, Any], groups: int, chosen: Floats) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stripewise.model.learning import learn
 from stripewise.model.table import read_table
+from stripewise.model.training import learn
 from stripewise.server.files import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import Job

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -191,35 +190,3 @@ class Artifact:
         for member in self.members:
             blend = blend + member.predict(inputs, n)
         return np.broadcast_to(run(self.result, inputs, blend), (n,))
-
-    # -- writing -------------------------------------------------------------------------------------------
-
-    def to_bytes(self) -> bytes:
-        """Write the artifact.
-
-        Raises
-        ------
-        UserError
-            If it exceeds what the runtime takes.
-        """
-        from stripewise.model.artifact.writer import artifact_bytes  # noqa: PLC0415  it needs this module
-
-        return artifact_bytes(self)
-
-    def save(self, path: str | Path) -> int:
-        """Write the artifact to a file, whole or not at all, and give its size in bytes.
-
-        Raises
-        ------
-        UserError
-            If it exceeds what the runtime takes, or cannot be written.
-        """
-        data = self.to_bytes()
-        target = Path(path)
-        part = target.with_name(target.name + ".part")
-        try:
-            part.write_bytes(data)
-            part.replace(target)
-        except OSError as error:
-            raise UserError(f"cannot write the artifact {path}: {error.strerror}", "check the folder") from error
-        return len(data)

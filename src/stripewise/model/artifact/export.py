@@ -17,6 +17,7 @@ from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.base import PerformanceModel, apart
+from stripewise.model.network import NeuralNetwork
 from stripewise.model.trees.ensemble import Trees
 from stripewise.spec.formats import ARTIFACT_DEPTH, WORD, Op
 
@@ -108,20 +109,18 @@ class _Export:
         return tuple(found)
 
     def _members(self) -> tuple[tuple[Member, ...], Program]:
-        model: Any = self._model
-        networks = getattr(model, "networks", None)
-        if isinstance(networks, Mapping):
-            return tuple(self._network(place, network) for place, network in networks.items()), OUTPUT
-        trees = getattr(model, "student", None) or getattr(model, "trees", None)
-        if not isinstance(trees, Trees):
+        members = self._model.members()
+        if members is None:
             raise UserError(
-                f"the model {model.name} has no form that the runtime reads",
+                f"the model {self._model.name} has no form that the runtime reads",
                 "train tree, forest, boosting, ann or auto",
             )
-        blocks = tuple(preorder(trees, int(root)) for root in trees.roots)
-        return (Member(self._features(), trees=blocks, base=trees.bias),), apply(Op.EXP, OUTPUT)
+        if isinstance(members, Mapping):
+            return tuple(self._network(place, network) for place, network in members.items()), OUTPUT
+        blocks = tuple(preorder(members, int(root)) for root in members.roots)
+        return (Member(self._features(), trees=blocks, base=members.bias),), apply(Op.EXP, OUTPUT)
 
-    def _network(self, place: int, network: Any) -> Member:
+    def _network(self, place: int, network: NeuralNetwork) -> Member:
         features = tuple(
             apply(Op.DIVIDE, program, constant(float(largest)))
             for program, largest in zip(self._features(), network.inputs, strict=True)

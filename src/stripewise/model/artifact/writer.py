@@ -1,9 +1,10 @@
-"""Writes artifacts."""
+"""The bytes of an artifact, and its file."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from stripewise.model.artifact import format as form
 from stripewise.model.artifact.content import Artifact, DerivedSetting
 from stripewise.model.artifact.members import NONE, TreeBlock
 from stripewise.model.artifact.program import Program, depth
+from stripewise.model.files import write_whole
 from stripewise.spec.formats import (
     ARTIFACT_FLOAT32,
     ARTIFACT_MAGIC,
@@ -42,6 +44,19 @@ def artifact_bytes(artifact: Artifact) -> bytes:
     """
     _check_limits(artifact)
     return _Writer(artifact).write()
+
+
+def save_artifact(artifact: Artifact, path: str | Path) -> int:
+    """Write an artifact to a file, whole or not at all, and give its size in bytes.
+
+    Raises
+    ------
+    UserError
+        If it exceeds what the runtime takes, or cannot be written.
+    """
+    data = artifact_bytes(artifact)
+    write_whole(path, lambda part: part.write_bytes(data), what="artifact")
+    return len(data)
 
 
 def _check_limits(artifact: Artifact) -> None:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.model.base import ModelOptions, PerformanceModel
-from stripewise.model.data import Data
+from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix, at_least_one
-from stripewise.model.kinship import kinship
 from stripewise.model.trees.ensemble import Trees, threads
 
 _COPIES = 5
@@ -65,7 +64,7 @@ class BoostingModel(PerformanceModel):
             disagreement = each.std(axis=0, ddof=1)
             # What is left once the noise of the run itself is taken off.
             errors = np.maximum((data.target - held_out) ** 2 - data.noise**2, 0.0)
-            self.kinship = kinship(data.target - held_out, data.workloads, data.noise**2)
+            self.error_correlation = error_correlation(data.target - held_out, data.workloads, data.noise**2)
         self.factor, self.floor = calibrate(disagreement, errors)
         self.parts = [len(member) for member in members]
         self.trees = Trees.joined([member.scaled(1.0 / copies) for member in members])
@@ -82,11 +81,18 @@ class BoostingModel(PerformanceModel):
         spread = sums.std(axis=1, ddof=1) if copies > 1 else np.zeros(len(x))
         return sums.mean(axis=1) + self.trees.bias, np.hypot(self.factor * spread, self.floor)
 
-    @cached_property
     def screening(self) -> Trees:
-        """One of the five, but for a constant: to choose quickly which of many points deserve all five."""
+        """See :meth:`PerformanceModel.screening`: one of the five."""
+        return self._first
+
+    @cached_property
+    def _first(self) -> Trees:
         own = self.trees.first(self.parts[0])
         return replace(own, value=own.value * np.float32(len(self.parts)))
+
+    def members(self) -> Trees:
+        """See :meth:`PerformanceModel.members`."""
+        return self.trees
 
     def _importance(self) -> Floats:
         return self.trees.importance(len(self.encoder.features))

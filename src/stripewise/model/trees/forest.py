@@ -51,6 +51,10 @@ class ForestModel(PerformanceModel):
         each = self.trees.members(x) * len(self.trees)
         return each.mean(axis=1) + self.trees.bias, each.std(axis=1, ddof=1)
 
+    def members(self) -> Trees:
+        """See :meth:`PerformanceModel.members`."""
+        return self.trees
+
     def _importance(self) -> Floats:
         return self.trees.importance(len(self.encoder.features))
 

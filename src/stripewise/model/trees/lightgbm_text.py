@@ -2,24 +2,23 @@
 
 The format is that of ``Booster.save_model``: per tree the inner nodes, numbered from 0 with the root first, children
 as inner numbers or, for leaves, as the complement of the leaf's number. Parents come before their children in
-:class:`Trees`, so its own order will do.
+:class:`~stripewise.model.trees.arrays.TreeArrays`, so its own order will do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from stripewise.model.trees.ensemble import Trees
+from stripewise.model.trees.arrays import TreeArrays
 
 _DECISION = 2
 """Numerical split, missing values treated as any number."""
 
 
-def as_lightgbm(trees: Trees) -> str:
+def as_lightgbm(trees: TreeArrays) -> str:
     """Write trees in LightGBM's text format (the bias is left out)."""
     features = int(trees.feature.max(initial=0)) + 1
     lines = [
@@ -40,7 +39,7 @@ def as_lightgbm(trees: Trees) -> str:
     return "\n".join([*lines, "end of trees", ""])
 
 
-def _tree(trees: Trees, first: int, end: int) -> list[str]:
+def _tree(trees: TreeArrays, first: int, end: int) -> list[str]:
     """Lines of the tree of these nodes; inner nodes, and leaves, are numbered in the order of the arrays."""
     feature = trees.feature[first:end]
     inner = feature >= 0

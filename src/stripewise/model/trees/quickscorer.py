@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix
-from stripewise.model.trees.ensemble import Trees
+from stripewise.model.trees.arrays import TreeArrays
 
 _PART = 32_768
 _ROWS = 512
@@ -72,7 +72,7 @@ class QuickScorer:
 
     Parameters
     ----------
-    trees : Trees
+    trees : TreeArrays
 
     Raises
     ------
@@ -80,7 +80,7 @@ class QuickScorer:
         If a tree has more leaves; see :meth:`takes`.
     """
 
-    def __init__(self, trees: Trees) -> None:
+    def __init__(self, trees: TreeArrays) -> None:
         walked = [_in_order(trees, int(root)) for root in trees.roots]
         most = max((len(leaves) for leaves, _ in walked), default=1)
         if most > 64:
@@ -109,7 +109,7 @@ class QuickScorer:
         self._offsets = np.arange(len(walked), dtype=np.int64) * most
 
     @staticmethod
-    def takes(trees: Trees) -> bool:
+    def takes(trees: TreeArrays) -> bool:
         """Whether all trees are small enough."""
         if len(trees) == 0:
             return False
@@ -153,7 +153,7 @@ class QuickScorer:
         return (bit.astype(np.float32).view(np.int32) >> 23) - 127
 
 
-def _in_order(trees: Trees, root: int) -> tuple[list[int], list[tuple[int, int, int]]]:
+def _in_order(trees: TreeArrays, root: int) -> tuple[list[int], list[tuple[int, int, int]]]:
     """Leaves from left to right, and of each inner node the span of leaves in its left subtree."""
     leaves: list[int] = []
     inner: list[tuple[int, int, int]] = []

@@ -54,6 +54,10 @@ class TreeModel(PerformanceModel):
         leaves = self.trees.walk(x)[:, 0]
         return self.trees.value[leaves].astype(np.float64), self.spread[leaves]
 
+    def members(self) -> Trees:
+        """See :meth:`PerformanceModel.members`."""
+        return self.trees
+
     def _importance(self) -> Floats:
         return self.trees.importance(len(self.encoder.features))
 

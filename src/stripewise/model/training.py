@@ -1,22 +1,76 @@
-"""The classifier "slow, average, fast": a small tree that says under which conditions I/O is which."""
+"""A model trained on a table and written to its file, and rules that say what is slow, average and fast."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
+from stripewise.model.base import PerformanceModel
 from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats, Frame
 from stripewise.model.features import Encoder, at_least_one, make_encoder
+from stripewise.model.registry import make_model
 from stripewise.model.table import Table
 from stripewise.model.trees.ensemble import Trees
 from stripewise.model.trees.rules import conditions, tree_rules
 
 LABELS = ("slow", "average", "fast")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A model with how it was made.
+
+    Attributes
+    ----------
+    model : PerformanceModel
+    rows : int
+        Of the table.
+    seconds : float
+        That it took.
+    speed_rules : list of str
+        What is slow, average and fast, if that was asked for.
+    """
+
+    model: PerformanceModel
+    rows: int
+    seconds: float
+    speed_rules: list[str]
+
+
+def learn(
+    table: Table, kind: str, options: Mapping[str, str], seed: int, out: Path, *, explain: bool = False
+) -> Learned:
+    """Learn a model and write it.
+
+    Parameters
+    ----------
+    table : Table
+    kind : str
+        Of model; see :func:`~stripewise.model.registry.make_model`.
+    options : mapping
+    seed : int
+    out : Path
+    explain : bool
+        Also learn the rules for slow, average and fast.
+
+    Raises
+    ------
+    UserError
+        If there is no such kind or option, or nothing can be learned from the table.
+    """
+    begun = time.perf_counter()
+    fitted = make_model(kind, options).fit(table, seed)
+    seconds = time.perf_counter() - begun
+    fitted.save(out)
+    rules = SpeedClassifier.fit(table, seed=seed).rules() if explain else []
+    return Learned(fitted, len(table), seconds, list(rules))
 
 
 @dataclass(frozen=True, eq=False)
