@@ -1,12 +1,13 @@
 """What an experiment improves: one class per kind of objective, by name, open to entry points."""
 
 from stripewise.objectives.base import Conditions, ObjectiveKind, Phases
-from stripewise.objectives.registry import kind_of, kinds, measure, objective_of, parse_objective, usages
+from stripewise.objectives.registry import ended_run, kind_of, kinds, measure, objective_of, parse_objective, usages
 
 __all__ = [
     "Conditions",
     "ObjectiveKind",
     "Phases",
+    "ended_run",
     "kind_of",
     "kinds",
     "measure",

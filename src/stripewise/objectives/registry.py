@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import replace
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.objectives.base import ObjectiveKind
 from stripewise.spec.experiment import ObjectiveEntry
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.plugins import Plugins
-from stripewise.spec.trial import State
+from stripewise.spec.trial import Run, State
 
 ENTRY_POINTS = "stripewise.objectives"
 
@@ -117,3 +119,17 @@ def measure(objective: Objective, outcome: Outcome) -> float:
     if value <= 0:
         raise RunFailed(f"the objective {objective.name} is {value:g}, but must be above zero")
     return value
+
+
+def ended_run(planned: Run, outcome: Outcome, objective: Objective, facts: RunFacts) -> Run:
+    """Give a planned run with what came of it: its value, or the reason why it has none."""
+    state, value, reason = outcome.state, None, outcome.reason
+    if state is State.FINISHED:
+        try:
+            value = measure(objective, outcome)
+        except RunFailed as failure:
+            state, reason = State.FAILED, str(failure)
+    elif state is State.PRUNED and kind_of(objective.name).wall_time:
+        value = outcome.elapsed
+    elapsed, started = outcome.elapsed, outcome.started
+    return replace(planned, state=state, value=value, elapsed=elapsed, started=started, reason=reason, facts=facts)

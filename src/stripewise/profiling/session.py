@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stripewise.errors import NothingWorks, RunFailed, StripewiseError, UserError
-from stripewise.objectives import measure
+from stripewise.errors import NothingWorks, StripewiseError, UserError
+from stripewise.objectives import ended_run
 from stripewise.profiling.book import Book
 from stripewise.profiling.checks import bytes_of, check_limits, check_room, cost_of
 from stripewise.profiling.estimate import Clock, Remaining
@@ -18,7 +18,6 @@ from stripewise.profiling.plan import AGAIN, Plan, Progressed, value_of
 from stripewise.profiling.schedule import Planned, Shard, of_shard
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign_points import Points
-from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Run, State
@@ -285,24 +284,9 @@ def _kind(planned: Planned) -> tuple[object, ...]:
 
 def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: Planned) -> Run:
     """Give the run with its value, or with the reason why it has none."""
-    state, value, reason = outcome.state, None, outcome.reason
-    if state is State.FINISHED:
-        try:
-            value = measure(objective, outcome)
-        except RunFailed as failure:
-            state, reason = State.FAILED, str(failure)
-    facts = {**planned.facts, **{key: outcome.facts[key] for key in _KEPT if key in outcome.facts}}
-    facts["repeat"] = about.repeat
-    nodes = about.point.workload.nodes or 1
-    facts.setdefault("node_hours", nodes * outcome.elapsed / 3600)
-    if outcome.folder is not None and state is not State.FINISHED:
-        facts["folder"] = str(outcome.folder)
-    return replace(
-        planned,
-        state=state,
-        value=value,
-        elapsed=outcome.elapsed,
-        started=outcome.started,
-        reason=reason,
-        facts=RunFacts(facts),
-    )
+    observed = {key: outcome.facts[key] for key in _KEPT if key in outcome.facts}
+    facts = planned.facts.ended(observed, outcome.elapsed, about.point.workload.nodes or 1).with_(repeat=about.repeat)
+    run = ended_run(planned, outcome, objective, facts)
+    if outcome.folder is None or run.state is State.FINISHED:
+        return run
+    return replace(run, facts=facts.with_(folder=str(outcome.folder)))

@@ -147,6 +147,12 @@ class RunFacts(_Observed):
 
     __slots__ = ()
 
+    def ended(self, observed: Mapping[str, Any], elapsed: float, nodes: int) -> RunFacts:
+        """Add what a runner observed, and the node-hours that the run took if the runner does not say them."""
+        facts = {**self, **observed}
+        facts.setdefault("node_hours", int(facts.get("nodes") or nodes) * elapsed / 3600)
+        return RunFacts(facts)
+
     @property
     def report(self) -> dict[str, Any] | None:
         """The runtime's report."""

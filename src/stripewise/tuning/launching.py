@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stripewise.carriers import ENVIRONMENT, Setting
-from stripewise.errors import RunFailed
-from stripewise.objectives import kind_of, measure
+from stripewise.objectives import ended_run
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.stack import OffEntry, load_stack
-from stripewise.spec.trial import Role, Run, State, Trial
+from stripewise.spec.trial import Role, Run, Trial
 from stripewise.tuning.space import BoundSpace
 
 _FIRST_TIMEOUT = 3600.0
@@ -117,26 +114,10 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
     nodes : int
         Nodes that the run occupied, where the runner does not say.
     """
-    facts = {**planned.facts, **outcome.facts, "metrics": dict(outcome.metrics), "exit_code": outcome.exit_code}
+    facts = planned.facts.ended(outcome.facts, outcome.elapsed, nodes)
+    facts = facts.with_(metrics=dict(outcome.metrics), exit_code=outcome.exit_code)
     if outcome.folder is not None:
-        facts["folder"] = str(outcome.folder)
+        facts = facts.with_(folder=str(outcome.folder))
     if outcome.report is not None:
-        facts["report"] = outcome.report.as_json(_FILES_KEPT)
-    facts.setdefault("node_hours", int(facts.get("nodes") or nodes) * outcome.elapsed / 3600)
-    state, value, reason = outcome.state, None, outcome.reason
-    if state is State.FINISHED:
-        try:
-            value = measure(objective, outcome)
-        except RunFailed as failure:
-            state, reason = State.FAILED, str(failure)
-    elif state is State.PRUNED and kind_of(objective.name).wall_time:
-        value = outcome.elapsed
-    return replace(
-        planned,
-        state=state,
-        value=value,
-        elapsed=outcome.elapsed,
-        started=outcome.started,
-        reason=reason,
-        facts=RunFacts(facts),
-    )
+        facts = facts.with_(report=outcome.report.as_json(_FILES_KEPT))
+    return ended_run(planned, outcome, objective, facts)

@@ -293,21 +293,23 @@ class Session:
             return BoundSpace(self._preflight.space, (), {})
         report = self._first_report()
         workload, io = self._workload(), self._preflight.io
-        facts: dict[str, Any] = {"layout": {}}
+        layout: dict[str, Any] = {}
+        run_bytes = None
         if self._ledger.facts.workload is not None:
             # What the space was fixed with, when less may have been known: trials of it are in the store.
             io = self._ledger.facts.io or io
-            facts["layout"] = self._ledger.facts.layout
+            layout = self._ledger.facts.layout
         elif report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
-            facts["run_bytes"] = report.totals.bytes_read + report.totals.bytes_written
-            facts["layout"] = layout_of(report)
+            run_bytes = report.totals.bytes_read + report.totals.bytes_written
+            layout = layout_of(report)
         mpi = self._preflight.environment.get("mpi")
         lost, largest = self._preflight.lost, self._preflight.largest
-        bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, facts["layout"])
+        bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, layout)
         if self._ledger.facts.workload is None:
-            self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, **facts)
+            known = {} if run_bytes is None else {"run_bytes": run_bytes}
+            self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, layout=layout, **known)
         return bound
 
     def _workload(self) -> Workload:
