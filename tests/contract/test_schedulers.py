@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 import pytest
 
 from stripewise.errors import TransientError, UserError
-from stripewise.schedulers.base import UNKNOWN, Phase, Request, Standing
+from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Standing
 from stripewise.schedulers.flux import Flux
 from stripewise.schedulers.lsf import Lsf
 from stripewise.schedulers.pbs import ClassicPbs, Pbs
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import all_schedulers, arrays_of, scheduler_names, steps_of
 from stripewise.schedulers.slurm import Slurm
 from stripewise.spec.batch import Batch
 from stripewise.testing.schedulers import SchedulerContract
 
-QUEUED, ACTIVE, DONE = Standing(Phase.QUEUED), Standing(Phase.ACTIVE), Standing(Phase.OVER)
+QUEUED, ACTIVE, DONE = Standing(JobPhase.QUEUED), Standing(JobPhase.ACTIVE), Standing(JobPhase.OVER)
 
 
 class TestSlurm(SchedulerContract):
@@ -36,9 +36,9 @@ class TestSlurm(SchedulerContract):
         "13": ACTIVE,
         "14_3": ACTIVE,
         "15": DONE,
-        "16": Standing(Phase.OVER, "a node of its job failed", True),
-        "17": Standing(Phase.OVER, "its job failed"),
-        "18": Standing(Phase.OVER, "its job was cancelled in the scheduler"),
+        "16": Standing(JobPhase.OVER, "a node of its job failed", True),
+        "17": Standing(JobPhase.OVER, "its job failed"),
+        "18": Standing(JobPhase.OVER, "its job was cancelled in the scheduler"),
     }
     named = ("12|PENDING|None|stripewise-x.1\n11|COMPLETED|None|stripewise-x.1\n", ["12"])
     gone = "scancel: error: Invalid job id 12"
@@ -76,9 +76,9 @@ class TestPbs(SchedulerContract):
         "13.server": ACTIVE,
         "14.server": ACTIVE,
         "15.server": DONE,
-        "16.server": Standing(Phase.OVER, "its job was ended by signal 15"),
-        "17.server": Standing(Phase.OVER, "PBS could not run its job (exit status -3)", True),
-        "18.server": Standing(Phase.OVER, "Job run at Monday and failed"),
+        "16.server": Standing(JobPhase.OVER, "its job was ended by signal 15"),
+        "17.server": Standing(JobPhase.OVER, "PBS could not run its job (exit status -3)", True),
+        "18.server": Standing(JobPhase.OVER, "Job run at Monday and failed"),
     }
     named = ("12.server\n13.server\n", ["12.server", "13.server"])
     gone = "qdel: Unknown Job Id 12.server"
@@ -112,7 +112,7 @@ class TestLsf(SchedulerContract):
         "13": ACTIVE,
         "14": ACTIVE,
         "15": DONE,
-        "16": Standing(Phase.OVER, "TERM_RUNLIMIT: job killed"),
+        "16": Standing(JobPhase.OVER, "TERM_RUNLIMIT: job killed"),
     }
     named = ("12\n13\n", ["12", "13"])
     gone = "Job <12>: Job has already finished"
@@ -137,7 +137,7 @@ class TestFlux(SchedulerContract):
         "ƒ2": ACTIVE,
         "ƒ3": ACTIVE,
         "ƒ4": DONE,
-        "ƒ5": Standing(Phase.OVER, "its job reached the walltime"),
+        "ƒ5": Standing(JobPhase.OVER, "its job reached the walltime"),
     }
     named = ("ƒ1\n", ["ƒ1"])
     gone = "flux-cancel: ƒ1: job is inactive"
@@ -188,11 +188,11 @@ def fake(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def queue_of(fake: Path, name: str) -> Queue:
-    return Queue(Batch(scheduler=name, poll=1), fake / "scripts", {"PATH": f"{fake / 'bin'}:/usr/bin:/bin"})
+def queue_of(fake: Path, name: str) -> JobQueue:
+    return JobQueue(Batch(scheduler=name, poll=1), fake / "scripts", {"PATH": f"{fake / 'bin'}:/usr/bin:/bin"})
 
 
-def wait(queue: Queue, ticket: Any, phase: Phase) -> Standing:
+def wait(queue: JobQueue, ticket: Any, phase: JobPhase) -> Standing:
     import time
 
     deadline = time.monotonic() + 20
@@ -212,7 +212,7 @@ def test_a_job_goes_through_the_queue(suite: SchedulerContract, fake: Path) -> N
     (fake / scheduler.programs[0]).write_text(suite.submitted[0].replace(suite.submitted[1], over))
     status.write_text(suite.listed) if status.name != scheduler.programs[0] else None
     try:
-        request = Request("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch)
+        request = JobRequest("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch)
         if scheduler.name == "flux":
             # All of Flux's answers come from one command.
             (fake / "flux").write_text(over)
@@ -221,7 +221,7 @@ def test_a_job_goes_through_the_queue(suite: SchedulerContract, fake: Path) -> N
         else:
             ticket = queue.submit(request)
         assert ticket.identifier == over
-        assert wait(queue, ticket, Phase.OVER) == suite.standings[over]
+        assert wait(queue, ticket, JobPhase.OVER) == suite.standings[over]
         assert queue.gone(ticket) is True
         called = (fake / "called").read_text()
         assert f"{' '.join(scheduler.status([over]))}\n" in called
@@ -238,10 +238,10 @@ def test_slurm_is_asked_about_a_job_that_its_queue_forgot(fake: Path) -> None:
     queue = queue_of(fake, "slurm")
     try:
         (fake / "sbatch").write_text("Submitted batch job 12\n")
-        ticket = queue.submit(Request("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch))
+        ticket = queue.submit(JobRequest("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch))
         (fake / "scontrol").write_text("slurm_load_jobs error: Invalid job id specified")
         (fake / "scontrol.code").write_text("1")
-        assert wait(queue, ticket, Phase.OVER) is UNKNOWN
+        assert wait(queue, ticket, JobPhase.OVER) is UNKNOWN
         assert queue.gone(ticket) is True
     finally:
         queue.close()
@@ -249,6 +249,6 @@ def test_slurm_is_asked_about_a_job_that_its_queue_forgot(fake: Path) -> None:
 
 def test_a_scheduler_that_is_not_here_is_refused(tmp_path: Path) -> None:
     for scheduler in all_schedulers():
-        queue = Queue(Batch(scheduler=scheduler.name), tmp_path, {"PATH": str(tmp_path)})
+        queue = JobQueue(Batch(scheduler=scheduler.name), tmp_path, {"PATH": str(tmp_path)})
         with pytest.raises(UserError, match=f"there is no {scheduler.programs[0]} here"):
             queue.check()

@@ -17,8 +17,8 @@ from stripewise.runner.native.build import (
     KERNEL_PARTS,
     RUNTIME_PARTS,
     BuildFailed,
+    BuildTarget,
     Built,
-    Target,
     build,
     cache_folder,
     find_built,
@@ -32,8 +32,8 @@ from tests.integration.building import ROOT
 from tests.integration.conftest import Mpi
 
 ENVIRONMENT = dict(os.environ)
-SMALL = Target("small", ("native/include",), "lib/libsmall.so", (), shared=True)
-LINKED = Target("linked", ("native/include",), "lib/libsmall.so", (), shared=False)
+SMALL = BuildTarget("small", ("native/include",), "lib/libsmall.so", (), shared=True)
+LINKED = BuildTarget("linked", ("native/include",), "lib/libsmall.so", (), shared=False)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def sources(tmp_path: Path) -> Path:
     return folder
 
 
-def make(target: Target, mpi: Mpi, sources: Path, mpicc: Path | None = None) -> Built:
+def make(target: BuildTarget, mpi: Mpi, sources: Path, mpicc: Path | None = None) -> Built:
     compiler = ask_compiler(mpicc or mpi.mpicc, ENVIRONMENT)
     return build(target, compiler, ENVIRONMENT, cache=sources.parent / "cache", sources=sources)
 

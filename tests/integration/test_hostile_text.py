@@ -27,8 +27,8 @@ from stripewise.runner.batch.script import Work, job_script
 from stripewise.runner.inject.injection import Program, inject
 from stripewise.runner.program.command import shell_line
 from stripewise.runner.setup import environment_after
-from stripewise.schedulers.base import Request
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.base import JobRequest
+from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import all_schedulers, make_scheduler, scheduler_names
 from stripewise.schedulers.slurm import Slurm
 from stripewise.spec.batch import Batch
@@ -111,7 +111,7 @@ def job(folder: Path, kind: str = "slurm", **values: Any) -> str:
     batch = {name: value for name, value in values.items() if name in Batch.model_fields}
     checked = Batch.model_validate({"scheduler": kind, "nodes": 1, **batch})
     place = folder / values.get("place", "runs")
-    request = Request(values.get("name", "stripewise-x.1"), place / "job.sh", place, 60.0, checked)
+    request = JobRequest(values.get("name", "stripewise-x.1"), place / "job.sh", place, 60.0, checked)
     return make_scheduler(kind).script(request)
 
 
@@ -250,7 +250,7 @@ def test_a_value_that_a_shell_would_read_is_not_put_into_a_hook(value: str) -> N
 def test_a_jobs_identifier_is_not_an_option_of_scancel(identifier: str, tmp_path: Path) -> None:
     """The identifier is read from the run's folder, which the job can write."""
     with pytest.raises(UserError, match="identifier"):
-        Queue(Batch(), tmp_path, {}).attach(identifier, "stripewise-x.1")
+        JobQueue(Batch(), tmp_path, {}).attach(identifier, "stripewise-x.1")
 
 
 # -- plans, hints and exports ------------------------------------------------------------------------------------

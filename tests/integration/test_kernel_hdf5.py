@@ -14,7 +14,7 @@ from stripewise.profiling.plan import Plan
 from stripewise.profiling.session import Session
 from stripewise.runner.native import benchmark_lines
 from stripewise.runner.native.benchmark import Bench
-from stripewise.runner.native.build import KERNEL_HDF5, Built, Target, build
+from stripewise.runner.native.build import KERNEL_HDF5, BuildTarget, Built, build
 from stripewise.runner.native.compiler import Compiler, ask_compiler
 from stripewise.spec.campaign import Campaign, load_campaign
 from stripewise.spec.campaign_points import Points
@@ -132,9 +132,9 @@ def test_the_campaign_over_three_interfaces_runs_the_kernel(
     """The preset, shrunk to this machine: its program, interfaces and tunables as they are."""
     mpi = debian_mpi("mpich")
     program = native_parts(tmp_path_factory, mpi.mpicc, *HDF5_PARTS) / "bin" / "stripewise-kernel"
-    asked: list[tuple[Target, Compiler]] = []
+    asked: list[tuple[BuildTarget, Compiler]] = []
 
-    def built(target: Target, compiler: Compiler, environment: Mapping[str, str]) -> Built:
+    def built(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str]) -> Built:
         asked.append((target, compiler))
         return Built(program, compiler, reused=True)
 

@@ -340,9 +340,9 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 
 if sys.argv[3:] == ["unguarded"]:
-    from stripewise.runner.local.supervise import Guard
+    from stripewise.runner.local.supervise import OrphanGuard
 
-    Guard.began = lambda *_: None
+    OrphanGuard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]
 with LocalRunner(Experiment(command=command), Path(sys.argv[1]), cwd=Path(sys.argv[2])) as runner:
     runner.start(Launch("test", 0, Configuration({}), Plan(), Phase.SEARCH))

@@ -17,7 +17,7 @@ import stripewise
 from stripewise.interpreter import python
 from stripewise.measure.darshan_logs import read_log
 from stripewise.objectives.darshan import log_bandwidth
-from stripewise.runner.local.supervise import Guard
+from stripewise.runner.local.supervise import OrphanGuard
 from stripewise.runner.program import mpi
 from stripewise.server.serving import Workers
 from tests.unit.reports import example_log
@@ -74,7 +74,7 @@ def test_workers_of_a_service(planted, tmp_path):
 
 
 def test_the_guard_of_a_runner(planted):
-    guard = Guard()
+    guard = OrphanGuard()
     guard.began("planted", os.getpid() + 1)
     guard.over("planted")
     guard.close()

@@ -13,7 +13,7 @@ import pytest
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.batch.steps import StepsRunner
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.queue import JobQueue
 from stripewise.spec.batch import Batch
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
@@ -22,7 +22,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 
 
-class Slurm(Queue):
+class Slurm(JobQueue):
     """Answers what the runner asks of an allocation."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from stripewise.profiling.array import Array
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.script import Work, job_script
-from stripewise.schedulers.base import Phase, Standing
+from stripewise.schedulers.base import JobPhase, Standing
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
 from stripewise.spec import policy as policies
@@ -58,11 +58,11 @@ def test_the_queue_is_read_whatever_a_line_says() -> None:
         "This cluster is down on Monday | please note\n14_3|SOME_NEW_STATE|x|d\n\n"
     )
     assert [line.identifier for line in parse_queue(text)] == ["12", "13", "14_3"]
-    assert standing_of("SOME_NEW_STATE").phase is Phase.ACTIVE, "what is not known to be over is not over"
-    assert standing_of("CANCELLED by 1000") == Standing(Phase.OVER, "its job was cancelled in the scheduler")
+    assert standing_of("SOME_NEW_STATE").phase is JobPhase.ACTIVE, "what is not known to be over is not over"
+    assert standing_of("CANCELLED by 1000") == Standing(JobPhase.OVER, "its job was cancelled in the scheduler")
     assert standing_of("NODE_FAIL").lost
     assert not standing_of("TIMEOUT").lost
-    assert standing_of("") == Standing(Phase.ACTIVE)
+    assert standing_of("") == Standing(JobPhase.ACTIVE)
 
 
 def test_scripts_survive_any_word(tmp_path: Path) -> None:

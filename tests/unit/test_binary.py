@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
-from stripewise.runner.program.binary import Kind, find_program, inspect
+from stripewise.runner.program.binary import FileKind, find_program, inspect
 from stripewise.runner.program.elf import Elf, NotElf, find_library, read_elf
 from stripewise.runner.program.mpi import is_mpi_library, library_of_launcher, script_of
 from tests.conftest import require
@@ -42,7 +42,7 @@ def compiled(folder: Path, name: str, source: str, *options: str) -> Path:
 def test_a_dynamic_program_can_be_preloaded(tmp_path: Path) -> None:
     path = compiled(tmp_path, "dynamic", "int main(void) { return 0; }")
     found = inspect(path, PATH, tmp_path)
-    assert found.kind is Kind.ELF
+    assert found.kind is FileKind.ELF
     assert found.obstacle == ""
     assert found.elf is not None
     assert found.elf.native
@@ -75,7 +75,7 @@ def test_programs_with_capabilities_are_recognised(tmp_path: Path) -> None:
 
 def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
     shell = inspect(program(tmp_path / "run.sh"), PATH, tmp_path)
-    assert (shell.kind, shell.obstacle, shell.interpreter) == (Kind.SCRIPT, "", ("/bin/sh",))
+    assert (shell.kind, shell.obstacle, shell.interpreter) == (FileKind.SCRIPT, "", ("/bin/sh",))
     python = inspect(program(tmp_path / "run.py", "#!/usr/bin/env -S python3 -u\n"), PATH, tmp_path)
     assert python.interpreter[1:] == ("python3", "-u")
 

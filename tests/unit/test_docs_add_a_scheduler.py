@@ -11,12 +11,12 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from stripewise.server.pages.new import form
 
 from stripewise.schedulers import registry
-from stripewise.schedulers.base import Phase, Request
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.base import JobPhase, JobRequest
+from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import make_scheduler, scheduler_names
+from stripewise.server.resources.new import form
 from stripewise.spec import plugins
 from stripewise.spec.experiment import parse_experiment
 from stripewise.testing.schedulers import SchedulerContract
@@ -78,13 +78,13 @@ def test_its_jobs_run(package, tmp_path):
         (tmp_path / "bin" / program).chmod(0o755)
     (tmp_path / "job.sh").write_text(f"touch {tmp_path}/ran\n")
     experiment = parse_experiment('[batch]\nscheduler = "abacus"\nnodes = 2\npoll = 1\n', "test")
-    queue = Queue(experiment.batch, tmp_path / "scripts", {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
+    queue = JobQueue(experiment.batch, tmp_path / "scripts", {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
     queue.check()
     try:
-        ticket = queue.submit(Request("stripewise-x.1", tmp_path / "job.sh", tmp_path, 60.0, queue.batch))
+        ticket = queue.submit(JobRequest("stripewise-x.1", tmp_path / "job.sh", tmp_path, 60.0, queue.batch))
         assert ticket.identifier == "7"
         deadline = time.monotonic() + 20
-        while queue.standing(ticket).phase is not Phase.OVER:
+        while queue.standing(ticket).phase is not JobPhase.OVER:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         assert (tmp_path / "ran").exists()

@@ -14,7 +14,7 @@ from rich.table import Table
 from stripewise.cli.options import JsonOption, StoreOption
 from stripewise.cli.output import console, print_json
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.program.checkup import Finding, checkup
+from stripewise.runner.program.checkup import Check, checkup
 from stripewise.store.opening import open_store
 
 _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-[/]"}
@@ -51,13 +51,13 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _store(url: str | None) -> Finding:
+def _store(url: str | None) -> Check:
     try:
         opened = open_store(url)
     except StripewiseError as error:
-        return Finding("store", "missing", error.what, error.mend)
+        return Check("store", "missing", error.what, error.mend)
     try:
         count = opened.count()
-        return Finding("store", "ok", f"{opened.url}, {count} experiment{'' if count == 1 else 's'}")
+        return Check("store", "ok", f"{opened.url}, {count} experiment{'' if count == 1 else 's'}")
     finally:
         opened.close()

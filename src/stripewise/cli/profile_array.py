@@ -15,7 +15,7 @@ from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.profiling.array import Array, submit
 from stripewise.profiling.checks import Cost
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import arrays_of
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.policy import load_policy
@@ -61,7 +61,7 @@ def submit_array(
         raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
     # Beside the journal: its folder holds nothing else.
     beside = where.absolute().with_name(f"{where.name}-array")
-    queue = Queue(campaign.batch, beside, os.environ)
+    queue = JobQueue(campaign.batch, beside, os.environ)
     limits = arrays_of(queue.scheduler).limits(queue.call, getpass.getuser())
     number, why = limits.allowed(min(shards, cost.runs))
     if why:

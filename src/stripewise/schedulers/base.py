@@ -22,7 +22,7 @@ Call = Callable[[Sequence[str]], Answer]
 """Runs one of the scheduler's commands."""
 
 
-class Phase(StrEnum):
+class JobPhase(StrEnum):
     """The state of a job, as far as the runner must know it."""
 
     QUEUED = "queued"
@@ -36,7 +36,7 @@ class Standing:
 
     Attributes
     ----------
-    phase : Phase
+    phase : JobPhase
     why : str
         Why the job is over, in words; empty if it simply ended or nobody knows.
     lost : bool
@@ -44,12 +44,12 @@ class Standing:
         work.
     """
 
-    phase: Phase
+    phase: JobPhase
     why: str = ""
     lost: bool = False
 
 
-UNKNOWN = Standing(Phase.OVER, "the scheduler no longer knows its job, and it left no result", True)
+UNKNOWN = Standing(JobPhase.OVER, "the scheduler no longer knows its job, and it left no result", True)
 """A job that the scheduler has forgotten: it may have finished, or it may never have existed."""
 
 
@@ -83,7 +83,7 @@ OUTSIDE = Inside("$$")
 
 
 @dataclass(frozen=True)
-class Request:
+class JobRequest:
     """A job to submit.
 
     Attributes
@@ -339,7 +339,7 @@ class Scheduler(ABC):
         """Write the options that hold unless the user's script says otherwise."""
         return []
 
-    def script(self, request: Request) -> str:
+    def script(self, request: JobRequest) -> str:
         """Write the script of a job. Of two directives that contradict each other, schedulers take the later one."""
         batch = request.batch
         ours = [*self.place_options(batch), *self.first_options()]

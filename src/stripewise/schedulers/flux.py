@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.schedulers.base import Inside, Phase, Scheduler, Standing, unsupported
+from stripewise.schedulers.base import Inside, JobPhase, Scheduler, Standing, unsupported
 from stripewise.spec.batch import Batch
 
 _FIELDS = "{id.f58}|{state}|{result}|{name}"
 _UNITS = {"": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PHASES = {
-    **dict.fromkeys(["NEW", "DEPEND", "PRIORITY", "SCHED"], Phase.QUEUED),
-    **dict.fromkeys(["RUN", "CLEANUP"], Phase.ACTIVE),
-    "INACTIVE": Phase.OVER,
+    **dict.fromkeys(["NEW", "DEPEND", "PRIORITY", "SCHED"], JobPhase.QUEUED),
+    **dict.fromkeys(["RUN", "CLEANUP"], JobPhase.ACTIVE),
+    "INACTIVE": JobPhase.OVER,
 }
 _RESULTS = {
     "FAILED": "its job failed",
@@ -89,8 +89,8 @@ class Flux(Scheduler):
         for line in output.splitlines():
             fields = line.strip().split("|", 3)
             if len(fields) == 4:
-                phase = _PHASES.get(fields[1], Phase.ACTIVE)
-                found[fields[0]] = Standing(phase, _RESULTS.get(fields[2], "") if phase is Phase.OVER else "")
+                phase = _PHASES.get(fields[1], JobPhase.ACTIVE)
+                found[fields[0]] = Standing(phase, _RESULTS.get(fields[2], "") if phase is JobPhase.OVER else "")
         return found
 
     def cancel(self, identifier: str) -> list[str]:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.schedulers.base import Answer, Inside, Phase, Scheduler, Standing, read_clock
+from stripewise.schedulers.base import Answer, Inside, JobPhase, Scheduler, Standing, read_clock
 from stripewise.spec.batch import Batch
 
 _PHASES = {
-    **dict.fromkeys(["PEND", "PROV", "PSUSP", "WAIT"], Phase.QUEUED),
-    **dict.fromkeys(["RUN", "SSUSP", "USUSP"], Phase.ACTIVE),
-    **dict.fromkeys(["DONE", "EXIT"], Phase.OVER),
+    **dict.fromkeys(["PEND", "PROV", "PSUSP", "WAIT"], JobPhase.QUEUED),
+    **dict.fromkeys(["RUN", "SSUSP", "USUSP"], JobPhase.ACTIVE),
+    **dict.fromkeys(["DONE", "EXIT"], JobPhase.OVER),
 }
 """ZOMBI and UNKWN, the states of a job on an unreachable host, are left out: such a job may still run."""
 _GONE = re.compile(r"job has already finished|no matching job found|is not found", re.IGNORECASE)
@@ -78,9 +78,9 @@ class Lsf(Scheduler):
         for entry in json.loads(output)["RECORDS"]:
             if "ERROR" in entry:
                 continue
-            phase = _PHASES.get(entry["STAT"], Phase.ACTIVE)
+            phase = _PHASES.get(entry["STAT"], JobPhase.ACTIVE)
             why = next((str(entry[key]) for key in _REASONS if entry.get(key)), "")
-            found[str(entry["JOBID"])] = Standing(phase, why if phase is Phase.OVER else "")
+            found[str(entry["JOBID"])] = Standing(phase, why if phase is JobPhase.OVER else "")
         return found
 
     def cancel(self, identifier: str) -> list[str]:

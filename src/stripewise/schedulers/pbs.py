@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.schedulers.base import Inside, Phase, Scheduler, Standing, clock, read_clock
+from stripewise.schedulers.base import Inside, JobPhase, Scheduler, Standing, clock, read_clock
 from stripewise.spec.batch import Batch
 
 _PHASES = {
-    **dict.fromkeys("HQTW", Phase.QUEUED),
-    **dict.fromkeys("BERSU", Phase.ACTIVE),
-    **dict.fromkeys("CFX", Phase.OVER),
+    **dict.fromkeys("HQTW", JobPhase.QUEUED),
+    **dict.fromkeys("BERSU", JobPhase.ACTIVE),
+    **dict.fromkeys("CFX", JobPhase.OVER),
 }
 """Job states by their letter; M (moved to another server) is left out: what happens there is not known here."""
 _SIGNALS = 256
@@ -106,9 +106,9 @@ class ClassicPbs(Pbs):
 
 
 def _standing(job: dict[str, Any]) -> Standing:
-    phase = _PHASES.get(str(job.get("job_state", "")), Phase.ACTIVE)
+    phase = _PHASES.get(str(job.get("job_state", "")), JobPhase.ACTIVE)
     status = job.get("Exit_status", 0)
-    if phase is not Phase.OVER or not isinstance(status, int) or status == 0:
+    if phase is not JobPhase.OVER or not isinstance(status, int) or status == 0:
         return Standing(phase)
     if status < 0:
         return Standing(phase, f"PBS could not run its job (exit status {status})", True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.schedulers.base import UNKNOWN, Phase, Request, Scheduler, Standing, Ticket
+from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Scheduler, Standing, Ticket
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.shell import job_identifier
 from stripewise.spec.batch import Batch
@@ -29,7 +29,7 @@ _AWAY_SECONDS = 5.0
 """A command that takes longer waited for the daemon; otherwise it takes a fraction of this."""
 
 
-class Queue:
+class JobQueue:
     """The queue of one scheduler.
 
     Parameters
@@ -67,7 +67,7 @@ class Queue:
                 "run on a login node, load the scheduler's module, or set scheduler under [batch]",
             )
 
-    def submit(self, request: Request) -> Ticket:
+    def submit(self, request: JobRequest) -> Ticket:
         """Submit a job.
 
         Raises
@@ -113,11 +113,11 @@ class Queue:
         """
         status = ticket.handle.status
         if not status.final:
-            return Standing(Phase.ACTIVE if status.state.name == "ACTIVE" else Phase.QUEUED)
+            return Standing(JobPhase.ACTIVE if status.state.name == "ACTIVE" else JobPhase.QUEUED)
         if self.scheduler.lookups(ticket.identifier):
             return self._looked_up(ticket.identifier)
         metadata = status.metadata or {}
-        return Standing(Phase.OVER, _first_line(status.message), bool(metadata.get("lost")))
+        return Standing(JobPhase.OVER, _first_line(status.message), bool(metadata.get("lost")))
 
     def cancel(self, ticket: Ticket) -> None:
         """Ask for the end of a job, which may take a while.
@@ -138,7 +138,7 @@ class Queue:
         if not self.scheduler.lookups(ticket.identifier):
             return True if ticket.handle.status.final else None
         try:
-            return self._looked_up(ticket.identifier).phase is Phase.OVER
+            return self._looked_up(ticket.identifier).phase is JobPhase.OVER
         except TransientError:
             return None
 
@@ -231,7 +231,7 @@ class Queue:
             return self._executor
 
 
-def _executor(queue: Queue, folder: Path) -> Any:
+def _executor(queue: JobQueue, folder: Path) -> Any:
     """Make PSI/J's executor of a queue: an adapter that asks the scheduler's class for every text."""
     import psij  # noqa: PLC0415
     from psij.executors.batch.batch_scheduler_executor import (  # noqa: PLC0415
@@ -295,7 +295,7 @@ def _executor(queue: Queue, folder: Path) -> Any:
 def _status(standing: Standing) -> Any:
     import psij  # noqa: PLC0415
 
-    if standing.phase is not Phase.OVER:
+    if standing.phase is not JobPhase.OVER:
         return psij.JobStatus(psij.JobState[standing.phase.name])
     state = psij.JobState.FAILED if standing.why else psij.JobState.COMPLETED
     return psij.JobStatus(state, message=standing.why or None, metadata={"lost": standing.lost})

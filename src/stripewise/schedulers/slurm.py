@@ -16,8 +16,8 @@ from stripewise.schedulers.base import (
     Arrays,
     Call,
     Inside,
+    JobPhase,
     Lookup,
-    Phase,
     Scheduler,
     Standing,
     Steps,
@@ -47,7 +47,7 @@ _AWAY = re.compile(r"contact|connect|communication|timed out|did not answer", re
 
 
 @dataclass(frozen=True)
-class Line:
+class QueueLine:
     """A line of squeue.
 
     Attributes
@@ -61,13 +61,13 @@ class Line:
     name: str
 
 
-def parse_queue(text: str) -> list[Line]:
+def parse_queue(text: str) -> list[QueueLine]:
     """Read what squeue prints in our format; other lines (a site's message) are ignored."""
     lines = []
     for line in text.splitlines():
         fields = line.strip().split("|", 3)
         if len(fields) == 4 and re.fullmatch(r"\d+(_\S+)?(\+\d+)?", fields[0]):
-            lines.append(Line(fields[0], fields[1], fields[2], fields[3]))
+            lines.append(QueueLine(fields[0], fields[1], fields[2], fields[3]))
     return lines
 
 
@@ -75,12 +75,12 @@ def standing_of(state: str, reason: str = "") -> Standing:
     """Say what a state means for a run; a state that no version had so far is not over."""
     word = state.split(maxsplit=1)[0].split("+", maxsplit=1)[0].upper() if state.split() else ""
     if word in _QUEUED:
-        return Standing(Phase.QUEUED)
+        return Standing(JobPhase.QUEUED)
     if word not in _OVER:
-        return Standing(Phase.ACTIVE)
+        return Standing(JobPhase.ACTIVE)
     why, lost = _OVER[word]
     told = f" ({reason})" if why and reason not in ("", "None", "NonZeroExitCode") else ""
-    return Standing(Phase.OVER, why + told, lost)
+    return Standing(JobPhase.OVER, why + told, lost)
 
 
 def _failed(answer: Answer, command: str) -> TransientError:
@@ -261,7 +261,7 @@ class Slurm(Scheduler):
         """Read the jobs that are not over."""
         if answer.returncode:
             return None
-        return [key for key, found in self.standings(answer.stdout).items() if found.phase is not Phase.OVER]
+        return [key for key, found in self.standings(answer.stdout).items() if found.phase is not JobPhase.OVER]
 
     def lookups(self, identifier: str) -> tuple[Lookup, ...]:
         """Ask the controller, then the accounting, which many sites do not have."""

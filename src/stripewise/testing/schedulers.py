@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.schedulers.base import Answer, Phase, Request, Scheduler, Standing
+from stripewise.schedulers.base import Answer, JobPhase, JobRequest, Scheduler, Standing
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.spec.batch import Batch
 
@@ -28,7 +28,7 @@ class SchedulerContract:
         class TestMyScheduler(SchedulerContract):
             submitted = ("queued as 7\n", "7")
             listed = "7 waits\n8 runs\n9 done\n"
-            standings = {"7": Standing(Phase.QUEUED), "8": Standing(Phase.ACTIVE), "9": Standing(Phase.OVER)}
+            standings = {"7": Standing(JobPhase.QUEUED), "8": Standing(JobPhase.ACTIVE), "9": Standing(JobPhase.OVER)}
             named = ("7\n8\n", ["7", "8"])
             gone = "no such job: 9"
             times = {"90": 90.0, "forever": None}
@@ -63,10 +63,10 @@ class SchedulerContract:
         """Make the scheduler; called often."""
         raise NotImplementedError("define make() in your subclass")
 
-    def request(self, scheduler: Scheduler, **fields: object) -> Request:
+    def request(self, scheduler: Scheduler, **fields: object) -> JobRequest:
         """Describe a job."""
         batch = Batch.model_validate({"scheduler": scheduler.name, "nodes": 2, "processes_per_node": 4, **fields})
-        return Request("stripewise-x.1", Path("/runs/x 1/job.sh"), Path("/home/a b"), 90.0, batch)
+        return JobRequest("stripewise-x.1", Path("/runs/x 1/job.sh"), Path("/home/a b"), 90.0, batch)
 
     # -- the script ------------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class SchedulerContract:
         scheduler = self.make()
         own = f"{scheduler.mark} {scheduler.resource_options(7, 1, False)[0]}"
         asked = self.request(scheduler, queue="debug")
-        request = Request(asked.name, asked.script, asked.folder, None, asked.batch, (own,))
+        request = JobRequest(asked.name, asked.script, asked.folder, None, asked.batch, (own,))
         lines = scheduler.script(request).split(_LINE)
         assert scheduler.read_script(_LINE.join(lines)).nodes == 7
         assert scheduler.read_script(_LINE.join(lines)).walltime is None
@@ -149,9 +149,9 @@ class SchedulerContract:
         """A job that is not known to be over is not over."""
         scheduler = self.make()
         assert scheduler.standings(self.listed) == dict(self.standings)
-        assert {standing.phase for standing in self.standings.values()} == set(Phase), "give a sample of each phase"
+        assert {standing.phase for standing in self.standings.values()} == set(JobPhase), "give a sample of each phase"
         for standing in self.standings.values():
-            assert standing.phase is Phase.OVER or not (standing.why or standing.lost)
+            assert standing.phase is JobPhase.OVER or not (standing.why or standing.lost)
 
     def test_jobs_are_found_by_name(self) -> None:
         """Where the scheduler cannot do that, there is no command."""

@@ -18,8 +18,8 @@ from stripewise.runner.inject.assemble import Assembled
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.scratch import Scratch
-from stripewise.schedulers.base import UNKNOWN, Phase, Request, Standing, Ticket
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
+from stripewise.schedulers.queue import JobQueue
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State
 
@@ -36,7 +36,7 @@ GRACE = 60.0
 
 
 @dataclass(frozen=True)
-class Setting:
+class JobTerms:
     """What a job of a run must know of its experiment.
 
     Attributes
@@ -66,9 +66,9 @@ class BatchJob:
     place : Scratch
         Its folder, with its script in it.
     assembled : Assembled
-    request : Request
-    queue : Queue
-    setting : Setting
+    request : JobRequest
+    queue : JobQueue
+    setting : JobTerms
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class BatchJob:
         launch: Launch,
         place: Scratch,
         assembled: Assembled,
-        request: Request,
-        queue: Queue,
-        setting: Setting,
+        request: JobRequest,
+        queue: JobQueue,
+        setting: JobTerms,
     ) -> None:
         self.launch = launch
         self.place = place
@@ -125,7 +125,7 @@ class BatchJob:
             self._bear(error)
             return None
         self._silent_since = None
-        return self._given(standing) if standing.phase is Phase.OVER else None
+        return self._given(standing) if standing.phase is JobPhase.OVER else None
 
     def cancel(self) -> None:
         """Ask for the job's end; :meth:`gone` tells whether it came."""

@@ -13,7 +13,7 @@ from stripewise.errors import StripewiseError, TransientError
 from stripewise.objectives import kind_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.batch import record as job_record
-from stripewise.runner.batch.job import GRACE, BatchJob, Setting, finished_before, outcome_of
+from stripewise.runner.batch.job import GRACE, BatchJob, JobTerms, finished_before, outcome_of
 from stripewise.runner.batch.script import Work, job_script
 from stripewise.runner.inject.assemble import assemble, defaults_of, exports_of, values_of, words_of
 from stripewise.runner.inject.injection import Injection
@@ -23,8 +23,8 @@ from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, run_id
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import look
-from stripewise.schedulers.base import Directives, Request, Scheduler, Ticket
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.base import Directives, JobRequest, Scheduler, Ticket
+from stripewise.schedulers.queue import JobQueue
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -50,7 +50,7 @@ class BatchRunner(Runner):
         See :class:`~stripewise.runner.local.runner.LocalRunner`.
     cwd : Path, optional
     environment : mapping, optional
-    queue : Queue, optional
+    queue : JobQueue, optional
         In place of that of the scheduler that the experiment names.
     jobs : int, optional
         Most jobs at a time that the site allows.
@@ -69,7 +69,7 @@ class BatchRunner(Runner):
         runtime: str = "auto",
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        queue: Queue | None = None,
+        queue: JobQueue | None = None,
         jobs: int | None = None,
         grace: float = GRACE,
     ) -> None:
@@ -78,7 +78,7 @@ class BatchRunner(Runner):
         self._runtime = runtime
         self._environment = dict(os.environ if environment is None else environment)
         self._batch = experiment.batch
-        self._queue = queue or Queue(self._batch, self._folder / "psij", self._environment)
+        self._queue = queue or JobQueue(self._batch, self._folder / "psij", self._environment)
         self._jobs = min(experiment.batch.jobs or 1, jobs or 1 << 30)
         self._given = experiment
         self._experiment = experiment
@@ -249,7 +249,7 @@ class BatchRunner(Runner):
             inside=self._queue.scheduler.inside,
         )
         script = place.path / SCRIPT
-        request = Request(
+        request = JobRequest(
             name=_name(self._folder, launch),
             script=script,
             folder=self._cwd,
@@ -257,7 +257,7 @@ class BatchRunner(Runner):
             batch=self._batch if self._directives.lines else self._batch.model_copy(update={"nodes": self._nodes()}),
             directives=self._directives.lines,
         )
-        setting = Setting(
+        setting = JobTerms(
             objective=kind_of(self._experiment.objective.name),
             nodes=self._nodes(),
             retries=self._batch.retries,

@@ -14,7 +14,7 @@ from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id, write_atomically
 from stripewise.runner.program.preflight import Target
 from stripewise.schedulers.base import Allocation
-from stripewise.schedulers.queue import Queue
+from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import steps_of
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
@@ -39,7 +39,7 @@ class StepsRunner(LocalRunner):
         See :class:`~stripewise.runner.local.runner.LocalRunner`.
     jobs : int, optional
         Most runs at a time that the site allows.
-    queue : Queue, optional
+    queue : JobQueue, optional
         For calls of the scheduler's commands.
     """
 
@@ -55,13 +55,13 @@ class StepsRunner(LocalRunner):
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         jobs: int | None = None,
-        queue: Queue | None = None,
+        queue: JobQueue | None = None,
     ) -> None:
         given = dict(os.environ if environment is None else environment)
         super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given)
         self._batch = experiment.batch
         self._most = jobs
-        self._queue = queue or Queue(self._batch, folder / "psij", given)
+        self._queue = queue or JobQueue(self._batch, folder / "psij", given)
         self._steps = steps_of(self._queue.scheduler)
         self._allocation: Allocation | None = None
         self._size = 1

@@ -17,7 +17,7 @@ from stripewise.runner.inject.assemble import Assembled, assemble, exports_of
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.preflight import Found
 from stripewise.runner.local.scratch import Scratch, said, write_atomically
-from stripewise.runner.local.supervise import Cause, Command, Ended, Guard, Limits
+from stripewise.runner.local.supervise import Cause, Command, CommandLimits, Ended, OrphanGuard
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import Target
 from stripewise.runner.setup import script, shell
@@ -27,7 +27,7 @@ from stripewise.spec.trial import State
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunContext:
     """What all runs of a runner share.
 
     Attributes
@@ -39,7 +39,7 @@ class Surroundings:
         What setup lines start from.
     cwd : Path
     output_limit : int
-    guard : Guard
+    guard : OrphanGuard
     known_files : callable
         Gives the files that earlier runs were seen to use.
     """
@@ -49,7 +49,7 @@ class Surroundings:
     environment: Mapping[str, str]
     cwd: Path
     output_limit: int
-    guard: Guard
+    guard: OrphanGuard
     known_files: Callable[[], list[Path]]
 
 
@@ -64,7 +64,7 @@ class LocalRun:
         The command; or why there is none any more.
     values : mapping
         What placeholders stand for.
-    surroundings : Surroundings
+    surroundings : RunContext
     on_end : callable
         Called from the run's thread with its outcome, or with the error that kept it from having one; not if it was
         cancelled.
@@ -76,7 +76,7 @@ class LocalRun:
         place: Scratch,
         target: Target | UserError,
         values: Mapping[str, str],
-        surroundings: Surroundings,
+        surroundings: RunContext,
         on_end: Callable[[LocalRun, Outcome | StripewiseError], None],
     ) -> None:
         self.launch = launch
@@ -200,7 +200,7 @@ class LocalRun:
             "STRIPEWISE_RUN_FOLDER": str(self._place.path),
         }
 
-    def _command(self, words: list[str], base: Mapping[str, str], limits: Limits, name: str = "") -> Command:
+    def _command(self, words: list[str], base: Mapping[str, str], limits: CommandLimits, name: str = "") -> Command:
         return Command(
             words,
             self._environment(base),
@@ -214,7 +214,7 @@ class LocalRun:
     def _hook(self, when: str, number: int, line: str) -> None:
         name, limit = f"{when}.{number}", self._all.experiment.hooks.timeout
         words = [shell(), "-c", shell_line(line, self._values)]
-        limits = Limits(timeout=limit, output=self._all.output_limit)
+        limits = CommandLimits(timeout=limit, output=self._all.output_limit)
         ended = self._run(self._command(words, self._all.found.environment, limits, name), self._guarded)
         if ended.cause is Cause.TIMEOUT:
             raise RunFailed(f"the {when} hook '{line}' did not end within {limit:g} s")
@@ -226,7 +226,7 @@ class LocalRun:
     def _program(self, assembled: Assembled) -> Ended:
         experiment = self._all.experiment
         words = list(assembled.words)
-        limits = Limits(
+        limits = CommandLimits(
             timeout=self.launch.timeout,
             bound=self.launch.bound,
             setup=experiment.hooks.timeout,

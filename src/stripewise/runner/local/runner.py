@@ -14,9 +14,9 @@ from stripewise.runner.inject.assemble import defaults_of, values_of, words_of
 from stripewise.runner.local import scratch
 from stripewise.runner.local.output import DEFAULT_LIMIT
 from stripewise.runner.local.preflight import Found, find
-from stripewise.runner.local.run import LocalRun, Surroundings
+from stripewise.runner.local.run import LocalRun, RunContext
 from stripewise.runner.local.scratch import Scratch
-from stripewise.runner.local.supervise import Guard
+from stripewise.runner.local.supervise import OrphanGuard
 from stripewise.runner.program.preflight import Target, look
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -61,7 +61,7 @@ class LocalRunner(Runner):
         self._cwd = cwd or Path.cwd()
         self._environment = dict(os.environ if environment is None else environment)
         self._output_limit = output_limit
-        self._guard = Guard()
+        self._guard = OrphanGuard()
         self._found: Found | None = None
         self._ended: queue.Queue[tuple[LocalRun, Outcome | StripewiseError]] = queue.Queue()
         self._under_way: dict[int, LocalRun] = {}
@@ -94,7 +94,7 @@ class LocalRunner(Runner):
             place,
             target,
             values_of(launch, defaults, place),
-            Surroundings(
+            RunContext(
                 self._experiment,
                 self._found,
                 self._environment,

@@ -59,7 +59,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CommandLimits:
     """When a command is ended by force; seconds, None for never.
 
     Attributes
@@ -95,7 +95,7 @@ class Command:
     folder : Path
         Where ``stdout`` and ``stderr`` go (as ``NAME.stdout`` if ``name`` is given).
     cwd : Path
-    limits : Limits
+    limits : CommandLimits
     name : str
         Prefix of the output files.
     """
@@ -108,7 +108,7 @@ class Command:
         run_id: str,
         folder: Path,
         cwd: Path,
-        limits: Limits,
+        limits: CommandLimits,
         name: str = "",
     ) -> None:
         self._words = list(words)
@@ -275,7 +275,7 @@ class Command:
         return notes
 
 
-class Guard:
+class OrphanGuard:
     """Tells a process of its own which runs are under way; it acts when it hears no more.
 
     Without it (no process can be started) runs are reaped by the next resume, so nothing fails for want of a guard.

@@ -31,7 +31,7 @@ OBJECTIVES = {
 
 
 @dataclass(frozen=True)
-class Lines:
+class RunLines:
     """What a run consists of.
 
     Attributes
@@ -68,7 +68,7 @@ def check_program(campaign: Campaign, point: Point) -> None:
         raise UserError("IOR writes neither tiles nor pieces smaller than a transfer", "use program = 'kernel'")
 
 
-def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], program: str) -> Lines:
+def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], program: str) -> RunLines:
     """Write the lines of a point's run on this machine.
 
     Parameters
@@ -87,7 +87,7 @@ def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], progr
     if campaign.program == "command":
         body = [substitute(word, values) for word in campaign.command]
         own = launcher + body if campaign.launcher else body
-        return Lines(tuple(own), tuple(layout), (_removal(path),))
+        return RunLines(tuple(own), tuple(layout), (_removal(path),))
     arguments = _kernel if campaign.program == "kernel" else _ior
     before = list(layout)
     command = [*launcher, program, *arguments(campaign, point, point.operation, path, there=bool(layout))]
@@ -99,7 +99,7 @@ def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], progr
                 f"for f in {shlex.quote(path)} {shlex.quote(path)}.0*; do [ ! -f $f ] || "
                 "dd of=$f oflag=nocache conv=notrunc,fdatasync count=0 status=none || true; done"
             )
-    return Lines(tuple(command), tuple(before), (_removal(path),))
+    return RunLines(tuple(command), tuple(before), (_removal(path),))
 
 
 def patterns(campaign: Campaign) -> tuple[str, ...]:

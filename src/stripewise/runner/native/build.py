@@ -31,7 +31,7 @@ _SHOWN_LINES = 12
 
 
 @dataclass(frozen=True)
-class Target:
+class BuildTarget:
     """One thing to build.
 
     Attributes
@@ -60,10 +60,12 @@ class Target:
 
 RUNTIME_PARTS = ("native/include", "native/core", "native/shim", "native/vol")
 KERNEL_PARTS = ("native/include", "native/kernel")
-RUNTIME = Target("runtime", RUNTIME_PARTS, "lib/libstripewise.so", ("-DSTRIPEWISE_KERNEL=OFF",), shared=True)
+RUNTIME = BuildTarget("runtime", RUNTIME_PARTS, "lib/libstripewise.so", ("-DSTRIPEWISE_KERNEL=OFF",), shared=True)
 _PROGRAM = "bin/stripewise-kernel"
-KERNEL = Target("kernel", KERNEL_PARTS, _PROGRAM, ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=OFF"), shared=False)
-KERNEL_HDF5 = Target(
+KERNEL = BuildTarget(
+    "kernel", KERNEL_PARTS, _PROGRAM, ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=OFF"), shared=False
+)
+KERNEL_HDF5 = BuildTarget(
     "kernel-hdf5",
     KERNEL_PARTS,
     _PROGRAM,
@@ -116,7 +118,7 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def build(
-    target: Target,
+    target: BuildTarget,
     compiler: Compiler,
     environment: Mapping[str, str],
     cache: Path | None = None,
@@ -128,7 +130,7 @@ def build(
 
     Parameters
     ----------
-    target : Target
+    target : BuildTarget
     compiler : Compiler
     environment : mapping
         In which the compiler works (modules).
@@ -165,7 +167,7 @@ def build(
     return Built(result, compiler, reused=False)
 
 
-def find_built(target: Target, abi: str, cache: Path | None = None, sources: Path | None = None) -> Path | None:
+def find_built(target: BuildTarget, abi: str, cache: Path | None = None, sources: Path | None = None) -> Path | None:
     """Find a build of the present sources for a binary interface, whichever compiler made it.
 
     For places without a compiler, as compute nodes are; programs linked to one library are not looked for.
@@ -184,7 +186,7 @@ def find_built(target: Target, abi: str, cache: Path | None = None, sources: Pat
     return None
 
 
-def _key(target: Target, compiler: Compiler, environment: Mapping[str, str], sources: Path) -> str:
+def _key(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str], sources: Path) -> str:
     # Libraries of one interface share a build; but headers of MPI 4 declare calls that those of MPI 3 lack.
     identity = [compiler.identity, compiler.standard.split(".")[0], platform.machine(), "-".join(platform.libc_ver())]
     if not target.shared:
@@ -204,7 +206,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _make(target: Target, compiler: Compiler, environment: Mapping[str, str], sources: Path, folder: Path) -> None:
+def _make(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str], sources: Path, folder: Path) -> None:
     cmake = shutil.which("cmake", path=environment.get("PATH", "")) or shutil.which("cmake")
     if cmake is None:
         raise UserError("cmake is not installed", "install it with the system's packages, or pip install cmake")
@@ -233,7 +235,7 @@ def _make(target: Target, compiler: Compiler, environment: Mapping[str, str], so
         )
 
 
-def _step(target: Target, compiler: Compiler, environment: Mapping[str, str], command: Sequence[str]) -> None:
+def _step(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str], command: Sequence[str]) -> None:
     try:
         done = subprocess.run(
             command,
@@ -275,7 +277,7 @@ def _first_error(lines: Sequence[str]) -> str:
     return lines[-1].strip() if lines else "no output"
 
 
-def _install(target: Target, compiler: Compiler, temporary: Path, final: Path, sources: str) -> None:
+def _install(target: BuildTarget, compiler: Compiler, temporary: Path, final: Path, sources: str) -> None:
     ready = temporary / "ready"
     (ready / target.file).parent.mkdir(parents=True)
     shutil.copy2(temporary / "build" / target.file, ready / target.file)

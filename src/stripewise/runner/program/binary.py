@@ -17,7 +17,7 @@ from stripewise.runner.program.elf import Elf, NotElf, read_elf
 _HEAD = 4096
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What the kernel will start."""
 
     ELF = "elf"
@@ -32,7 +32,7 @@ class Binary:
     ----------
     path : Path
         As it was found.
-    kind : Kind
+    kind : FileKind
     elf : Elf or None
         Of the program; of the interpreter where it is a script.
     interpreter : tuple of str
@@ -42,7 +42,7 @@ class Binary:
     """
 
     path: Path
-    kind: Kind
+    kind: FileKind
     elf: Elf | None = None
     interpreter: tuple[str, ...] = ()
     obstacle: str = ""
@@ -102,7 +102,7 @@ def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
             head = file.read(_HEAD)
     except PermissionError:
         # Executable but not readable: the kernel runs it, and the loader is not for us to look at.
-        return Binary(path, Kind.ELF, obstacle=_privilege(path))
+        return Binary(path, FileKind.ELF, obstacle=_privilege(path))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}", "check the file") from error
     if head.startswith(b"#!"):
@@ -126,7 +126,7 @@ def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
     if elf.interpreter and not Path(elf.interpreter).exists():
         raise UserError(f"{path} needs the loader {elf.interpreter}, which is not here", "build it on this system")
     obstacle = "static" if elf.static else _privilege(path)
-    return Binary(path, Kind.ELF, elf, obstacle=obstacle)
+    return Binary(path, FileKind.ELF, elf, obstacle=obstacle)
 
 
 def _script(path: Path, head: bytes, environment: Mapping[str, str], cwd: Path) -> Binary:
@@ -149,7 +149,7 @@ def _script(path: Path, head: bytes, environment: Mapping[str, str], cwd: Path) 
     except (OSError, NotElf):
         elf = None
     obstacle = "static" if elf is not None and elf.static else _privilege(interpreter)
-    return Binary(path, Kind.SCRIPT, elf, words, obstacle)
+    return Binary(path, FileKind.SCRIPT, elf, words, obstacle)
 
 
 def _privilege(path: Path) -> str:

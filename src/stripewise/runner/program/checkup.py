@@ -30,7 +30,7 @@ Status = Literal["ok", "missing", "note"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One part of the machine.
 
     Attributes
@@ -50,7 +50,7 @@ class Finding:
     mend: str = ""
 
 
-def checkup(path: Path, environment: Mapping[str, str]) -> list[Finding]:
+def checkup(path: Path, environment: Mapping[str, str]) -> list[Check]:
     """Look at everything that tuning uses.
 
     Parameters
@@ -60,8 +60,8 @@ def checkup(path: Path, environment: Mapping[str, str]) -> list[Finding]:
     environment : mapping
     """
     return [
-        Finding("machine", "ok", f"{platform.node()}, {cpus()} cores, Linux {platform.release()} {platform.machine()}"),
-        Finding("python", "ok", f"{platform.python_version()} ({sys.executable})"),
+        Check("machine", "ok", f"{platform.node()}, {cpus()} cores, Linux {platform.release()} {platform.machine()}"),
+        Check("python", "ok", f"{platform.python_version()} ({sys.executable})"),
         *_tools(environment),
         *_mpi(environment),
         _native(),
@@ -72,7 +72,7 @@ def checkup(path: Path, environment: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _tools(environment: Mapping[str, str]) -> list[Finding]:
+def _tools(environment: Mapping[str, str]) -> list[Check]:
     found = []
     for name, why in (
         ("gcc", "the runtime is built once for each MPI"),
@@ -83,35 +83,35 @@ def _tools(environment: Mapping[str, str]) -> list[Finding]:
         if where is None and name == "gcc":
             where = shutil.which("cc", path=environment.get("PATH"))
         mend = f"install {name} with the system's packages or load its module" + (f": {why}" if why else "")
-        found.append(Finding(name, "ok", where) if where else Finding(name, "missing", "not in PATH", mend))
+        found.append(Check(name, "ok", where) if where else Check(name, "missing", "not in PATH", mend))
     return found
 
 
-def _mpi(environment: Mapping[str, str]) -> list[Finding]:
+def _mpi(environment: Mapping[str, str]) -> list[Check]:
     try:
         compiler = find_compiler(None, None, environment)
     except StripewiseError as error:
         return [
-            Finding("mpi", "missing", error.what, "load your MPI's module, or pip install 'stripewise[mpich]' for one")
+            Check("mpi", "missing", error.what, "load your MPI's module, or pip install 'stripewise[mpich]' for one")
         ]
-    found = [Finding("mpi compiler", "ok", f"{compiler.path}: {compiler.abi} interface, MPI {compiler.standard}")]
+    found = [Check("mpi compiler", "ok", f"{compiler.path}: {compiler.abi} interface, MPI {compiler.standard}")]
     launcher = _launcher(compiler, environment)
     if launcher is None:
         found.append(
-            Finding("mpi launcher", "missing", "no mpiexec beside the compiler or in PATH", "load the MPI's module")
+            Check("mpi launcher", "missing", "no mpiexec beside the compiler or in PATH", "load the MPI's module")
         )
         return found
-    found.append(Finding("mpi launcher", "ok", str(launcher)))
+    found.append(Check("mpi launcher", "ok", str(launcher)))
     library = library_of_launcher(launcher)
     if library is None:
-        found.append(Finding("mpi library", "note", "not found beside the launcher", "tune finds it from your program"))
+        found.append(Check("mpi library", "note", "not found beside the launcher", "tune finds it from your program"))
         return found
     mpi = describe(library, environment)
-    found.append(Finding("mpi library", "ok", f"{mpi.version or mpi.abi} ({mpi.path})"))
+    found.append(Check("mpi library", "ok", f"{mpi.version or mpi.abi} ({mpi.path})"))
     drivers = [name for name in _DRIVERS if contains(mpi.path, f"\0{name.lower()}:\0".encode())]
     implementation = {"romio": "ROMIO", "ompio": "OMPIO"}.get(mpi.io or "", "unknown")
     listed = f", drivers {', '.join(drivers)}" if drivers else ""
-    found.append(Finding("mpi-io", "ok", f"{implementation}{listed}"))
+    found.append(Check("mpi-io", "ok", f"{implementation}{listed}"))
     return found
 
 
@@ -125,39 +125,39 @@ def _launcher(compiler: Compiler, environment: Mapping[str, str]) -> Path | None
     return None
 
 
-def _native() -> Finding:
+def _native() -> Check:
     built = [path for abi in ("mpich", "openmpi") if (path := find_built(RUNTIME, abi))]
     if not built:
-        return Finding("runtime", "note", "not built yet", "tune builds it on first use; or: stripewise native build")
-    return Finding("runtime", "ok", f"built: {', '.join(str(path) for path in built)}")
+        return Check("runtime", "note", "not built yet", "tune builds it on first use; or: stripewise native build")
+    return Check("runtime", "ok", f"built: {', '.join(str(path) for path in built)}")
 
 
-def _storage(path: Path, environment: Mapping[str, str]) -> list[Finding]:
+def _storage(path: Path, environment: Mapping[str, str]) -> list[Check]:
     kind = file_system(path)
-    found = [Finding("file system", "ok", f"{path.absolute()}: {kind or 'unknown'}")]
+    found = [Check("file system", "ok", f"{path.absolute()}: {kind or 'unknown'}")]
     system = of_file(kind)
     layout = system.look(path, shutil.which(system.tool, path=environment.get("PATH")), _ask)
-    return [*found, Finding("layout", layout.status, layout.text, layout.fix)] if layout is not None else found
+    return [*found, Check("layout", layout.status, layout.text, layout.fix)] if layout is not None else found
 
 
-def _schedulers(environment: Mapping[str, str]) -> list[Finding]:
+def _schedulers(environment: Mapping[str, str]) -> list[Check]:
     found = []
     for scheduler in installed(environment.get("PATH")):
         said = next((line.strip() for line in _ask(list(scheduler.overview)).splitlines() if line.strip()), "")
         state = said or "its daemon does not answer"
-        found.append(Finding(scheduler.name, "ok" if said else "note", f"{scheduler.title}: {state}"))
+        found.append(Check(scheduler.name, "ok" if said else "note", f"{scheduler.title}: {state}"))
     if found:
         return found
-    return [Finding("scheduler", "note", "not on this machine", "only needed to launch runs on a cluster")]
+    return [Check("scheduler", "note", "not on this machine", "only needed to launch runs on a cluster")]
 
 
-def _darshan(environment: Mapping[str, str]) -> Finding:
+def _darshan(environment: Mapping[str, str]) -> Check:
     reader = importlib.util.find_spec("darshan") is not None
     config = shutil.which("darshan-config", path=environment.get("PATH"))
     library = find_library("darshan") or (config and "by darshan-config")
     if library:
-        return Finding("darshan", "ok", f"libdarshan {library}" + ("; logs can be read" if reader else ""))
-    return Finding(
+        return Check("darshan", "ok", f"libdarshan {library}" + ("; logs can be read" if reader else ""))
+    return Check(
         "darshan",
         "note",
         "no libdarshan" + ("; logs can be read" if reader else ""),
@@ -165,10 +165,10 @@ def _darshan(environment: Mapping[str, str]) -> Finding:
     )
 
 
-def _postgresql() -> Finding:
+def _postgresql() -> Check:
     if importlib.util.find_spec("psycopg") is not None:
-        return Finding("postgresql", "ok", "psycopg is installed")
-    return Finding("postgresql", "note", "no psycopg", "only for a shared store: pip install 'stripewise[postgresql]'")
+        return Check("postgresql", "ok", "psycopg is installed")
+    return Check("postgresql", "note", "no psycopg", "only for a shared store: pip install 'stripewise[postgresql]'")
 
 
 def _ask(command: list[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from stripewise.interpreter import python
-from stripewise.runner.program.binary import Binary, Kind
+from stripewise.runner.program.binary import Binary, FileKind
 from stripewise.runner.program.elf import contains, find_library
 from stripewise.runner.program.launchers import SHELLS
 
@@ -183,7 +183,7 @@ def find_mpi(
         The library; and the name of a library that the program asks for and that is not there, empty otherwise.
     """
     missing = ""
-    if binary.kind is Kind.ELF and binary.elf is not None and not binary.elf.static:
+    if binary.kind is FileKind.ELF and binary.elf is not None and not binary.elf.static:
         path, missing = find_library(binary.path, is_mpi_library, environment)
         if path is not None:
             return describe(path, environment, f"asked for by {binary.path.name}", mca), ""
@@ -191,10 +191,10 @@ def find_mpi(
             return None, missing
     interpreter = PurePath(binary.interpreter[-1] if binary.interpreter else program[0]).name
     if interpreter.startswith("python"):
-        path = _of_mpi4py(program[0] if binary.kind is Kind.ELF else interpreter, environment, cwd)
+        path = _of_mpi4py(program[0] if binary.kind is FileKind.ELF else interpreter, environment, cwd)
         if path is not None:
             return describe(path, environment, "used by mpi4py", mca), ""
-    script = binary.path if binary.kind is Kind.SCRIPT else script_of(program, cwd)
+    script = binary.path if binary.kind is FileKind.SCRIPT else script_of(program, cwd)
     if script is not None and not interpreter.startswith("python"):
         for word in _programs_in(script, environment, cwd):
             path, _ = find_library(word, is_mpi_library, environment)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from stripewise.carriers import Program
 from stripewise.errors import UserError
-from stripewise.runner.program.binary import Binary, Kind, find_program, inspect
+from stripewise.runner.program.binary import Binary, FileKind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
 from stripewise.runner.program.elf import contains
 from stripewise.runner.program.launchers import CONTAINERS, SHELLS, STARTERS
@@ -63,7 +63,7 @@ class Target:
     def workload(self) -> Workload:
         """What the command line says of the workload."""
         ranks, nodes = self.line.ranks, self.line.nodes
-        if ranks is None and not self.line.launcher and self.binary.kind is Kind.ELF and self.mpi is not None:
+        if ranks is None and not self.line.launcher and self.binary.kind is FileKind.ELF and self.mpi is not None:
             ranks = 1
         if ranks is None:
             return Workload(nodes=nodes)
@@ -162,7 +162,7 @@ def _without_mpi(binaries: Sequence[Binary], line: CommandLine, mpi: Mpi | None)
 def starts_others(word: str, binary: Binary) -> bool:
     """Say whether a program is one that starts others: a script, a shell, an interpreter, make."""
     name = PurePath(word).name
-    return binary.kind is Kind.SCRIPT or name in (*SHELLS, *STARTERS) or name.startswith("python")
+    return binary.kind is FileKind.SCRIPT or name in (*SHELLS, *STARTERS) or name.startswith("python")
 
 
 def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
