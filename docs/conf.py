@@ -46,7 +46,7 @@ def _contents() -> str:
 
 
 def _prepared(app: Any, name: str, text: list[str]) -> None:
-    """Add the navigation to the index; name folders and documents of the repository that are no web pages."""
+    """Add the navigation to the index; name folders and documents of the repository that are not web pages."""
     folder = (HERE / name).parent
 
     def named(link: re.Match[str]) -> str:

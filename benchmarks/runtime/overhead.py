@@ -93,7 +93,7 @@ def main():
     for library in filter(None, (arguments.library, arguments.libdarshan)):
         # The loader goes on without a library that it cannot find, and nothing would be measured.
         if not Path(library).is_file():
-            parser.error(f"there is no library {library}")
+            parser.error(f"library {library} does not exist")
     shuffle = random.Random(arguments.seed)
     results = []
     with tempfile.TemporaryDirectory() as build, tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

@@ -38,7 +38,7 @@ def prior_of_others(table: Table) -> Callable[[Landscape], PriorMean]:
     Raises
     ------
     UserError
-        If there are no other contexts to learn from, or values that have no logarithm.
+        If other contexts to learn from are missing, or values that have no logarithm.
     """
     every = landscapes(table)
     if len(every) < 2:

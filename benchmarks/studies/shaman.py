@@ -127,7 +127,7 @@ def _by_class(steps: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def against(steps: Mapping[str, Any]) -> tuple[float, int, int]:
-    """Time found by ``auto`` over the genetic search's (geometric mean), programs in which it is no longer, and all."""
+    """Time found by ``auto`` over the genetic search's (geometric mean), programs without a longer time, and all."""
     ratios = [e["auto"]["seconds"] / e["genetic"]["seconds"] for members in _by_class(steps).values() for e in members]
     return statistics.geometric_mean(ratios), sum(ratio <= 1 for ratio in ratios), len(ratios)
 

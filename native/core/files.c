@@ -75,7 +75,7 @@ static void link_file(struct sw_files *files, struct sw_file *file) {
     files->count++;
 }
 
-/* Sums the oldest closed record into the summed one. False if every record is open, or there is no summed
+/* Sums the oldest closed record into the summed one. False if every record is open, or the summed
  * one. */
 static bool evict_oldest(struct sw_files *files) {
     struct sw_file *file = files->oldest;

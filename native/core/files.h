@@ -81,9 +81,9 @@ struct sw_files {
 bool sw_files_open(struct sw_files *files, size_t memory, size_t limit, uint32_t dataset_limit);
 void sw_files_close(struct sw_files *files);
 
-/* The record of a path, made if need be, and held until sw_files_put. Where there is no room it makes some by
- * summing the oldest closed record, and as a last resort answers the summed record itself; NULL only if there
- * is not even room for that one. */
+/* The record of a path, made if need be, and held until sw_files_put. If the room is missing, it makes some
+ * by summing the oldest closed record, and as a last resort answers the summed record itself; NULL only if
+ * there is not even room for that one. */
 struct sw_file *sw_files_get(struct sw_files *files, const char *path);
 void sw_files_put(struct sw_file *file);
 

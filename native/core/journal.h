@@ -26,7 +26,7 @@ struct sw_phase {
 /* Writes a record as a line with its newline. Returns its length, or 0 if it does not fit. */
 size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size);
 
-/* Reads one line without its newline. False if it is no whole record. */
+/* Reads one line without its newline. False if it is not a whole record. */
 bool sw_journal_parse(const char *line, size_t length, struct sw_phase *phase);
 
 /* Calls take for each whole record in text, in order; returns the number of lines that were none (the header

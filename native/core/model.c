@@ -147,7 +147,7 @@ static const char *check_network(const struct sw_model *model, const struct sw_m
 
 static const char *check_members(const struct sw_model *model) {
     if (!model->counts[SW_MEMBERS])
-        return "there is no model in it";
+        return "it contains no model";
     for (uint32_t i = 0; i < model->counts[SW_MEMBERS]; i++) {
         const struct sw_model_member *member = &model->members[i];
         if (member->kind >= SW_MEMBER_KINDS || !isfinite(member->weight) || !isfinite(member->base) ||
@@ -178,7 +178,7 @@ static const char *check_members(const struct sw_model *model) {
     }
     for (uint32_t i = 0; i < model->counts[SW_WEIGHTS]; i++)
         if (!isfinite(model->weights[i]))
-            return "a weight is no number";
+            return "a weight is not a number";
     return NULL;
 }
 
@@ -187,7 +187,7 @@ static const char *check_all(const struct sw_model *model) {
         return "its strings are damaged";
     for (uint32_t i = 0; i < model->counts[SW_CONSTANTS]; i++)
         if (!isfinite(model->constants[i]))
-            return "a constant is no number";
+            return "a constant is not a number";
     for (uint32_t i = 0; i < model->counts[SW_PROGRAMS]; i++)
         if (!is_span(model->programs[i].first, model->programs[i].length, model->counts[SW_CODE]))
             return "a program is damaged";
@@ -236,7 +236,7 @@ bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *err
     const char *problem = NULL;
     const uint16_t one = 1;
     if (size < sizeof *header || memcmp(header->magic, SW_ARTIFACT_MAGIC, sizeof header->magic) != 0) {
-        problem = "it is no model artifact";
+        problem = "it is not a model artifact";
     } else if (*(const unsigned char *)&one != 1) {
         problem = "this machine is big-endian";
     } else if (header->version != SW_ARTIFACT_VERSION) {

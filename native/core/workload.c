@@ -91,7 +91,7 @@ bool sw_workload_set(struct sw_workload *workload, const char *name, const char 
         if (word <= SW_WORD_API ? strlen(value) >= SW_WORD_LENGTH
             : is_truth(word)    ? !parse_truth(value, &number)
                                 : !parse_number(value, is_size(word), &number)) {
-            snprintf(error, error_size, "\"%.40s\" is no %s", value, name);
+            snprintf(error, error_size, "\"%.40s\" is not a %s", value, name);
             return false;
         }
         if (word <= SW_WORD_API)

@@ -134,7 +134,7 @@ static void scale(struct sw_h5_tuning *tuning, const struct shape *shape) {
         return;
     }
     if (!decimal && shape->type_class != SW_H5_INTEGER) {
-        sw_h5_outcome(request, SW_H5_SCALEOFFSET, SW_NOT_APPLICABLE, "the elements are no numbers");
+        sw_h5_outcome(request, SW_H5_SCALEOFFSET, SW_NOT_APPLICABLE, "the elements are not numbers");
         return;
     }
     double error = 0.5, allowed = accuracy ? strtod(accuracy, NULL) : 0;
@@ -183,7 +183,7 @@ static void filter(struct sw_h5_tuning *tuning, const struct shape *shape, bool 
     }
 }
 
-/* What was stated, and is no setting by itself. */
+/* What was stated; it is not a setting by itself. */
 static void note_statements(struct sw_h5_request *request) {
     for (int key = SW_H5_ACCURACY; key < SW_H5_KEYS; key++)
         if (request->results[key].requested)

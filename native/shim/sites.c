@@ -11,7 +11,7 @@
 #include "setup.h"
 
 #define SITES 64
-#define OTHERS 8     /* alternatives asked of the model: some are no candidates */
+#define OTHERS 8     /* alternatives asked of the model: some are not candidates */
 #define REMEMBERED 8 /* the latest phases of a setting in the journal that count */
 
 static struct sw_site sites[SITES];

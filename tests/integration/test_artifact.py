@@ -190,7 +190,7 @@ def test_damage_is_refused_by_both(library: ctypes.CDLL) -> None:
             parse_artifact(bytes(damaged))
         with pytest.raises(ValueError, match=r"it |its "):
             NativeModel(library, bytes(damaged))
-    with pytest.raises(UserError, match="is no model artifact"):
+    with pytest.raises(UserError, match="is not a model artifact"):
         parse_artifact(b"")
 
 

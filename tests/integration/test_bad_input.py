@@ -149,7 +149,7 @@ CASES = {
     "script that starts no MPI program": (words("tune", "--", "sh", "-c", "true"), "no MPI program was found"),
     # -- experiment files
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),
-    "experiment file is no TOML": (experiment("command = [\n"), "no TOML"),
+    "experiment file is not valid TOML": (experiment("command = [\n"), "not valid TOML"),
     "experiment file is binary": (experiment(b"\xff\xfe\x00\x01"), "UTF-8"),
     "unknown key": (experiment(GOOD + "colour = 1\n"), "colour"),
     "wrong type": (experiment(GOOD + "seed = 'seven'\n"), "seed"),
@@ -169,7 +169,7 @@ CASES = {
         "enabel",
     ),
     # -- stack files
-    "stack that is no TOML": (stack("name = "), "no TOML"),
+    "stack that is not valid TOML": (stack("name = "), "not valid TOML"),
     "stack without parameters": (stack("name = 'x'\n"), "parameter"),
     "parameter without values": (stack(STACK.replace("values = [1, 2, 4]", "")), "no values"),
     "values out of order": (stack(STACK.replace("[1, 2, 4]", "[4, 2, 1]")), "ascend"),

@@ -51,7 +51,7 @@ def test_the_file_that_the_script_names_is_read(tmp_path, capsys, named):
     hints.write_text("# of last year\ncb_nodes 4\nromio_cb_wrte enable\nthree words here\n")
     assert main(["knobs", str(script), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    said = "2 hints; lines that are no name and value, which ROMIO passes over: 1"
+    said = "2 hints; lines without a name and a value, which ROMIO ignores: 1"
     assert told["hints_file"] == {"line": 2, "path": str(hints), "said": said}
     found = [(one["line"], one["file"], one["name"], one["verdict"]) for one in told["settings"]]
     assert found == [(2, str(hints), "cb_nodes", "live"), (3, str(hints), "romio_cb_wrte", "dead")]
@@ -63,7 +63,7 @@ def test_the_file_that_the_script_names_is_read(tmp_path, capsys, named):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (HINTED.format(named="gone"), "there is no such file here"),
+        (HINTED.format(named="gone"), "this file does not exist here"),
         (HINTED.format(named="$1/hints"), "only the job knows the name"),
         ("cat > $PWD/h <<EOF\ncb_nodes 4\nEOF\n" + HINTED.format(named="$PWD/h"), "the script itself writes it"),
         (HINTED.format(named="long"), "ROMIO passes over files of 4096 bytes and more"),

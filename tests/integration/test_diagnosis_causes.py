@@ -71,7 +71,7 @@ def test_a_calibration_survives_its_file_and_nonsense_is_refused(tmp_path: Path)
     SITE.save(path)
     assert load(path).models == SITE.models
     path.write_text('{"format": "other", "version": 1}')
-    with pytest.raises(UserError, match="no calibration"):
+    with pytest.raises(UserError, match="not a calibration"):
         load(path)
 
 

@@ -116,7 +116,7 @@ def test_the_shared_file_on_one_stripe_is_found() -> None:
 def test_one_unreadable_log_raises(tmp_path: Path) -> None:
     with pytest.raises(UnreadableLogError, match=r"cannot read .*missing"):
         read_log(tmp_path / "missing.darshan")
-    with pytest.raises(UnreadableLogError, match="no regular file"):
+    with pytest.raises(UnreadableLogError, match="not a regular file"):
         read_log(tmp_path)
 
 
@@ -182,8 +182,8 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
     "arguments, said",
     [
         (["--fail-on", "worst"], "choose from low, medium, high"),
-        (["--limit", "small_share=much"], "is no number"),
-        (["--limit", "no=1"], "no threshold 'no'"),
+        (["--limit", "small_share=much"], "is not a number"),
+        (["--limit", "no=1"], "threshold 'no' does not exist"),
         (["--calibration", "x.json"], "for CSV timings"),
     ],
 )

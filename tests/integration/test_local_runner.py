@@ -628,7 +628,7 @@ def test_a_missing_mpi_library_is_found_beforehand(mpich: Mpi, bench: Bench) -> 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ([], "there is no program to launch"),
+        ([], "the command names no program"),
         (["mpiexec-nonesuch", "-n", "2", "true"], "command not found: mpiexec-nonesuch"),
         (["env", "A=b", "./absent"], r"command not found: \./absent"),
         (["apptainer", "exec", "image.sif", "./app"], "started in a container by apptainer"),

@@ -120,7 +120,7 @@ def test_an_artifact_is_written(
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["site.model"], "there is no workload"),
+        (["site.model"], "the workload is missing"),
         (["site.model", "--workload", "missing.toml"], "cannot read missing.toml"),
         (["no.model", "--workload", "workload.toml"], "no.model"),
         (["site.model", "--workload", "workload.toml", "--policy", "mpi-io-study"], "both a model and a policy"),

@@ -27,7 +27,7 @@ MPICH = Program(abi="mpich", io="romio")
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--mode", "guess"], "there is no mode guess"),
+        (["--mode", "guess"], "mode guess does not exist"),
         (["--mode", "apply"], "mode apply needs a plan or an experiment"),
         ([], "there is nothing to apply"),
         (["--mode", "predict"], "mode predict needs a model"),

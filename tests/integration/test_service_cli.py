@@ -315,7 +315,7 @@ def test_sockets_are_for_their_user_and_this_machine(tmp_path: Path) -> None:
     made.close()
     unix_socket(tmp_path / "s").close()
     (tmp_path / "file").write_text("mine")
-    with refused(UserError, "no socket"):
+    with refused(UserError, "not a socket"):
         unix_socket(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
     with refused(UserError, "longer than"):

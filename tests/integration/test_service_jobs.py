@@ -46,7 +46,7 @@ def test_jobs_are_taken_in_order_and_once(jobs: Jobs) -> None:
     assert jobs.get(second.id).result == {"x": 1}
     assert jobs.waiting() == {"a": "queued"} or jobs.waiting() == {"a": "running"}
     assert jobs.counts() == {"queued": 1, "running": 1, "done": 1, "failed": 0, "stopped": 0}
-    with pytest.raises(UserError, match="no job"):
+    with pytest.raises(UserError, match="does not exist"):
         jobs.get("nothing")
 
 
@@ -123,7 +123,7 @@ def test_a_stop_reaches_who_waits_and_who_works(jobs: Jobs) -> None:
 
 
 def test_a_journal_is_no_place_for_the_service(tmp_path: Path) -> None:
-    with open_store(f"journal:{tmp_path}/j") as journal, refused(UserError, "no database", "sqlite"):
+    with open_store(f"journal:{tmp_path}/j") as journal, refused(UserError, "not a database", "sqlite"):
         database_of(journal)
 
 

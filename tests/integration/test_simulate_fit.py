@@ -144,10 +144,10 @@ def test_the_site_s_file_reads_back(made: Fit) -> None:
 @pytest.mark.parametrize(
     ("free", "folds", "message"),
     [
-        (["ost.speed"], 3, "'ost.speed' is no positive number"),
-        (["name"], 3, "'name' is no positive number"),
-        (["ost"], 3, "'ost' is no positive number"),
-        (["ost.flash"], 3, "'ost.flash' is no positive number"),
+        (["ost.speed"], 3, "'ost.speed' is not a positive number"),
+        (["name"], 3, "'name' is not a positive number"),
+        (["ost"], 3, "'ost' is not a positive number"),
+        (["ost.flash"], 3, "'ost.flash' is not a positive number"),
         (list(BANDWIDTHS), 30, "has 18 configurations, too few"),
     ],
 )

@@ -142,7 +142,7 @@ def test_any_csv_with_a_schema(tmp_path: Path) -> None:
     [
         ("stripes,nodes,speed\n1,4,nan\n", "row 1: speed is nan"),
         ("stripes,nodes,speed\n1,4,-inf\n", "row 1: speed is -inf"),
-        ("stripes,nodes,speed\n1,4,fast\n", "speed is 'fast', which is no number"),
+        ("stripes,nodes,speed\n1,4,fast\n", "speed is 'fast', which is not a number"),
         ("stripes,nodes,speed\n3,4,1\n", "stripes = '3' is not among"),
         ("stripes,nodes,speed\n1,4\n", "line 2 has more or fewer cells"),
         ("stripes,nodes,speed\n1,4,5,6\n", "line 2 has more or fewer cells"),
@@ -166,10 +166,10 @@ def test_malformed_csv_ends_in_one_line(
     "words, message",
     [
         (["a.csv"], "say what its columns mean with --schema"),
-        (["gone.out"], "there is no file"),
+        (["gone.out"], "does not exist"),
         (["a.out"], "nothing in these 4 rows can be tuned"),
-        (["a.out", "--parameter", "colour"], "there is no such column"),
-        (["a.out", "--from-name", "("], "no regular expression"),
+        (["a.out", "--parameter", "colour"], "this column does not exist"),
+        (["a.out", "--from-name", "("], "not a regular expression"),
         (["a.out", "--from-name", "abc"], "names no column"),
         (["a.out", "--from-name", "(?P<stripe_count>x+y)"], "does not match"),
         (["a.out", "--set", "stripe_count"], "is not NAME=VALUE"),

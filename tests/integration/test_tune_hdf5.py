@@ -163,7 +163,7 @@ def test_settings_are_searched_proven_and_applied(
         assert is_tuned(file), way
         assert differences(usual, file) == ""
     hints = json.loads(stripewise("export", identifier, "--to", "hints", "--json").stdout)
-    assert "alignment=65536 is no MPI-IO hint" in hints["cannot"]
+    assert "alignment=65536 is not an MPI-IO hint" in hints["cannot"]
 
 
 def test_a_setting_that_the_library_took_and_that_does_nothing_is_told_so(

@@ -199,7 +199,7 @@ def test_what_cannot_be_started_from_is_refused_before_a_run():
         open_one = store.create(store.record(first).experiment)
         with pytest.raises(UserError, match="is created, not finished"):
             carry_out(store, warm_start=[open_one])
-        with pytest.raises(UserError, match="there is no experiment"):
+        with pytest.raises(UserError, match="does not exist"):
             carry_out(store, warm_start=["ffffffff"])
         bandwidth = type(ELAPSED)("bandwidth", "maximize", "MiB/s")
         with pytest.raises(UserError, match=r"another objective \(elapsed\)"):

@@ -202,7 +202,7 @@ def test_wrong_definitions_are_refused_with_what_to_do(site, page):
     page.goto("/new")
     page.get_by_role("button", name="Start").click()
     page.watched.expected = (422,)
-    expect(page.get_by_role("alert")).to_contain_text("no program to tune")
+    expect(page.get_by_role("alert")).to_contain_text("the command names no program")
     page.get_by_label("Command").fill("mpiexec -n 4 './my app")
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_role("alert")).to_contain_text("quotation")

@@ -142,7 +142,7 @@ def test_addresses_are_shown_without_passwords(server: Server, database: str) ->
 
 
 def test_databases_that_cannot_be_used(server: Server, database: str) -> None:
-    with refused(StoreError, "no such database", "createdb"):
+    with refused(StoreError, "database does not exist", "createdb"):
         open_store(server.url("nowhere"))
     with refused(StoreError, "refuses the user"):
         open_store(server.url("store", "nobody_here"))

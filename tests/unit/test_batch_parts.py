@@ -111,7 +111,9 @@ def test_the_site_file_comes_from_the_staff_or_from_the_variable(tmp_path: Path)
         load_policy({"STRIPEWISE_SITE": str(named)}, staffs)
 
 
-@pytest.mark.parametrize("text, said", [("limits = 3", "limits"), ("[limits]\njob = 1", "job"), ("a", "no TOML")])
+@pytest.mark.parametrize(
+    "text, said", [("limits = 3", "limits"), ("[limits]\njob = 1", "job"), ("a", "not valid TOML")]
+)
 def test_a_wrong_site_file_is_named_with_its_fault(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)

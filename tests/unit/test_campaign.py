@@ -115,7 +115,7 @@ def test_digest_follows_what_fixes_the_runs_only() -> None:
         (SMALL.replace("[1, 2]", "[1, 1]"), "lists a value twice"),
         (SMALL.replace("[1, 2]", "[0, 1]"), "at least 1"),
         (SMALL.replace("[1, 2]", "[nan]"), "at least 1"),
-        (SMALL.replace('"64 MiB"', '"64 apples"'), "no size"),
+        (SMALL.replace('"64 MiB"', '"64 apples"'), "not a size"),
         (SMALL + '[[tunable]]\nname = "nodes"\nvalues = [1]\n', "two factors are called nodes"),
         (SMALL + '[[tunable]]\nname = "operation"\nvalues = [1]\n', "kept for the table"),
         (SMALL + '[[workload]]\nname = "ranks"\nrole = "processes"\nvalues = [4]\n[[workload]]\nname = '
@@ -124,7 +124,7 @@ def test_digest_follows_what_fixes_the_runs_only() -> None:
         (SMALL + "[design]\nsize = 4\n", "kind = 'subset'"),
         (SMALL.replace("operations = [\"write\", \"read\"]", 'operations = ["copy"]'), "read"),
         (SMALL + "[limits]\nfree = 2\n", "less than 1"),
-        (SMALL + 'colour = "red"\n', "is no known key"),
+        (SMALL + 'colour = "red"\n', "is not a known key"),
     ],
 )  # fmt: skip
 def test_wrong_files_are_refused_with_their_place(change: str, message: str) -> None:

@@ -285,5 +285,5 @@ def test_findings_weigh_less_where_io_is_a_small_part_of_the_run() -> None:
 def test_thresholds_can_be_set_and_unknown_ones_are_named() -> None:
     near = CASES["random-writes"][1]
     assert "random-writes" in {f.code for f in diagnose(near, {"random_share": 0.05}).findings}
-    with pytest.raises(UserError, match="no threshold 'typo'"):
+    with pytest.raises(UserError, match="threshold 'typo' does not exist"):
         diagnose(near, {"typo": 1})

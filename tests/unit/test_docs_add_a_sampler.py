@@ -69,7 +69,7 @@ def test_entry_point_makes_the_name_known(package, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("target", "message"), [("nowhere:Sampler", "cannot be loaded"), ("json:JSONDecoder", "is no")]
+    ("target", "message"), [("nowhere:Sampler", "cannot be loaded"), ("json:JSONDecoder", "is not a")]
 )
 def test_broken_entry_points_are_named(target, message, monkeypatch):
     point = EntryPoint("broken", target, registry.ENTRY_POINTS)

@@ -130,12 +130,12 @@ def test_json_with_a_byte_order_mark_and_text_behind():
         ("", "no result of IOR"),
         ("hello\nworld\n", "no result of IOR"),
         (TEXT_4.split("write ", maxsplit=1)[0], "no result of IOR"),
-        ('{"a": ', "no JSON of IOR"),
+        ('{"a": ', "not valid JSON of IOR"),
         ('{"a": 1}', "without 'tests'"),
         ('{"tests": 1}', "without 'tests'"),
         ('{"tests": [1, {"Results": "x"}]}', "no result of IOR"),
         ("[" * 100_000, "no result of IOR"),
-        ('{"tests":' + "[" * 100_000, "no JSON of IOR"),
+        ('{"tests":' + "[" * 100_000, "not valid JSON of IOR"),
     ],
 )
 def test_anything_else_is_refused_in_one_line(text, reason):

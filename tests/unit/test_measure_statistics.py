@@ -94,7 +94,7 @@ def test_coverage_of_the_interval():
 
 
 def test_unpaired_or_impossible_values_are_refused():
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="not pairs"):
         paired_speedup([1.0], [1.0, 2.0], True)
     with pytest.raises(ValueError, match="negative"):
         paired_speedup([1.0], [-1.0], True)

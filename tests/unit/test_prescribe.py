@@ -262,7 +262,7 @@ def test_a_workload_file_is_read() -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("x = ", "is no TOML"),
+        ("x = ", "is not valid TOML"),
         ("x = 1", r"has no \[workload\]"),
         ('[workload]\noperation = "append"', "workload.operation"),
         ("[workload]\nnodes = 0", "workload.nodes"),
@@ -279,9 +279,9 @@ def test_wrong_workload_files_are_refused(text: str, message: str) -> None:
         ({"stripes": 4}, {}, "names stripes, which the model does not know"),
         ({}, {"site": "x"}, "names site"),
         ({"collective": "perhaps"}, {}, "was never measured"),
-        ({"stripe_count": "many"}, {}, "is no number"),
-        ({"stripe_count": float("nan")}, {}, "is no number"),
-        ({"stripe_size": float("inf")}, {}, "is no number"),
+        ({"stripe_count": "many"}, {}, "is not a number"),
+        ({"stripe_count": float("nan")}, {}, "is not a number"),
+        ({"stripe_size": float("inf")}, {}, "is not a number"),
     ],
 )
 def test_what_the_model_does_not_know_is_refused(current: Any, context: Any, message: str) -> None:

@@ -84,17 +84,17 @@ def test_rates_in_other_units_are_the_same_site() -> None:
 @pytest.mark.parametrize(
     "change, says",
     [
-        (('"5 GB/s"', '"5 GB"'), "is no rate"),
-        (('"5 GB/s"', "0"), "is no rate above zero"),
-        (('"5 GB/s"', '"-5 GB/s"'), "is no rate"),
-        (('"5 GB/s"', "true"), "is no rate"),
+        (('"5 GB/s"', '"5 GB"'), "is not a rate"),
+        (('"5 GB/s"', "0"), "is not a rate above zero"),
+        (('"5 GB/s"', '"-5 GB/s"'), "is not a rate"),
+        (('"5 GB/s"', "true"), "is not a rate"),
         (("nodes = 4", "nodes = 0"), "nodes"),
         (("count = 1", "count = 3"), "3 servers for 2 OSTs"),
         (("cores = 8", "cores = 8\ncolour = 3"), "colour"),
         (("count = 2", "count = 2\nspeeds = [1, 1, 1]"), "3 entries for 2 OSTs"),
-        (("[oss]", "latency = 'soon'\n[oss]"), "is no time"),
+        (("[oss]", "latency = 'soon'\n[oss]"), "is not a time"),
         (("[oss]", "[defaults]\nstripe_size = 1000\n[oss]"), "multiple of 64 KiB"),
-        (('"mine"', "mine"), "is no TOML"),
+        (('"mine"', "mine"), "is not valid TOML"),
         (("[ost]", "[mpi]\ndriver = 'gpfs'\n[ost]"), "driver"),
     ],
 )

@@ -53,7 +53,7 @@ unset = ["MY_LIBRARY"]
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("name = ", "is no TOML"),
+        ("name = ", "is not valid TOML"),
         ("name = 'x'", "parameter"),
         ("name = 'x'\nparameter = []", "parameter"),
         (STACK + "colour = 'red'", "colour"),
@@ -64,7 +64,7 @@ unset = ["MY_LIBRARY"]
         (STACK + "active_if = 'depth.x'", "do not allow"),
         (STACK + "default = 7", "default 7"),
         (STACK + "constraint = ['depth <']", "constraint"),
-        ("constraint = ['depth <']\n" + STACK, "no expression"),
+        ("constraint = ['depth <']\n" + STACK, "not an expression"),
         (STACK + "[[knowledge]]\ncondition = 'depth > 1'\ngain = 0\nsource = 's'", "gain"),
         (STACK + "[[parameter]]\nname = 'b'\nkind = 'ordinal'\nvalues = ['64 KiB']", "unit"),
         (STACK + "[[parameter]]\nname = 'b'\nkind = 'boolean'\nvalues = [1]", "boolean"),
@@ -138,10 +138,10 @@ values = [1, 2]
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("command = ", "is no TOML"),
+        ("command = ", "is not valid TOML"),
         ("colour = 1", "colour"),
         ("[budget]\nruns = 0", "budget.runs"),
-        ("[workload]\nfile_size = 'big'", "no size"),
+        ("[workload]\nfile_size = 'big'", "not a size"),
         ("[workload]\nlayout = 'zigzag'", "workload.layout"),
         ('command = "mpiexec \'open"', "experiment.toml"),
         ("[confirmation]\nconfidence = 1.0", "confirmation.confidence"),

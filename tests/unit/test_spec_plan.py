@@ -45,8 +45,8 @@ def test_any_text_is_read_or_refused_in_one_line(text):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "is no plan"),
-        ("stripewise-plan 2\n", "is no plan"),
+        ("", "is not a plan"),
+        ("stripewise-plan 2\n", "is not a plan"),
         ("stripewise-plan 1\nhunt a b\n", "line 2: unknown word 'hunt'"),
         ("stripewise-plan 1\n\n# note\nhint a\n", "line 4: a 'hint' needs"),
         ("stripewise-plan 1\nlayout lustre stripe_count\n", "line 2"),

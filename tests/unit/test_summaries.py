@@ -192,7 +192,7 @@ def test_values_that_cannot_be_are_refused_with_their_row(bad: float) -> None:
     [
         ("nan", "y is nan"),
         ("inf", "y is inf"),
-        ("fast", "is 'fast', which is no number"),
+        ("fast", "is 'fast', which is not a number"),
         ("", "y is missing"),
     ],
 )

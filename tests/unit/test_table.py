@@ -87,7 +87,7 @@ def test_runs_that_no_repeat_tells_apart_count_in_their_order():
     [
         ({"aggs": 3}, "aggs = 3"),
         ({"objective": "nan"}, "row 1"),
-        ({"objective": "fast"}, "row 1: objective is 'fast', which is no number"),
+        ({"objective": "fast"}, "row 1: objective is 'fast', which is not a number"),
         ({"objective": None}, "row 1: objective is missing"),
         ({"repeat": "inf"}, "row 1: repeat is inf"),
         ({"cb": None}, "cb = None"),
@@ -115,7 +115,7 @@ def test_missing_file_and_broken_toml(tmp_path):
     with pytest.raises(UserError, match="cannot read"):
         read_table(tmp_path / "none")
     (tmp_path / "t.toml").write_text("name = ")
-    with pytest.raises(UserError, match="no TOML"):
+    with pytest.raises(UserError, match="not valid TOML"):
         read_table(tmp_path / "t")
 
 

@@ -98,7 +98,7 @@ def test_a_parameter_of_the_users_own_joins_the_space():
     [
         ({"cb_nodez": {"values": [1]}}, "no stack has a parameter of this name"),
         ({"cb_nodez": {"exclude": True}}, "no stack has"),
-        ({"cb_nodes": {"values": ["many"]}}, "no number"),
+        ({"cb_nodes": {"values": ["many"]}}, "not a number"),
         ({"cb_nodes": {"values": []}}, "no values"),
         ({"cb_nodes": {"colour": "red"}}, "colour"),
     ],
@@ -210,7 +210,7 @@ key = "X"
         ('constraint = ["x < 2"]\n' + OWN.replace("[1, 2, 4]", "[1]"), {}, "the only configuration of x; give"),
         (OWN, {"constraints": ["x < 2"]}, "the only configuration of x that satisfies 'x < 2'"),
         (OWN + '[[derived]]\nname = "Y"\ncarrier = "env"\nvalue = "z * 2"\n', {}, "stack own: 'z \\* 2' names z"),
-        ('constraint = ["z > 2"]\n' + OWN, {}, "stack own: 'z > 2' names z, which is no parameter"),
+        ('constraint = ["z > 2"]\n' + OWN, {}, "stack own: 'z > 2' names z, which is neither a parameter"),
     ],
 )
 def test_a_space_without_a_choice_and_rules_over_nothing_are_refused(text, fields, told, tmp_path):

@@ -75,7 +75,7 @@ def run(
     command: list[str] = context.obj["command"]
     if not command:
         raise UserError(
-            "there is no program to run", f"write it after two dashes: run {source or 'ID'} -- mpiexec -n 4 ./my_app"
+            "the command names no program", f"write it after two dashes: run {source or 'ID'} -- mpiexec -n 4 ./my_app"
         )
     mode = mode or ("predict" if model is not None else "")
     _check_mode(mode, source, model, journal)
@@ -105,7 +105,7 @@ def run(
 
 def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path | None) -> None:
     if mode and mode not in MODES:
-        raise UserError(f"there is no mode {mode}", f"choose from {', '.join(MODES)}")
+        raise UserError(f"mode {mode} does not exist", f"choose from {', '.join(MODES)}")
     if mode == "apply" and source is None:
         raise UserError("mode apply needs a plan or an experiment", "name one before the options")
     if not mode and source is None:
@@ -192,7 +192,7 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
     if path.is_file():
         return _read_plan(path), {}, False
     if "/" in source or source.endswith((".plan", ".txt")):
-        raise UserError(f"there is no plan file {source}", "export one: stripewise export ID --to plan -o FILE")
+        raise UserError(f"plan file {source} does not exist", "export one: stripewise export ID --to plan -o FILE")
     opened = open_experiments(store, server)
     try:
         record = opened.record(source)
@@ -218,7 +218,7 @@ def _read_plan(path: Path) -> Plan:
     except OSError as error:
         raise UserError(f"cannot read the plan {path}: {error.strerror}", "check the path") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is no plan: it is not UTF-8 text", f"a plan begins with '{PLAN_HEADER}'") from error
+        raise UserError(f"{path} is not a plan: it is not UTF-8 text", f"a plan begins with '{PLAN_HEADER}'") from error
 
 
 def _folder_name(plan: Plan, source: str) -> str:

@@ -40,7 +40,7 @@ def run_calibrate(
     if extent < _LEAST:
         raise UserError(f"--size {size} is too small", f"give at least {format_size(_LEAST)}")
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder", "name one on the storage to be calibrated")
+        raise UserError(f"{folder} is not a folder", "name one on the storage to be calibrated")
     check_place("--out", out)
 
     def progress(done: int, of: int) -> None:

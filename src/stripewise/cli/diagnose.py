@@ -107,7 +107,7 @@ def run_diagnose(
     if one is not None and plan is not None:
         if not one.settings():
             raise StripewiseError(
-                "no finding asks for a setting, so there is no plan to write",
+                "no finding asks for a setting, so the plan would be empty",
                 "see what it says to change in the program",
             )
         write_whole(plan, one.plan())
@@ -140,7 +140,7 @@ def _limits(given: Sequence[str] | None) -> dict[str, float]:
             found[name.strip()] = float(value)
         except ValueError:
             raise UserError(
-                f"--limit {entry}: '{value}' is no number", "write NAME=VALUE, as in small_share=0.2"
+                f"--limit {entry}: '{value}' is not a number", "write NAME=VALUE, as in small_share=0.2"
             ) from None
     return found
 

@@ -69,7 +69,7 @@ def prescribe(
         _write_artifact(model, artifact, json_output)
         return
     if workload is None and observed is None:
-        raise UserError("there is no workload", "give --workload FILE, or --from a Darshan log or runtime report")
+        raise UserError("the workload is missing", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
     service = remote.server_of(None, server)

@@ -112,7 +112,7 @@ def _with_schema(files: list[Path], path: Path) -> Table:
     try:
         schema = Schema.model_validate(tomllib.loads(path.read_text("utf-8")))
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is no TOML: {error}", "mend the line it names") from error
+        raise UserError(f"{path} is not valid TOML: {error}", "correct the line that it names") from error
     except ValidationError as error:
         raise explain_validation(error, str(path)) from error
     except (OSError, UnicodeDecodeError) as error:

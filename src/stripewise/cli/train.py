@@ -44,7 +44,7 @@ def train(
     """Learn a performance model from a table."""
     options = model_options(model_option)
     if not out.absolute().parent.is_dir():
-        raise UserError(f"there is no folder {out.absolute().parent} for the model", "make it first")
+        raise UserError(f"folder {out.absolute().parent} for the model does not exist", "make it first")
     service = remote.server_of(None, server)
     if service is None:
         measured = read_table(table)

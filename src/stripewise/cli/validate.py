@@ -83,9 +83,9 @@ def _depths(text: str | None) -> list[int]:
     try:
         first, last = int(low), int(high) if dash else int(low)
     except ValueError as error:
-        raise UserError(f"--depths {text} is no range", "write one as in 1-10") from error
+        raise UserError(f"--depths {text} is not a range", "write one as in 1-10") from error
     if not 1 <= first <= last <= _DEEPEST:
-        raise UserError(f"--depths {text} is no range within 1 to {_DEEPEST}", "write one as in 1-10")
+        raise UserError(f"--depths {text} is not a range within 1 to {_DEEPEST}", "write one as in 1-10")
     return list(range(first, last + 1))
 
 

@@ -50,7 +50,7 @@ def find_token() -> str:
         return path.read_text("utf-8").strip()
     except FileNotFoundError:
         raise UserError(
-            "there is no token for the service",
+            "the token for the service is missing",
             f"put it into {path} (mode 0600), or ask for one: stripewise token create NAME --save",
         ) from None
     except (OSError, UnicodeDecodeError) as error:

@@ -34,7 +34,7 @@ class Client:
     Raises
     ------
     UserError
-        If the address cannot be read, or there is no token. Methods raise
+        If the address cannot be read, or the token is missing. Methods raise
         :class:`~stripewise.client.transport.ServiceError` where the service refuses, and
         :class:`~stripewise.errors.TransientError` where it cannot be reached.
     """

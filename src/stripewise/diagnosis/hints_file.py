@@ -75,7 +75,7 @@ def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> Hint
     place = folder / Path(path).expanduser()
     try:
         if not place.is_file():
-            return HintsFile(line, str(place), "there is no such file here")
+            return HintsFile(line, str(place), "this file does not exist here")
         with place.open("rb") as stream:
             data = stream.read(HINTS_LIMIT)
     except OSError as error:
@@ -97,5 +97,5 @@ def _read(line: int, place: Path, text: str) -> HintsFile:
             other += 1
     said = f"{len(knobs)} hint{'s' if len(knobs) != 1 else ''}"
     if other:
-        said += f"; lines that are no name and value, which ROMIO passes over: {other}"
+        said += f"; lines without a name and a value, which ROMIO ignores: {other}"
     return HintsFile(line, str(place), said, tuple(knobs))

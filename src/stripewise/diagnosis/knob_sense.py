@@ -33,7 +33,7 @@ def meaningless(
         if words is not None and knob.value not in words:
             return f"'{knob.value}' is none of {', '.join(words)}: the library passes over it without a word"
     elif _number(knob.value) is None and "$" not in knob.value:
-        return f"'{knob.value}' is no number: the library passes over it without a word"
+        return f"'{knob.value}' is not a number: the library ignores it silently"
     io = "ompio" if where.mpi == "openmpi" else "romio"
     if stack.io_component and io not in stack.io_component:
         return f"{'/'.join(stack.io_component)} reads it, and the program's MPI-IO is {io}"

@@ -99,7 +99,7 @@ class Limits:
     def __init__(self, changed: Mapping[str, float] | None = None) -> None:
         unknown = sorted(set(changed or {}) - set(LIMITS))
         if unknown:
-            raise UserError(f"there is no threshold '{unknown[0]}'", f"choose from {', '.join(LIMITS)}")
+            raise UserError(f"threshold '{unknown[0]}' does not exist", f"choose from {', '.join(LIMITS)}")
         self._values = {name: limit.value for name, limit in LIMITS.items()} | dict(changed or {})
 
     def __getitem__(self, name: str) -> float:

@@ -30,7 +30,7 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if not path.exists():
-            raise UserError(f"there is no {path}", "name Darshan logs, reports, outputs of IOR, or a folder of them")
+            raise UserError(f"{path} does not exist", "name Darshan logs, reports, outputs of IOR, or a folder of them")
         if not path.is_dir():
             yield path
             continue

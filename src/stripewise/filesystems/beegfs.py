@@ -41,7 +41,7 @@ class BeeGFS(FileSystem):
         return ""
 
     def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
-        """Set the pattern; there is no command that takes it back, only one that sets the old one."""
+        """Set the pattern; no command takes it back; another one sets the old pattern."""
         again = " ".join([*self.command, "--numtargets=N --chunksize=SIZE --storagepoolid=ID", place])
         return [
             f"beegfs-ctl --getentryinfo {place}  # keep this: undoing needs it",

@@ -52,7 +52,7 @@ def summarise(path: str) -> dict[str, Any]:
     """
     handle = _library.darshan_log_open(os.fsencode(path))
     if handle == _ffi.NULL:
-        raise LogError("it is no Darshan log, or is cut off within its header")
+        raise LogError("it is not a Darshan log, or is cut off within its header")
     log = {"handle": handle, "modules": None, "name_records": None}
     try:
         return _summarise(path, log)
@@ -117,7 +117,7 @@ def _job(log: dict[str, Any]) -> dict[str, Any]:
         "elapsed": max(0.0, float(elapsed[0])) if np.isfinite(elapsed[0]) else 0.0,
         "started": started if started > 0 else None,
         "metadata": _ffi.buffer(record.metadata)[:].split(b"\0")[0].decode("utf-8", "backslashreplace"),
-        # PyDarshan takes the version from the start of the handle in the same way: there is no function for it.
+        # PyDarshan takes the version from the start of the handle in the same way: it has no function for this.
         "version": _text(_ffi.cast("char *", log["handle"]), 8),
     }
 

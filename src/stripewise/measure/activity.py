@@ -82,7 +82,7 @@ class Level(_Part):
     switches : int or None
         Changes between reading and writing.
     unaligned_file, unaligned_memory : int or None
-        Data calls whose offset is no multiple of ``file_alignment``, and whose buffer is none of the memory's.
+        Data calls whose offset is not a multiple of ``file_alignment``, and whose buffer is none of the memory's.
     file_alignment : int or None
         Bytes.
     """

@@ -146,7 +146,7 @@ class _Reader:
         except OSError as error:
             raise UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path") from error
         if not path.is_file():
-            raise UnreadableLogError(f"{path} is no regular file", "name a Darshan log")
+            raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log")
         if "\0" in str(path):
             raise UnreadableLogError("a path with a null character names no file")
         limit = _SECONDS_A_LOG + _SECONDS_A_MEGABYTE * (status.st_size >> 20)

@@ -95,7 +95,7 @@ def _without_rule(
 ) -> Verdict | None:
     """What makes a setting dead before any rule is asked."""
     if not legal(parameter, value):
-        return NO_EFFECT, f"'{value}' is no value of {setting.key}, and such values are ignored silently"
+        return NO_EFFECT, f"'{value}' is not a value of {setting.key}, and such values are ignored silently"
     if parameter.layer in ("romio", "cray") and report.mpi.io == "ompio":
         return NO_EFFECT, "the file was opened by OMPIO, which does not know ROMIO's hints"
     if parameter.layer == "ompio" and report.mpi.io == "romio":

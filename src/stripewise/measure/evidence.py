@@ -117,7 +117,7 @@ def _buffer(case: Case, way: str, now: Share, usual: Share | None, calls: str, p
     """A buffer's size acts where the buffer was filled, or where the default one would have been too small."""
     size, default, largest = case.number, case.parameter.default, now.max_size
     if size is None or not isinstance(default, int):
-        return UNPROVABLE, f"'{case.value}' is no size"
+        return UNPROVABLE, f"'{case.value}' is not a size"
     size, default = size // part, default // part
     if not largest:
         return UNPROVABLE, f"no {way} system call was seen {calls}"

@@ -171,7 +171,7 @@ def _parse_json(text: str, origin: str) -> IorOutput:
     try:
         data, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{origin} is no JSON of IOR: {error}", "was IOR stopped before its end?") from error
+        raise UserError(f"{origin} is not valid JSON of IOR: {error}", "was IOR stopped before its end?") from error
     tests = data.get("tests") if isinstance(data, dict) else None
     if not isinstance(tests, list):
         raise UserError(

@@ -74,7 +74,7 @@ class Journal:
     phases : tuple of Phase
         In the order of the file.
     damaged : int
-        Lines that are no whole record.
+        Lines that are not whole records.
     """
 
     phases: tuple[Phase, ...]

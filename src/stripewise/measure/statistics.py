@@ -58,7 +58,7 @@ def log_speedups(default: Sequence[float], candidate: Sequence[float], maximize:
     """
     a, b = np.asarray(default, dtype=float), np.asarray(candidate, dtype=float)
     if a.shape != b.shape or a.ndim != 1:
-        raise ValueError(f"{a.size} values of the default and {b.size} of the candidate are no pairs")
+        raise ValueError(f"{a.size} values of the default and {b.size} of the candidate are not pairs")
     if np.any(np.isnan(a) | (a < 0)) or np.any(np.isnan(b) | (b < 0)):
         raise ValueError("a value is negative or not a number")
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -214,7 +214,7 @@ class AutoModel(PerformanceModel):
             self.memory = Memory.of(cells, cells.mean, np.sqrt(noise / cells.count), contexts)
             row = cells.mean[cells.cell]
         elif not np.any(cells.count > 1):
-            # Noise and error cannot be told apart: single runs are no better known than what all of them teach.
+            # Noise and error cannot be told apart: single runs are known only as well as their common mean.
             self.memory = Memory.of(cells, np.empty(0), np.empty(0), contexts)
             row = blend[cells.cell]
         else:

@@ -157,7 +157,7 @@ def derived_settings(used: Sequence[Knob]) -> tuple[Derived, ...]:
 
 
 def bytes_of(column: Column) -> float:
-    """What turns the unit of a column into bytes; 1 for what is no size."""
+    """What turns the unit of a column into bytes; 1 for anything but a size."""
     if not column.role.endswith("_size") or column.unit in ("", "B"):
         return 1.0
     return float(parse_size(f"1 {column.unit}"))

@@ -56,7 +56,7 @@ class Domain:
         Raises
         ------
         UserError
-            If a column has the name of another, or an ordered column holds a value that is no number.
+            If a column has the name of another, or an ordered column holds a value that is not a number.
         """
         schema = table.schema
         levels = np.concatenate([table.context_levels, table.levels], axis=1)
@@ -157,9 +157,9 @@ class Domain:
         try:
             numbers = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise UserError(f"{column.name} has a value that is no number", "it is an ordered column") from error
+            raise UserError(f"{column.name} has a value that is not a number", "it is an ordered column") from error
         if numbers.ndim != 1:
-            raise UserError(f"{column.name} is no list of values", "give one value a row")
+            raise UserError(f"{column.name} is not a list of values", "give one value a row")
         if not np.all(np.isfinite(numbers)):
             raise UserError(f"{column.name} has a value that is not finite", "leave such rows out")
         return numbers
@@ -270,7 +270,7 @@ def points_of(schema: Schema, levels: NDArray[np.int64]) -> Floats:
     Raises
     ------
     UserError
-        If an ordered column holds a value that is no number.
+        If an ordered column holds a value that is not a number.
     """
     columns = []
     for column, level in zip(schema.columns, levels.T, strict=True):
@@ -278,7 +278,7 @@ def points_of(schema: Schema, levels: NDArray[np.int64]) -> Floats:
             columns.append(level.astype(np.float64))
             continue
         if any(isinstance(value, str) for value in column.values):
-            raise UserError(f"table {schema.name}: {column.name} is ordinal but has a value that is no number")
+            raise UserError(f"table {schema.name}: {column.name} is ordinal but has a value that is not a number")
         columns.append(np.asarray(column.values, dtype=np.float64)[level])
     return np.stack(columns, axis=1)
 

@@ -226,7 +226,7 @@ def _resolve(
 
 
 def _to_bytes(domain: Domain, index: int) -> float:
-    """log2 of the bytes in a column's unit; 0 for what is no size."""
+    """log2 of the bytes in a column's unit; 0 for anything but a size."""
     column = domain.columns[index]
     if not column.role.endswith("_size") or column.unit in ("", "B"):
         return 0.0

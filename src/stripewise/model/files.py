@@ -92,7 +92,7 @@ def read_model_file(path: str | Path) -> Stored:
     Raises
     ------
     UserError
-        If there is no such file, or it is not a model, damaged, too large, or of a later version.
+        If this file does not exist, or it is not a model, damaged, too large, or of a later version.
     """
     try:
         with zipfile.ZipFile(path) as archive:

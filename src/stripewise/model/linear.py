@@ -212,7 +212,7 @@ def _terms(kinds: str, scale: Floats, x: Floats) -> Floats:
         elif kind == "i":
             columns += [x[:, place], 1.0 - x[:, place]]
         else:
-            # Linear axes may pass through zero: there is no inverse, and only what is positive can cost.
+            # Linear axes may pass through zero: they have no inverse, and only positive values can be costs.
             columns += [np.maximum(x[:, place] / scale[place], 0.0)]
     return np.stack(columns, axis=1)
 

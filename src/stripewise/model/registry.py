@@ -75,7 +75,7 @@ def load_model(path: str | Path) -> PerformanceModel:
     Raises
     ------
     UserError
-        If there is no such file, or it is not a model, damaged, or of an unknown kind.
+        If this file does not exist, or it is not a model, damaged, or of an unknown kind.
     """
     stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:

@@ -129,7 +129,7 @@ class Table:
         return Objective(column.column, column.direction, column.unit)
 
     def contexts(self) -> list[dict[str, Value]]:
-        """List the workloads that occur, in order of first appearance; one empty mapping if there are no contexts."""
+        """List the workloads that occur, in order of first appearance; one empty mapping without contexts."""
         if not self.schema.context:
             return [{}]
         rows, first = np.unique(self.context_levels, axis=0, return_index=True)
@@ -224,7 +224,7 @@ def _number(given: Any, name: str, where: str) -> float:
     try:
         number = float(given)
     except (TypeError, ValueError) as error:
-        what = "is missing" if given in (None, "") else f"is {given!r}, which is no number"
+        what = "is missing" if given in (None, "") else f"is {given!r}, which is not a number"
         raise UserError(f"{where}: {name} {what}", "mend the row, or leave it out") from error
     if not math.isfinite(number):
         raise UserError(f"{where}: {name} is {number}", "leave failed runs out")
@@ -266,11 +266,11 @@ def read_table(path: str | Path) -> Table:
     toml, data = _paths(path)
     try:
         schema = Schema.model_validate(tomllib.loads(toml.read_text("utf-8")))
-        # Spreadsheets put a mark before UTF-8, which is no part of the first column's name.
+        # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
         with data.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{toml} is no TOML: {error}", "mend the line it names") from error
+        raise UserError(f"{toml} is not valid TOML: {error}", "correct the line that it names") from error
     except ValidationError as error:
         raise explain_validation(error, str(toml)) from error
     except OSError as error:

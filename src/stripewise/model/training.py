@@ -63,7 +63,7 @@ def learn(
     Raises
     ------
     UserError
-        If there is no such kind or option, or nothing can be learned from the table.
+        If the kind or option does not exist, or nothing can be learned from the table.
     """
     begun = time.perf_counter()
     fitted = make_model(kind, options).fit(table, seed)

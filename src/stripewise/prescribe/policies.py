@@ -1,4 +1,4 @@
-"""Policies for when there is no model: rules of thumb, named as such, that nobody measured on this machine.
+"""Policies for use without a model: rules of thumb, named as such, that nobody measured on this machine.
 
 ``mpi-io-study`` is what the study of MPI-IO with neural networks (16 nodes, 16 OSTs of Lustre, files of some 10 GiB)
 found good in most of its test cases. ``t3pio-like`` follows the formulas of TACC's T3PIO library.

@@ -115,12 +115,12 @@ def parse_request(text: str, origin: str) -> Request:
     Raises
     ------
     UserError
-        If it is no TOML, or says nothing of a workload, or something wrong.
+        If it is not valid TOML, or says nothing of a workload, or something wrong.
     """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+        raise UserError(f"{origin} is not valid TOML: {error}", "correct the line that it names") from error
     if "workload" not in document:
         raise UserError(f"{origin} has no [workload] table", "write one: operation, nodes, file_size and so on")
     try:
@@ -207,7 +207,7 @@ def _checked(column: Column, value: Value, seen: list[Any]) -> Value:
     """A value as the column has it; texts of numbers and truths are the values they spell."""
     if column.kind == "ordinal":
         if isinstance(value, str | bool) or not math.isfinite(value):
-            raise UserError(f"{column.name} = {value!r} is no number", "it is an ordered column of the model")
+            raise UserError(f"{column.name} = {value!r} is not a number", "it is an ordered column of the model")
         return int(value) if float(value) == int(value) else value
     for known in seen:
         same_kind = isinstance(known, bool) == isinstance(value, bool)

@@ -200,7 +200,7 @@ def collect(folders: Iterable[Path]) -> Collected:
     fingerprint: Mapping[str, str] | None = None
     for folder in folders:
         if not (folder / "experiments").is_dir():
-            raise UserError(f"there is no journal in {folder}", "name the folders that the shards were given")
+            raise UserError(f"{folder} has no journal", "name the folders that the shards were given")
         with open_store(f"journal:{folder}") as store:
             for record in store.records(limit=1_000_000):
                 about = _about(record)
@@ -234,7 +234,8 @@ def _about(record: Record) -> dict[str, Any]:
     about = record.facts.campaign
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UserError(
-            f"the journal holds experiment {record.id}, which is no campaign", "name a folder of its own with --journal"
+            f"the journal holds experiment {record.id}, which is not a campaign",
+            "name a folder of its own with --journal",
         )
     return about
 

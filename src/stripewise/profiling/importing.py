@@ -106,7 +106,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
         elif path.exists():
             yield path, True
         else:
-            raise UserError(f"there is no file {path}", "check the path")
+            raise UserError(f"file {path} does not exist", "check the path")
 
 
 def _recognised(path: Path) -> bool:
@@ -139,7 +139,7 @@ def _text(path: Path, kinds: Counter[str]) -> list[Row]:
         kinds["journal"] += 1
         return journal_rows(found.phases)
     if path.suffix == ".csv" and not re.match(r"\ufeff?\s*access\s*,", text):
-        raise UserError(f"{path} is no CSV of IOR", "say what its columns mean with --schema FILE.toml")
+        raise UserError(f"{path} is not a CSV of IOR", "say what its columns mean with --schema FILE.toml")
     output = parse_ior(text, str(path))
     kinds[f"IOR {output.form}"] += 1
     return [ior_row(output, row) for row in output.rows]

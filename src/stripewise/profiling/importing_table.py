@@ -49,7 +49,7 @@ def with_names(rows: Sequence[Row], pattern: str | None, given: Mapping[str, str
     try:
         compiled = re.compile(pattern) if pattern else None
     except re.error as error:
-        raise UserError(f"--from-name '{pattern}' is no regular expression: {error}") from error
+        raise UserError(f"--from-name '{pattern}' is not a regular expression: {error}") from error
     if compiled is not None and not compiled.groupindex:
         raise UserError(f"--from-name '{pattern}' names no column", "write (?P<stripe_count>[0-9]+) for instance")
     found = []
@@ -105,7 +105,7 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
     rows, names = _complete([{k: v for k, v in row.items() if k != "_file"} for row in rows], parameters, notes)
     unknown = [column for column in parameters if column not in names]
     if unknown:
-        raise UserError(f"--parameter {unknown[0]}: there is no such column", f"there are {', '.join(names)}")
+        raise UserError(f"--parameter {unknown[0]}: this column does not exist", f"there are {', '.join(names)}")
     roles = {column: _role(column) for column in names}
     tuned = [
         column for column in names if column in parameters or roles[column] in TUNABLE_ROLES or column in known_hints()

@@ -204,7 +204,7 @@ def check_out(path: Path) -> Path:
     Raises
     ------
     UserError
-        If the folder does not exist, or a file of that name is no table's: a campaign file, for instance.
+        If the folder does not exist, or a file of that name does not belong to a table: a campaign file, for instance.
     """
     stem = path.with_suffix("") if path.suffix in (".csv", ".toml") else path
     if not stem.absolute().parent.is_dir():

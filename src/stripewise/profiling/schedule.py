@@ -71,7 +71,9 @@ def parse_shard(text: str) -> Shard:
         raise UserError(f"--shard '{text}' is not i/n", "write 2/8 for the second of eight")
     index, count = int(match[1]), int(match[2])
     if not 1 <= index <= count:
-        raise UserError(f"--shard {index}/{count}: there is no such part", f"choose from 1/{count} to {count}/{count}")
+        raise UserError(
+            f"--shard {index}/{count}: this part does not exist", f"choose from 1/{count} to {count}/{count}"
+        )
     return index, count
 
 

@@ -86,7 +86,7 @@ class Session:
         Raises
         ------
         UserError
-            If the campaign cannot be carried out as asked, or there is no room for it.
+            If the campaign cannot be carried out as asked, or the room for it is missing.
         NothingWorks
             If the program fails in its warm-up, or ten runs fail in a row.
         Paused

@@ -34,7 +34,7 @@ class Evidence:
         The run, its folder and how its command ended.
     report : Report or None
     missing : str
-        Why there is no report.
+        Why the report is missing.
     injection : Injection
         How its settings travelled.
     objective : ObjectiveKind

@@ -30,7 +30,7 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     Raises
     ------
     UserError
-        If there is no such runner.
+        If the runner does not exist.
     """
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":

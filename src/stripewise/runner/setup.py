@@ -24,7 +24,7 @@ def shell() -> str:
     Raises
     ------
     UserError
-        If there is no bash: modules are functions of it.
+        If bash is missing: modules are functions of it.
     """
     found = shutil.which("bash", path=os.defpath + ":/usr/local/bin") or shutil.which("bash")
     if found is None:

@@ -96,5 +96,5 @@ class Lsf(Scheduler):
         return ["bjobs", "-noheader", "-o", "JOBID", "-J", name]
 
     def found(self, answer: Answer) -> list[str] | None:
-        """Read the identifiers; bjobs fails if there is no such job."""
+        """Read the identifiers; bjobs fails if the job does not exist."""
         return [] if self.is_gone(answer.stderr) else super().found(answer)

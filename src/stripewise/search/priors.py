@@ -85,7 +85,7 @@ def _apart(a: object, b: object, distance: float) -> float:
 def translate(space: Space, earlier: Earlier) -> History:
     """Put earlier trials in terms of today's space, shape of a history; those that it cannot express are left out.
 
-    A number that is no longer offered becomes the nearest that is. Trials that have become one keep all their runs.
+    A withdrawn number becomes the nearest that is offered. Trials that have become one keep all their runs.
     """
     found: dict[bytes, Trial] = {}
     for trial in earlier.history.trials:

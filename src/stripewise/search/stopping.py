@@ -136,7 +136,9 @@ def _no_improvement(rule: Improvement, history: History) -> str | None:
     before, after = float(statistic(cost[: -rule.window])), float(statistic(cost[-rule.window :]))
     if before - after >= np.log1p(rule.minimum):
         return None
-    return f"the {rule.statistic} of the last {rule.window} trials is no {rule.minimum:.0%} better than of those before"
+    return (
+        f"the {rule.statistic} of the last {rule.window} trials is not {rule.minimum:.0%} better than of those before"
+    )
 
 
 def _no_movement(rule: Movement, space: Space, history: History) -> str | None:

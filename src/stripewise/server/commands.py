@@ -89,7 +89,9 @@ def serve(
     with open_store(store) as opened:
         known = [token for token in Tokens(database_of(opened)).all() if token.revoked is None]
     if not known:
-        typer.echo("there is no token yet; make one: stripewise token create NAME --role operator --save", err=True)
+        typer.echo(
+            "the service has no token yet; make one: stripewise token create NAME --role operator --save", err=True
+        )
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{host}:{listener.getsockname()[1]}"

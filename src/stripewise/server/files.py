@@ -23,7 +23,7 @@ def folder_of(data: Path, kind: str, identifier: str) -> Path:
     """
     plain = identifier.isascii() and identifier.replace("-", "").replace("_", "").isalnum()
     if not plain or len(identifier) > 64:
-        raise UserError(f"'{identifier[:64]}' is no name of a {kind}", "use letters, digits, - and _")
+        raise UserError(f"'{identifier[:64]}' is not a valid name of a {kind}", "use letters, digits, - and _")
     return data / kind / identifier
 
 
@@ -38,7 +38,7 @@ def table_path(data: Path, name: str) -> Path:
     kind, colon, identifier = name.partition(":")
     path = folder_of(data, "campaign", identifier) if colon and kind == "campaign" else folder_of(data, "table", name)
     if not (path / "table.toml").is_file():
-        raise UserError(f"there is no table '{name[:64]}'", "upload one, or run a campaign to its end")
+        raise UserError(f"table '{name[:64]}' does not exist", "upload one, or run a campaign to its end")
     return path / "table"
 
 

@@ -31,7 +31,7 @@ def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | Non
     Raises
     ------
     Refused
-        With status 404, where there is no output.
+        With status 404, without output.
     """
     gone = Refused(404, f"there is no {stream} of run {run['number']}", "runs without a folder of their own keep none")
     if not run["folder"]:

@@ -87,7 +87,7 @@ def confined(path: Path, settings: Settings, what: str) -> Path:
         If it is not absolute, or no path at all.
     """
     if "\0" in str(path) or not path.is_absolute():
-        raise UserError(f"{what}: '{_shown(str(path))}' is no absolute path", "begin it with /")
+        raise UserError(f"{what}: '{_shown(str(path))}' is not an absolute path", "begin it with /")
     try:
         real = path.resolve()
     except (OSError, RuntimeError) as error:

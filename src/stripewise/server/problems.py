@@ -20,7 +20,7 @@ class Problem(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"code": "not_found", "what": "there is no experiment '51e11ec7'", "mend": "see: stripewise list"}
+                {"code": "not_found", "what": "experiment '51e11ec7' does not exist", "mend": "see: stripewise list"}
             ]
         }
     )
@@ -77,7 +77,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         400: "the request cannot be read",
         401: "no token, or one that is not valid",
         403: "the token's role does not allow it, or the request may be forged",
-        404: "there is no such thing",
+        404: "this does not exist",
         406: "an answer of no kind that is accepted",
         408: "the body came too slowly",
         409: "it is not in a state in which this can be done, or the idempotency key was used for another request",
@@ -103,7 +103,7 @@ def status_of(error: StripewiseError) -> int:
 
 
 def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response]) -> None:
-    """Make every error an envelope; what is no error of ours says nothing about our insides.
+    """Make every error an envelope; errors that are not ours say nothing about our insides.
 
     Parameters
     ----------

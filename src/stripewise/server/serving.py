@@ -59,7 +59,7 @@ def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise UserError(f"{path} exists and is no socket", "choose another --socket")
+        raise UserError(f"{path} exists and is not a socket", "choose another --socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))

@@ -56,7 +56,7 @@ def columns_of_workload(workload: Workload, direction: str) -> dict[str, Any]:
     Raises
     ------
     UserError
-        If there is no such direction.
+        If the direction does not exist.
     """
     if direction not in DIRECTIONS:
         raise UserError(f"no direction is called '{direction}'", "use read or write")

@@ -154,7 +154,7 @@ def fit(
     Raises
     ------
     UserError
-        If a key is no positive number of the site, or there are too few configurations to hold parts of them out.
+        If a key is not a positive number of the site, or there are too few configurations to hold parts of them out.
     """
     start = np.log([_get(site, key) for key in free])
     count = len(data.values)
@@ -251,7 +251,7 @@ def _get(site: Site, key: str) -> float:
         value = getattr(value, part, None)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         raise UserError(
-            f"'{key}' is no positive number of a site, so it cannot be fitted",
+            f"'{key}' is not a positive number of a site, so it cannot be fitted",
             f"choose from keys of the site's file, as {', '.join(BANDWIDTHS)}, mds.open_seconds, locks.seconds",
         )
     return float(value)

@@ -150,7 +150,7 @@ def _values(name: str, given: Any, where: str) -> tuple[Value, ...]:
 
 def _value(name: str, value: Any, where: str) -> Value:
     if not isinstance(value, bool | int | str):
-        raise UserError(f"{where}: {value!r} is no value of a setting", "write a whole number, a size or a word")
+        raise UserError(f"{where}: {value!r} is not a value of a setting", "write a whole number, a size or a word")
     if name in _LISTS:
         return str(value)
     parameter = _known()[name]
@@ -162,5 +162,5 @@ def _value(name: str, value: Any, where: str) -> Value:
     if isinstance(value, str) and parameter.unit == "B":
         return parse_size(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise UserError(f"{where}: {value!r} is no whole number", "write a number")
+        raise UserError(f"{where}: {value!r} is not a whole number", "write a number")
     return value

@@ -94,7 +94,7 @@ def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
     """Say whether a collective call goes through aggregators.
 
     Generic file systems and all reads: only where the processes' ranges interleave, unless the hint says otherwise.
-    Lustre writes: also where coll_threshold is 0, its default, or the pieces of the calls are no larger on average.
+    Lustre writes: also where coll_threshold is 0, its default, or the pieces of the calls are not larger on average.
     ``romio_no_indep_rw`` turns the hint to enable, also from disable. OMPIO: unless fcoll is ``individual``.
     [ADIOI_GEN_SetInfo, ADIOI_LUSTRE_Docollect, ADIOI_GEN_WriteStridedColl]
     """

@@ -201,7 +201,7 @@ def campaign_text(name: str) -> tuple[str, str]:
     Raises
     ------
     UserError
-        If there is no such file or preset.
+        If the file or preset does not exist.
     """
     return _CAMPAIGNS.find(name)
 

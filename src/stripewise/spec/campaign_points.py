@@ -87,7 +87,7 @@ class Points:
         self._cache: dict[str, tuple[Point, ...]] = {}
         self._spaces: dict[tuple[Value, ...], Space] = {}
         self.left_out = 0
-        """Combinations that the program cannot carry out: a rank's share is no whole number of transfers or pieces."""
+        """Combinations that the program cannot run: a rank's share is not a whole number of transfers or pieces."""
 
     def of(self, operation: str) -> tuple[Point, ...]:
         """Give all combinations of an operation, each behaviour once, in grid order.
@@ -135,7 +135,7 @@ class Points:
         return point if self._possible(point) else None
 
     def settings(self, point: Point) -> tuple[Setting, ...]:
-        """Give what brings a point's tunables to the program that are no words of its command line.
+        """Give what brings a point's tunables to the program that are not words of its command line.
 
         Hints and variables are left out where they are at their default, which the program has by itself; file layouts
         are always given.
@@ -236,7 +236,7 @@ class Points:
             unknown = constraint.names - known
             if unknown:
                 raise UserError(
-                    f"constraint '{constraint.text}' names {sorted(unknown)[0]}, which is no factor and no word",
+                    f"constraint '{constraint.text}' names {sorted(unknown)[0]}, which is neither a factor nor a word",
                     f"known: {', '.join(sorted(known))}",
                 )
         return Space(parameters, (*own, *self._constraints), tuple(_usable(derived, known)), context)
@@ -312,7 +312,7 @@ class Points:
     def _possible(self, point: Point) -> bool:
         workload, share = point.workload, point.share
         if workload.api == "posix" and workload.collective:
-            # There are no collective calls in POSIX: the same as without, where that is measured anyway.
+            # POSIX has no collective calls: the same as without, where that is measured anyway.
             asked = next(factor for factor in self.campaign.factors if factor.role == "collective")
             if False in asked.values:
                 return False

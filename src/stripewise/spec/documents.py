@@ -14,9 +14,9 @@ from pydantic import BaseModel, ValidationError
 from stripewise.errors import UserError
 
 MOST_BYTES = 1 << 20
-"""More than this is no file that somebody wrote by hand."""
+"""Nobody writes a larger file by hand."""
 
-_OF_KEYS = {"missing": "is missing", "extra_forbidden": "is no known key"}
+_OF_KEYS = {"missing": "is missing", "extra_forbidden": "is not a known key"}
 """Faults of a key rather than of its value, by pydantic's name for them."""
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -54,7 +54,7 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
     try:
         return schema.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is no TOML: {error}", "mend the line it names") from error
+        raise UserError(f"{origin} is not valid TOML: {error}", "correct the line that it names") from error
     except ValidationError as error:
         raise explain_validation(error, origin) from error
     except UserError as error:

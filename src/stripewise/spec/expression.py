@@ -73,14 +73,14 @@ class Expression:
         Raises
         ------
         UserError
-            If it is no expression, or uses anything beyond the allowed forms.
+            If it is not an expression, or uses anything beyond the allowed forms.
         """
         if len(text) > _MAX_LENGTH:
             raise UserError(f"expression of {len(text)} characters", f"keep it under {_MAX_LENGTH}")
         try:
             body = ast.parse(f"(\n{text}\n)", mode="eval").body  # in parentheses, so that it may span lines
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise UserError(f"'{text}' is no expression ({error.__class__.__name__})") from error
+            raise UserError(f"'{text}' is not an expression ({error.__class__.__name__})") from error
         if isinstance(body, ast.Tuple | ast.List):
             raise UserError(f"'{text}' is a list or nothing, no expression")
         names: set[str] = set()

@@ -60,7 +60,7 @@ class Factor(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.name.isidentifier():
-            raise ValueError(f"'{self.name}' is no name: use letters, digits and underscores")
+            raise ValueError(f"'{self.name}' is not a name: use letters, digits and underscores")
         if self.name in ("operation", "repeat"):
             raise ValueError(f"'{self.name}' is kept for the table's own column; operations are named at the top")
         if len(set(map(repr, self.values))) != len(self.values):
@@ -82,7 +82,7 @@ class Factor(BaseModel):
         """Whether values can be compared by size."""
         numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
         if self.kind == "ordinal" and not numbers:
-            raise ValueError(f"{self.name} is ordinal but has a value that is no number")
+            raise ValueError(f"{self.name} is ordinal but has a value that is not a number")
         return numbers and self.kind != "categorical"
 
     @property

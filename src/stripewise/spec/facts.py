@@ -138,7 +138,7 @@ class Facts(_Observed):
 
     @property
     def campaign(self) -> dict[str, Any] | None:
-        """The campaign whose runs these are, where it is no search."""
+        """The campaign whose runs these are, where it is not a search."""
         return self.get("campaign")
 
 

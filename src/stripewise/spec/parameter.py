@@ -139,7 +139,7 @@ class Parameter:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise UserError(f"parameter name {self.name!r} is no identifier", "use letters, digits and underscores")
+            raise UserError(f"parameter name {self.name!r} is not an identifier", "use letters, digits and underscores")
         if len(self.values) == 0:
             raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
         if not isinstance(self.values, range):
@@ -155,7 +155,7 @@ class Parameter:
     def _check_order(self) -> None:
         numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
         if len(numbers) != len(self.values):
-            raise UserError(f"parameter {self.name} is {self.kind} but has a value that is no number")
+            raise UserError(f"parameter {self.name} is {self.kind} but has a value that is not a number")
         if any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
             raise UserError(f"parameter {self.name}: values must ascend", "sort them")
 

@@ -89,7 +89,7 @@ class Plan:
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         if lines[0] != PLAN_HEADER:
             raise UserError(
-                f"{origin} is no plan: its first line is not '{PLAN_HEADER}'",
+                f"{origin} is not a plan: its first line is not '{PLAN_HEADER}'",
                 "export one with stripewise export",
             )
         settings: list[Setting] = []

@@ -63,7 +63,7 @@ class Plugins:
             ) from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             wanted = f"{self.base.__module__}.{self.base.__qualname__}"
-            raise UserError(f"{self.noun} '{name}' ({entry.value}) is no {wanted}")
+            raise UserError(f"{self.noun} '{name}' ({entry.value}) is not a {wanted}")
         return found
 
     def _foreign(self) -> dict[str, EntryPoint]:

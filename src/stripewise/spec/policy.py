@@ -137,6 +137,6 @@ def _read(path: Path) -> Policy:
     except OSError as error:
         raise UserError(f"cannot read the site file {path}: {error.strerror}", f"correct {VARIABLE}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"site file {path} is no TOML: {error}", "mend the line it names") from error
+        raise UserError(f"site file {path} is not valid TOML: {error}", "correct the line that it names") from error
     except ValidationError as error:
         raise explain_validation(error, f"site file {path}") from error

@@ -36,7 +36,7 @@ class Interval:
     Attributes
     ----------
     low, high : float
-        The ends; infinite where there is no bound.
+        The ends; infinite without a bound.
     level : float
         Two-sided, 0 to 1.
     """

@@ -31,7 +31,7 @@ def parse_rate(value: Any) -> float:
     Raises
     ------
     ValueError
-        If it is no rate, or not above zero.
+        If it is not a rate, or not above zero.
     """
     number: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -41,7 +41,7 @@ def parse_rate(value: Any) -> float:
         factor = _UNITS.get(match[2]) if match else None
         number = float(match[1]) * factor if match and factor else None
     if number is None or not 0 < number < float("inf"):
-        raise ValueError("is no rate above zero: write bytes a second, or a text as '1.6 GiB/s'")
+        raise ValueError("is not a rate above zero: write bytes a second, or a text as '1.6 GiB/s'")
     return number
 
 
@@ -51,7 +51,7 @@ def parse_seconds(value: Any) -> float:
     Raises
     ------
     ValueError
-        If it is no time, or below zero.
+        If it is not a time, or below zero.
     """
     number: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -61,7 +61,7 @@ def parse_seconds(value: Any) -> float:
         factor = _TIMES.get(match[2]) if match else None
         number = float(match[1]) * factor if match and factor else None
     if number is None or not 0 <= number < float("inf"):
-        raise ValueError("is no time: write seconds, or a text as '0.4 ms'")
+        raise ValueError("is not a time: write seconds, or a text as '0.4 ms'")
     return number
 
 

@@ -28,7 +28,7 @@ def parse_size(text: str | int) -> int:
     Raises
     ------
     UserError
-        If the text is no size, or no whole number of bytes.
+        If the text is not a size, or no whole number of bytes.
     """
     if isinstance(text, int) and not isinstance(text, bool):
         if text < 0:
@@ -45,7 +45,7 @@ def parse_size(text: str | int) -> int:
             value = float(number) * factor if "." in number else int(number) * factor
             if value == int(value):
                 return int(value)
-    raise UserError(f"'{text}' is no size", "write bytes or a unit, as in 65536, 64 KiB or 4m")
+    raise UserError(f"'{text}' is not a size", "write bytes or a unit, as in 65536, 64 KiB or 4m")
 
 
 def format_size(value: float) -> str:

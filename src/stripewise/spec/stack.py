@@ -120,7 +120,9 @@ class ParameterEntry(BaseModel):
         if isinstance(value, str):
             if self.unit == "B":
                 return parse_size(value)
-            raise UserError(f"parameter {self.name}: {value!r} is no number", 'set unit = "B" to write sizes as text')
+            raise UserError(
+                f"parameter {self.name}: {value!r} is not a number", 'set unit = "B" to write sizes as text'
+            )
         return value
 
     def _values(self) -> tuple[Value, ...] | range:

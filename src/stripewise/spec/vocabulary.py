@@ -75,5 +75,5 @@ def check_plan(plan: Plan, where: str) -> list[str]:
         names = [key for carrier, key in _known() if carrier is setting.carrier]
         close = difflib.get_close_matches(setting.key, names, 1, _CLOSE)
         if close and setting.key not in names:
-            doubts.append(f"{setting.key} is no hint that is known here: was {close[0]} meant?")
+            doubts.append(f"{setting.key} is not a known hint: was {close[0]} meant?")
     return doubts

@@ -37,7 +37,7 @@ _POSTGRESQL: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ("53", TransientError, "the server is out of resources", f"try again later, {_RESUME}"),
     ("25006", StoreError, "it is read-only", f"connect to the primary server, {_CHOOSE}"),
     ("28", StoreError, "the server refuses the user", "check the user's name, and the password in ~/.pgpass"),
-    ("3D", StoreError, "there is no such database", "create it with: createdb NAME"),
+    ("3D", StoreError, "the database does not exist", "create it with: createdb NAME"),
     ("42501", StoreError, "the user may not do this", "grant the user all rights on the database and its schema"),
     ("42", StoreError, "its tables are not as they should be", "restore a copy; no other program may change it"),
     ("40", TransientError, "two writers stood in each other's way", "try again"),

@@ -88,7 +88,7 @@ def create_file(path: Path, data: Mapping[str, Any]) -> bool:
 
 
 def _create_exclusively(path: Path, text: str) -> bool:
-    """As :func:`create_file`, where there are no links: a crash may leave the file empty."""
+    """As :func:`create_file`, without links: a crash may leave the file empty."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -143,7 +143,7 @@ def merge(journals: Sequence[tuple[int, Lines]], live: int | None) -> Merged:
     journals : sequence of (int, Lines)
         Fencing numbers with what was read, in rising order.
     live : int or None
-        The claim whose owner may be writing just now: half a line at its end is no accident.
+        The claim whose owner may be writing just now: half a line at its end is expected.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from stripewise.store.base import STATES, Claim, Sort
 def check_state(state: str | None) -> None:
     """Refuse a state that experiments do not have."""
     if state is not None and state not in STATES:
-        raise UserError(f"'{state}' is no state of an experiment", f"choose from {', '.join(STATES)}")
+        raise UserError(f"'{state}' is not a state of an experiment", f"choose from {', '.join(STATES)}")
 
 
 def check_page(limit: int, offset: int, sort: Sort | str) -> Sort:
@@ -34,7 +34,7 @@ def check_planned(trial: Trial | None, run: Run) -> None:
 
 
 def check_result(run: Run) -> None:
-    """Refuse to accept what is no result."""
+    """Refuse to accept anything but a result."""
     if not run.state.ended:
         raise StoreError(f"run {run.number} is {run.state} and has no result to accept")
     for name, value in (("value", run.value), ("elapsed", run.elapsed), ("started", run.started)):
@@ -55,9 +55,9 @@ def check_identifier(identifier: str, where: str) -> None:
 
 
 def no_experiment(identifier: str, where: str) -> UserError:
-    """Say that there is no such experiment."""
+    """Say that the experiment does not exist."""
     shown = identifier[:40].encode("ascii", "backslashreplace").decode()
-    return UserError(f"there is no experiment '{shown}' in {where}", "see: stripewise list")
+    return UserError(f"experiment '{shown}' does not exist in {where}", "see: stripewise list")
 
 
 def ambiguous(identifier: str, found: list[str]) -> UserError:

@@ -244,7 +244,7 @@ class SqlStore(SqlReader):
     def _held(self, connection: sa.Connection, claim: Claim) -> None:
         """Refuse to write under a claim that has ended."""
         row = self._locked(connection, claim.experiment)
-        # A lease that ran out unnoticed is no harm: had somebody taken over, the token would tell.
+        # A lease that ran out unnoticed does no harm: had somebody taken over, the token would tell.
         if row.token != claim.token or row.lease is None:
             raise rules.lost(claim, row.owner)
 

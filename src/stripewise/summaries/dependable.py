@@ -54,7 +54,7 @@ class Effect:
     parameter, value
     median : float
         Factor on the median against the parameter's worst value, by least squares on the logarithms with a term for
-        each workload: designs that are no full grid still compare like with like.
+        each workload: designs that are not full grids still compare like with like.
     low : float
         The same for the worse quartile: under load.
     configurations : int

@@ -100,7 +100,7 @@ def ask(sampler: Sampler, space: Space, history: History, n: int = 1, seed: int 
     assert len(answer) <= n, f"{len(answer)} suggestions, asked for {n}"
     for suggestion in answer:
         configuration = suggestion.configuration
-        assert isinstance(suggestion.tag, str), f"tag {suggestion.tag!r} is no text"
+        assert isinstance(suggestion.tag, str), f"tag {suggestion.tag!r} is not text"
         assert configuration not in known, f"{configuration} was asked for before"
         known.add(configuration)
         assert space.canonical(configuration) == configuration, f"{configuration} is not folded"

@@ -47,7 +47,7 @@ class RunnerContract:
         raise NotImplementedError("define slow() in your subclass, or set lasting = False")
 
     def failing(self) -> Runner | None:
-        """Make a runner of which every run fails, or None where there is no such thing."""
+        """Make a runner of which every run fails, or None if this is impossible."""
         return None
 
     def configuration(self, preflight: Preflight, number: int) -> Configuration:
@@ -191,7 +191,7 @@ class RunnerContract:
             assert runner.simulated or 1.0 <= outcome.elapsed <= time.monotonic() - begin < 30
 
     def test_a_run_at_its_bound_is_pruned(self) -> None:
-        """A bound below the time limit counts first, and is no failure."""
+        """A bound below the time limit counts first, and is not a failure."""
         if not self.lasting:
             return
         with self.slow() as runner:

@@ -45,7 +45,7 @@ class SchedulerContract:
     standings : mapping of str to Standing
         What is in it.
     named : tuple of (str, sequence of str) or None
-        What the search for a name prints, and the jobs in it that are not over; None if there is no such command.
+        What the search for a name prints, and the jobs in it that are not over; None if the command does not exist.
     gone : str
         What the command that cancels prints about a job that is over.
     times : mapping of str to (float or None)
@@ -154,7 +154,7 @@ class SchedulerContract:
             assert standing.phase is JobPhase.OVER or not (standing.why or standing.lost)
 
     def test_jobs_are_found_by_name(self) -> None:
-        """Where the scheduler cannot do that, there is no command."""
+        """If the scheduler cannot do that, the command is missing."""
         scheduler = self.make()
         words = scheduler.find("stripewise-x.1")
         assert bool(words) == (self.named is not None)

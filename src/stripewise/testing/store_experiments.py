@@ -87,7 +87,7 @@ class ExperimentsContract(StoreCase):
             for word in ("", "%", "_", "..", "../..", "/", "a b", "'", "\0", "\udc80", "é", "x" * 5000):
                 with refused(UserError):
                     store.record(word)
-            # Giving back what has gone is no fault.
+            # Giving back what has gone is allowed.
             store.release(claim)
 
     def test_pages_filters_and_orders(self) -> None:

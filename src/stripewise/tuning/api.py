@@ -208,7 +208,9 @@ def _space(
         raise UserError("the space has no parameters", "give a mapping from parameter name to its values")
     unknown = default.keys() - space.keys()
     if unknown:
-        raise UserError(f"default names {sorted(unknown)[0]}, which is no parameter", f"parameters: {', '.join(space)}")
+        raise UserError(
+            f"default names {sorted(unknown)[0]}, which is not a parameter", f"parameters: {', '.join(space)}"
+        )
     parameters = [_parameter(name, values, default) for name, values in space.items()]
     texts = [constraints] if isinstance(constraints, str) else constraints
     return Space.bind(parameters, [Expression.parse(text) for text in texts])
@@ -233,7 +235,7 @@ def _plain(name: str, value: Any) -> Value:
     """A value as the store keeps it: arrays have number types of their own."""
     plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, bool | int | float | str) or (isinstance(plain, float) and not math.isfinite(plain)):
-        raise UserError(f"parameter {name}: {value!r} is no value", "use numbers, texts, True and False")
+        raise UserError(f"parameter {name}: {value!r} is not a value", "use numbers, texts, True and False")
     return plain
 
 

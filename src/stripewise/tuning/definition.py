@@ -93,7 +93,7 @@ def check(experiment: Experiment) -> None:
     """
     needs_command = not experiment.runner.startswith(_NO_COMMAND)
     if needs_command and not experiment.command:
-        raise UserError("there is no program to tune", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
+        raise UserError("the command names no program", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
     if not needs_command and experiment.command:
         raise UserError(f"runner {experiment.runner} launches no command", "leave out what follows the two dashes")
     if experiment.stacks and experiment.runner.startswith(_OWN_SPACE):

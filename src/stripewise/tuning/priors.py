@@ -71,7 +71,7 @@ def check_named(store: Store, wanted: Sequence[str]) -> None:
     Raises
     ------
     UserError
-        If there is no such experiment, or it has not finished.
+        If the experiment does not exist, or it has not finished.
     """
     for name in wanted:
         if name == AUTO:

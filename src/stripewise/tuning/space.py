@@ -173,8 +173,8 @@ def _check_stacks(stacks: Sequence[Stack], known: Collection[str]) -> None:
             unknown = sorted(rule.names - universe)
             if unknown:
                 raise UserError(
-                    f"stack {stack.name}: '{rule.text}' names {unknown[0]}, which is no parameter and no word of the "
-                    "workload",
+                    f"stack {stack.name}: '{rule.text}' names {unknown[0]}, which is neither a parameter nor a "
+                    "word of the workload",
                     "correct the name",
                 )
 

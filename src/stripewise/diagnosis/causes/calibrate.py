@@ -59,7 +59,7 @@ def calibrate(
         for pattern in PATTERNS
         for moving in (False, True)
         for size in (SIZES if operation == "read" else _WRITTEN_SIZES)
-        # Where no file is, there is no pattern either; one stands for all.
+        # Where no file is, the pattern is missing too; one stands for all.
         if condition in ("cached", "uncached") or pattern == PATTERNS[0]
     ]
     probes: list[Probe] = []

@@ -42,7 +42,7 @@ class Cluster:
 def clusters(seconds: Sequence[float], seed: int = 0) -> list[Cluster]:
     """Find clusters by a Gaussian mixture of log(time), whose number the Bayesian information criterion chooses.
 
-    A kernel density estimate is made beside it: a cluster that is no maximum of the density is marked.
+    A kernel density estimate is made beside it: a cluster that is not a maximum of the density is marked.
 
     Parameters
     ----------

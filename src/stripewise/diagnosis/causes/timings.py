@@ -92,7 +92,7 @@ def read_timings(path: Path) -> list[Timing]:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
     except csv.Error as error:
-        raise UserError(f"{path} is no CSV file: {error}") from error
+        raise UserError(f"{path} is not a CSV file: {error}") from error
 
 
 def _parse(reader: csv.DictReader[str], origin: str) -> list[Timing]:

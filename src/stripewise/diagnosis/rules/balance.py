@@ -100,7 +100,7 @@ def rank_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[F
 
 
 def _late(file: FileActivity, limits: Limits) -> float:
-    """Seconds between slowest and fastest rank of a shared file that did like work; 0 where there is no straggler."""
+    """Seconds between slowest and fastest rank of a shared file that did like work; 0 without stragglers."""
     spread = file.spread
     if spread is None or file.ranks < 2 or spread.slowest_seconds <= 0:
         return 0.0

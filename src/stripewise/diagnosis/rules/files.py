@@ -86,7 +86,7 @@ def metadata_storm(activity: Activity, limits: Limits, kind: Kind) -> Iterator[F
 
 
 def _moving(activity: Activity) -> float:
-    """A tenth of the data calls: metadata calls that are few beside these are no storm, whatever a slow one took."""
+    """A tenth of the data calls: fewer metadata calls than this are not a storm, whatever a slow one took."""
     return 0.1 * (activity.totals.posix.count + activity.totals.stdio.count or activity.totals.mpiio.count)
 
 

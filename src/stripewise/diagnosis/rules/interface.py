@@ -88,7 +88,7 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
         }
     elif file.driver is not None:
         if not on_lustre:
-            found |= {key: "the file system is no Lustre" for key in _LUSTRE_ONLY if key in requested}
+            found |= {key: "the file system is not Lustre" for key in _LUSTRE_ONLY if key in requested}
         elif "cb_buffer_size" in requested and file.modes is not None and file.modes.collective_writes:
             found["cb_buffer_size"] = "on Lustre the stripe size acts in its place in collective writes"
         if "romio_cb_write" in requested or "romio_cb_read" in requested:

@@ -187,7 +187,7 @@ def random_order(activity: Activity, limits: Limits, kind: Kind, direction: str)
         calls: Calls = getattr(file.posix, direction)
         if calls.sequential is None or not calls.count:
             continue
-        # The first request after an open goes nowhere: it is no jump.
+        # The first request after an open goes nowhere: it is not a jump.
         own = max(0, _backwards(calls) - max(file.ranks, file.posix.opens))
         count += calls.count
         back += own

@@ -40,7 +40,7 @@ def log2(x: Any) -> NDArray[np.float64]:
     low = mantissa < _SQRT_HALF
     mantissa = np.where(low, mantissa + mantissa, mantissa)
     power = exponent.astype(np.float64) - low
-    with np.errstate(all="ignore"):  # of zero, infinity and what is no number nothing is kept
+    with np.errstate(all="ignore"):  # results of zero, infinity and not-a-number are dropped
         t = (mantissa - 1.0) / (mantissa + 1.0)
     square = t * t
     series = np.full_like(square, _COEFFICIENTS[-1])

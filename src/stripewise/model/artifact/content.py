@@ -53,7 +53,7 @@ class Input:
     layer, key : str
         As in a plan.
     factor : float
-        What turns the unit into bytes; 1 where it is no size.
+        What turns the unit into bytes; 1 if it is not a size.
     cost : float
         Among equals the cheaper value wins.
     free, active, same : Program or None

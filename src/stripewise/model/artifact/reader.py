@@ -52,7 +52,7 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
     """
     mend = "make it again with stripewise prescribe --artifact"
     if len(data) < form.HEADER.size or data[:8] != ARTIFACT_MAGIC:
-        raise UserError(f"{origin} is no model artifact", mend)
+        raise UserError(f"{origin} is not a model artifact", mend)
     _, version, flags, size, total, *rest = form.HEADER.unpack_from(data)
     if version != ARTIFACT_VERSION:
         raise UserError(f"{origin} has version {version}, this Stripewise reads {ARTIFACT_VERSION}", mend)

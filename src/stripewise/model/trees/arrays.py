@@ -89,7 +89,7 @@ class TreeArrays:
         Raises
         ------
         UserError
-            If the arrays are no trees.
+            If the arrays are not trees.
         """
         try:
             trees = cls.of(arrays[prefix + "roots"].tolist(), {key: arrays[prefix + key] for key in KEYS[1:]}, bias)

@@ -132,7 +132,7 @@ class Trees(TreeArrays):
 
 
 def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
-    """Largest float32 that is no larger: float32 features then take the same turn as at the double."""
+    """Largest float32 that is not larger: float32 features then take the same turn as at the double."""
     exact = np.asarray(threshold, dtype=np.float64)
     rounded = exact.astype(np.float32)
     lower: NDArray[np.float32] = np.nextafter(rounded, np.float32(-np.inf), dtype=np.float32)

@@ -67,7 +67,7 @@ def _number(domain: Domain, feature: Feature, threshold: float) -> str:
 
 
 def _counts(domain: Domain, feature: Feature) -> bool:
-    """Whether a feature is one column of whole numbers that are no sizes, as stripes or nodes."""
+    """Whether a feature is one column of whole numbers that are not sizes, as stripes or nodes."""
     if len(feature.plus) != 1 or feature.minus or feature.constant or _is_size(domain, feature.plus[0]):
         return False
     values = domain.columns[feature.plus[0]].values

@@ -74,7 +74,7 @@ def prepare(
         library = runtime_for(target.mpi, target.launcher, environment)
     guidance = guidance or Guidance.under(load_policy(environment))
     if library is None and guidance.mode:
-        why = target.why_not_preloaded or "it is no MPI program"
+        why = target.why_not_preloaded or "it is not an MPI program"
         raise UserError(
             f"mode {guidance.mode} needs the runtime, which cannot be preloaded: {why}", "run without --mode"
         )

@@ -86,7 +86,7 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
         If no run could succeed.
     """
     if runtime not in ("auto", "none") and not Path(runtime).is_file():
-        raise UserError(f"there is no runtime library {runtime}", "build it with stripewise native build")
+        raise UserError(f"runtime library {runtime} does not exist", "build it with stripewise native build")
     limits = experiment.hooks
     after = environment_after(experiment.setup, experiment.env, environment, cwd, limits.timeout)
     defaults = defaults_of(experiment)

@@ -265,7 +265,7 @@ class Bench:
         return self._table
 
     def _configuration(self, point: Point) -> Configuration:
-        """What the runner is given: a table's parameters, else tunables that are no words of the workload."""
+        """What the runner is given: a table's parameters, else tunables that are not words of the workload."""
         if self.campaign.runner.startswith("replay:"):
             parameters = self._replayed().schema.parameter
             return Configuration({c.name: self._value(point, c.name, c.role) for c in parameters})

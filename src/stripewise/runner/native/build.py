@@ -333,7 +333,7 @@ def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str])
     Raises
     ------
     UserError
-        If there is no compiler for this MPI and nobody has built the library elsewhere.
+        If this MPI has no compiler and nobody has built the library elsewhere.
     StripewiseError
         If the build fails.
     """

@@ -53,7 +53,7 @@ def ask_compiler(named: Path, environment: Mapping[str, str]) -> Compiler:
     Raises
     ------
     UserError
-        If there is none, it cannot compile a file that includes ``mpi.h``, or it is no compiler at all.
+        If there is none, it cannot compile a file that includes ``mpi.h``, or it is not a compiler at all.
     """
     found = shutil.which(named, path=environment.get("PATH", os.defpath))
     if found is None:
@@ -71,7 +71,7 @@ def ask_compiler(named: Path, environment: Mapping[str, str]) -> Compiler:
     if "MPI_VERSION" not in macros:
         # Every mpi.h says which MPI it declares; a program that takes any options and ends well does not.
         raise UserError(
-            f"{path} is no MPI compiler: it shows nothing of mpi.h when it is asked to preprocess it",
+            f"{path} is not an MPI compiler: it shows nothing of mpi.h when it is asked to preprocess it",
             "give the path of an MPI compiler wrapper, as .../bin/mpicc",
         )
     if "OMPI_MAJOR_VERSION" in macros:

@@ -26,7 +26,7 @@ _MAX_TEXT = 1 << 16
 
 
 class NotElf(ValueError):  # noqa: N818
-    """The file is no ELF file, or a broken one."""
+    """The file is not an ELF file, or a broken one."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def read_elf(path: Path) -> Elf:
     """
     with path.open("rb") as file:
         if file.read(4) != _MAGIC:
-            raise NotElf(f"{path} is no ELF file")
+            raise NotElf(f"{path} is not an ELF file")
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _parse(data)

@@ -101,7 +101,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         For everything because of which no run could succeed.
     """
     if not words or not words[0]:
-        raise UserError("there is no program to launch", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
+        raise UserError("the command names no program", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
     warnings = []
     signs = [word for word in words if word in _SHELL_SIGNS]
     if signs:
@@ -194,7 +194,7 @@ def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known
                 f"write {{{key}}} where its value belongs, or set 'carrier' for it",
             )
     return [
-        f"{{{name}}} in the command is no parameter and is passed on as it is"
+        f"{{{name}}} in the command is not a parameter and is passed on as it is"
         for name in sorted(written - known.keys())
     ]
 

@@ -31,7 +31,7 @@ def open_site(name: str) -> tuple[Site, Access]:
     Raises
     ------
     UserError
-        If there is no such site or key, or a value is none of the key's.
+        If the site or key does not exist, or a value is none of the key's.
     """
     path, _, rest = name.partition("@")
     site = load_site(path)

@@ -145,7 +145,7 @@ def _text(service: Service, identifier: str, ending: str) -> str:
     item = service.items.get("campaign", identifier)
     path = folder_of(service.settings.data, "campaign", item.id) / f"table{ending}"
     if not path.is_file():
-        raise Refused(404, f"there is no table of campaign {item.id} yet", "wait for its end")
+        raise Refused(404, f"campaign {item.id} has no table yet", "wait for its end")
     return path.read_text("utf-8")
 
 
@@ -235,7 +235,7 @@ def _check_stacks(service: Service, text: str) -> None:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UserError(f"the campaign is no TOML: {error}", "mend the line it names") from error
+        raise UserError(f"the campaign is not valid TOML: {error}", "correct the line that it names") from error
     stacks = document.get("stacks", [])
     for stack in files_of([str(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]):
         confined(Path(stack), service.settings, "stack")
@@ -278,7 +278,7 @@ def preset(name: str) -> str:
         If there is none of this name.
     """
     if name not in preset_names():
-        raise UserError(f"there is no preset '{name}'", f"choose from {', '.join(preset_names())}")
+        raise UserError(f"preset '{name}' does not exist", f"choose from {', '.join(preset_names())}")
     return campaign_text(name)[0]
 
 

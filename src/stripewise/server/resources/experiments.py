@@ -161,7 +161,7 @@ def prepared(service: Service, definition: Experiment, folder: str | None) -> tu
     if folder and not place.is_dir():
         # Asked only within the service's folders, so that nothing is learned about others.
         check_experiment(definition, place, service.settings)
-        raise Refused(422, "folder: there is no such folder", "make it first")
+        raise Refused(422, "folder: it does not exist", "make it first")
     check_experiment(definition, place, service.settings)
     return with_options(definition, command=definition.command), place
 

@@ -38,7 +38,7 @@ def surroundings(service: Service, mpi: str, file_system: str, operation: str, e
     Raises
     ------
     UserError
-        If there is no such experiment.
+        If the experiment does not exist.
     """
     shown = (service.store.record(experiment).result if experiment else None) or Result()
     effects = {effect.name: (effect.status, effect.evidence) for effect in shown.effects}

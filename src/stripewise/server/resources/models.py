@@ -265,7 +265,7 @@ def validation_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     where = _standing(service, id)
     document = _validation(service, id)
     if document is None and where["state"] == "created":
-        raise UserError(f"there is no validation '{id}'", "see the list of models")
+        raise UserError(f"validation '{id}' does not exist", "see the list of models")
     return render(request, "validation.html", title="Validation", name=id, document=document, where=where)
 
 

@@ -191,7 +191,7 @@ def _toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"parameters: this is no TOML: {error}", "write tables as in [cb_nodes]") from error
+        raise UserError(f"parameters: this is not valid TOML: {error}", "write tables as in [cb_nodes]") from error
 
 
 def values_of(experiment: Experiment, folder: str) -> dict[str, str]:

@@ -56,7 +56,7 @@ class Asked(BaseModel):
 def prescribe(service: Here, asked: Asked) -> dict[str, Any]:
     """Choose settings for a workload or for what an uploaded log shows; nothing is run or kept."""
     if asked.workload is None and asked.diagnosis is None:
-        raise UserError("there is no workload", "give one, or the diagnosis of an uploaded log")
+        raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
     if asked.model is not None and asked.policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
     loaded = None if asked.model is None else load_model(model_path(service, asked.model))

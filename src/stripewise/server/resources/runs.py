@@ -117,7 +117,7 @@ def exported(record: Record, to: str, directory: str = "", program: str = "") ->
     Raises
     ------
     Refused
-        With status 409, where there is no result.
+        With status 409, without a result.
     UserError
         If the target is unknown.
     """
@@ -138,7 +138,7 @@ def made_for(result: Result, target: str, directory: str = "", program: str = ""
 def _run(service: Service, record: Record, number: int) -> dict[str, Any]:
     found = reading.one_run(service, record.id, number)
     if found is None:
-        raise Refused(404, f"there is no run {number} of experiment {record.id}", "see its list of runs")
+        raise Refused(404, f"experiment {record.id} has no run {number}", "see its list of runs")
     return found
 
 

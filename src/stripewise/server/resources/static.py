@@ -33,7 +33,7 @@ _YEAR = "public, max-age=31536000, immutable"
 def static_file(request: Request, name: str) -> Response:
     """Give a file; compressed where the browser takes that."""
     if name not in _TYPES:
-        raise HTTPException(404, "there is no such file")
+        raise HTTPException(404, "this file does not exist")
     headers = {"Cache-Control": _YEAR if request.url.query.startswith("v=") else "public, max-age=300"}
     content = _content(name)
     if "gzip" in request.headers.get("accept-encoding", ""):

@@ -135,7 +135,7 @@ def make_token(
         except ValueError:
             seconds = 0.0
         if not 0 < seconds <= 3650 * 86400:
-            raise Refused(422, f"'{days}' is no number of days from 0 to 3650", "correct it, or leave it empty")
+            raise Refused(422, f"'{days}' is not a number of days from 0 to 3650", "correct it, or leave it empty")
     token, secret = service.tokens.create(name.strip(), role, seconds)
     request.state.subject = token.id
     shown = settings_page(service, user)

@@ -18,6 +18,7 @@ def database_of(store: Store) -> Transactions:
     """
     if not isinstance(store, SqlStore):
         raise UserError(
-            f"store {store.url} is no database, and the service needs one", "use sqlite:///FILE.db or postgresql://..."
+            f"store {store.url} is not a database, and the service needs one",
+            "use sqlite:///FILE.db or postgresql://...",
         )
     return store.database

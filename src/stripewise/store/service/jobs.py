@@ -141,7 +141,7 @@ class Jobs:
             lambda connection: connection.execute(sa.select(jobs).where(jobs.c.id == identifier)).first()
         )
         if found is None:
-            raise UserError(f"there is no job '{identifier[:40]}'", "see the list of jobs")
+            raise UserError(f"job '{identifier[:40]}' does not exist", "see the list of jobs")
         return _job(found)
 
     def of(self, subject: str) -> Job | None:

@@ -97,7 +97,7 @@ class Tokens:
             Unknown role, or a name that cannot be shown.
         """
         if role not in ROLES:
-            raise UserError(f"'{role}' is no role", f"choose from {', '.join(ROLES)}")
+            raise UserError(f"'{role}' is not a role", f"choose from {', '.join(ROLES)}")
         if not name.strip() or len(name) > 100 or not name.isprintable():
             raise UserError("a token's name must be 1 to 100 printable characters", "say whose it is, as in ada")
         identifier, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -136,7 +136,7 @@ class Tokens:
             found = connection.execute(sa.select(tokens).where(either)).all()
             found = [row for row in found if row.revoked is None] or found
             if not found:
-                raise UserError(f"there is no token '{identifier[:100]}'", "see: stripewise token list")
+                raise UserError(f"token '{identifier[:100]}' does not exist", "see: stripewise token list")
             if len(found) > 1:
                 raise UserError(f"several tokens are called '{identifier[:100]}'", "give the identifier instead")
             now = self._database.now(connection)
