@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed
-from stripewise.objectives import measure, parse_objective
+from stripewise.objectives import measure, parse_objective, plain
 from stripewise.spec.launch import Outcome
 from stripewise.spec.report import parse_report
 from stripewise.spec.trial import State
@@ -69,6 +69,18 @@ def test_outputs_without_a_number(tmp_path: Path, pattern, text, reason):
     (tmp_path / "stdout").write_text(text)
     with pytest.raises(RunFailed, match=reason):
         value(pattern, "maximize", folder=tmp_path)
+
+
+def test_a_pattern_that_takes_for_ever_fails_the_run(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(plain, "_SECONDS", 0.5, raising=False)
+    (tmp_path / "stdout").write_text("a" * 64 + "!")
+    with pytest.raises(RunFailed, match=r"'\(a\+\)\+\$' was not found in the output within 0.5 s"):
+        value("regex:(a+)+$", "maximize", folder=tmp_path)
+
+
+def test_a_pattern_of_any_characters(tmp_path: Path):
+    (tmp_path / "stdout").write_text("x" * 1000 + "\x00\u00e9: 4\n" + "tail\n" * 100_000)
+    assert value("regex:\x00\u00e9: ([0-9]+)", "maximize", folder=tmp_path) == 4.0
 
 
 def test_missing_output(tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from stripewise.carriers import Setting
 from stripewise.measure.activity import Activity
-from stripewise.measure.observed import observe
+from stripewise.measure.observed import observe, of_activity
 from stripewise.model.registry import load_model
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import Prescription
@@ -93,7 +93,7 @@ def predict(activity: Activity, source: Path, model: Path) -> Prediction:
         If the model cannot be read, or knows nothing of such jobs.
     """
     loaded = load_model(model)
-    seen = observe(source)
+    seen = of_activity(activity) if activity.kind == "darshan" else observe(source)
     request = Request(Workload()).with_observed(seen.workload, loaded.domain, seen.processes, seen.layout, seen.hints)
     found = Prescriber(loaded).prescribe(request)
     origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import collections
+import json
 import re
+import subprocess
 
 from stripewise.errors import RunFailed, UserError
+from stripewise.interpreter import python
 from stripewise.objectives.base import ObjectiveKind, Phases
 from stripewise.spec.launch import Outcome
 
 _MOST_OUTPUT = 64 << 20
+_MOST_MEMORY = 4 << 30
+_SECONDS = 20.0
+# A pattern may come from a request, and one such as (a+)+$ can take for ever.
+_SEARCH = f"""
+import json, re, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({_MOST_MEMORY}, {_MOST_MEMORY}))
+match = None
+for match in re.finditer(json.loads(sys.argv[1]), sys.stdin.buffer.read().decode("utf-8", "replace"), re.MULTILINE):
+    pass
+print(json.dumps(match and [match[1]]))
+"""
 
 
 class Elapsed(ObjectiveKind):
@@ -42,10 +55,10 @@ class Printed(ObjectiveKind):
     def __init__(self, given: str = "") -> None:
         super().__init__(given)
         try:
-            self._pattern = re.compile(given, re.MULTILINE)
+            groups = re.compile(given, re.MULTILINE).groups
         except re.error as error:
             raise UserError(f"objective {self.title}: the pattern is broken: {error}") from error
-        if self._pattern.groups < 1:
+        if groups < 1:
             raise UserError(f"objective {self.title}: the pattern has no group", "put the number in parentheses")
 
     @property
@@ -58,19 +71,25 @@ class Printed(ObjectiveKind):
         if outcome.folder is None:
             raise RunFailed("the run left no output to search", "use another objective with this runner")
         path = outcome.folder / "stdout"
+        command = python("-c", _SEARCH, json.dumps(self.given), alone=True)
         try:
-            with path.open("rb") as stream:
-                size = stream.seek(0, 2)
-                stream.seek(max(0, size - _MOST_OUTPUT))
-                text = stream.read().decode("utf-8", "replace")
+            with path.open("rb", buffering=0) as stream:
+                stream.seek(max(0, stream.seek(0, 2) - _MOST_OUTPUT))
+                done = subprocess.run(command, stdin=stream, capture_output=True, timeout=_SECONDS, check=False)
         except OSError as error:
             raise RunFailed(f"the run's output {path} cannot be read: {error.strerror}") from error
-        matches = collections.deque(self._pattern.finditer(text), maxlen=1)
-        if not matches:
+        except subprocess.TimeoutExpired:
+            raise RunFailed(
+                f"the pattern '{self.given}' was not found in the output within {_SECONDS:g} s",
+                "write it without a repeat in a repeat, such as (a+)+",
+            ) from None
+        if done.returncode:
+            raise RunFailed(f"the pattern '{self.given}' needs more than {_MOST_MEMORY >> 30} GiB on this output")
+        if (found := json.loads(done.stdout)) is None:
             raise RunFailed(
                 f"the output has nothing that matches '{self.given}'", "check the pattern against the output"
             )
-        word = matches[0].group(1)
+        (word,) = found
         try:
             return float(word)
         except (TypeError, ValueError):
