@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.report import details
 from stripewise.report.html import render_report, write_report, write_whole
 from stripewise.report.machine import control, sentence
 from stripewise.report.reading import Reading
+from stripewise.report.sections import sections
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
@@ -123,8 +123,7 @@ def test_apply_shows_every_export_with_its_undo(page):
 
 def test_forms_that_cannot_say_anything_are_named_not_shown(page):
     assert (
-        "Not one of the settings can be said in the words of: Open MPI, File-system layout of a directory."
-        in page.words
+        "These targets cannot express any of the settings: Open MPI, File-system layout of a directory." in page.words
     )
 
 
@@ -234,7 +233,7 @@ def test_simulated_results_say_so_at_the_top(source):
     page = Page(render_report(record, trials))
     assert page.words.index("Simulated: these runs were computed, not measured") < page.words.index("Proven")
     assert "Simulated: these runs" not in source
-    held = str(details.validity(Reading(record, trials)))
+    held = sections(Reading(record, trials), (), ["validity"])["validity"]
     assert "Simulated</" in held and "Measured</" not in held
 
 

@@ -1,8 +1,9 @@
-"""The report's figures, from a reading."""
+"""An experiment's figures by name: what is drawn of a reading, once for its report, its page and notebooks."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,53 +12,70 @@ from stripewise import plots
 from stripewise.report.reading import Reading
 
 
+def figure_names(reading: Reading) -> set[str]:
+    """Name the figures that there will be, without drawing them."""
+    return {name for name, (there, _) in FIGURES.items() if there(reading)}
+
+
 def figures(reading: Reading) -> dict[str, go.Figure]:
     """Draw what there is to draw, by name."""
+    return {name: draw(reading) for name, (there, draw) in FIGURES.items() if there(reading)}
+
+
+def _trajectory(reading: Reading) -> go.Figure:
     result = reading.result
-    drawn: dict[str, go.Figure] = {
-        "trajectory": plots.trajectory(
-            reading.points(),
-            **reading.scale,
-            incumbent=reading.incumbent(),
-            default=result.default.value,
-            reference=result.reference.value if result.reference else None,
-        )
-    }
-    axes, lines = reading.lines()
-    if axes and len(lines) > 1:
-        drawn["parallel"] = plots.parallel_coordinates(axes, lines, **reading.scale)
-    if result.importance:
-        few = "too few runs to tell"
-        zero = few if few in result.importance_note else "no measurable influence"
-        drawn["importance"] = plots.importance(result.importance, zero=zero)
-    pairs = reading.pairs()
-    if pairs:
-        proof = result.confirmation
-        estimate = proof.estimate
-        drawn["confirmation"] = plots.confirmation(
-            pairs,
-            **reading.scale,
-            estimate=result.speedup if estimate is None and result.confirmed else estimate,
-            interval=proof.interval or result.speedup_interval,
-            minimum_effect=proof.minimum_effect,
-        )
-    bounded = reading.bounded()
-    if bounded:
-        drawn["bounds"] = plots.bounds(bounded)
+    return plots.trajectory(
+        reading.points(),
+        **reading.scale,
+        incumbent=reading.incumbent(),
+        default=result.default.value,
+        reference=result.reference.value if result.reference else None,
+    )
+
+
+def _importance(reading: Reading) -> go.Figure:
+    few = "too few runs to tell"
+    zero = few if few in reading.result.importance_note else "no measurable influence"
+    return plots.importance(reading.result.importance, zero=zero)
+
+
+def _confirmation(reading: Reading) -> go.Figure:
+    result, proof = reading.result, reading.result.confirmation
+    estimate = proof.estimate
+    return plots.confirmation(
+        reading.pairs(),
+        **reading.scale,
+        estimate=result.speedup if estimate is None and result.confirmed else estimate,
+        interval=proof.interval or result.speedup_interval,
+        minimum_effect=proof.minimum_effect,
+    )
+
+
+def _machine(reading: Reading) -> go.Figure:
     runs, moments, chart = reading.machine
-    if len(runs) > 1:
-        limits = None
-        if chart.centre is not None and chart.low is not None and chart.high is not None:
-            limits = plots.Limits(chart.centre, chart.low, chart.high)
-        points = [
-            plots.ChartPoint(when, float(run.value or 0.0), f"run {run.number}", rules)
-            for run, when, rules in zip(runs, moments, chart.rules, strict=True)
-        ]
-        drawn["machine"] = plots.control_chart(points, limits, quantity=reading.quantity, unit=reading.unit)
-    seconds, launches = reading.spending()
-    if seconds:
-        drawn["cost"] = plots.cost(seconds, launches)
-    return drawn
+    limits = None
+    if chart.centre is not None and chart.low is not None and chart.high is not None:
+        limits = plots.Limits(chart.centre, chart.low, chart.high)
+    points = [
+        plots.ChartPoint(when, float(run.value or 0.0), f"run {run.number}", rules)
+        for run, when, rules in zip(runs, moments, chart.rules, strict=True)
+    ]
+    return plots.control_chart(points, limits, quantity=reading.quantity, unit=reading.unit)
+
+
+FIGURES: dict[str, tuple[Callable[[Reading], bool], Callable[[Reading], go.Figure]]] = {
+    "trajectory": (lambda reading: True, _trajectory),
+    "parallel": (
+        lambda reading: bool(reading.lines()[0]) and len(reading.lines()[1]) > 1,
+        lambda reading: plots.parallel_coordinates(*reading.lines(), **reading.scale),
+    ),
+    "importance": (lambda reading: bool(reading.result.importance), _importance),
+    "confirmation": (lambda reading: bool(reading.pairs()), _confirmation),
+    "bounds": (lambda reading: bool(reading.bounded()), lambda reading: plots.bounds(reading.bounded())),
+    "machine": (lambda reading: len(reading.machine[0]) > 1, _machine),
+    "cost": (lambda reading: bool(reading.spending()[0]), lambda reading: plots.cost(*reading.spending())),
+}
+"""Name to whether there is such a figure of a reading, and how it is drawn."""
 
 
 def figures_json(drawn: dict[str, go.Figure]) -> str:

@@ -46,36 +46,20 @@ def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[
     if record.result is None:
         raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
     # Plotly takes half a second to import; commands that draw nothing are not to wait for it.
-    from stripewise.report import details, findings  # noqa: PLC0415
     from stripewise.report.figures import figures  # noqa: PLC0415
     from stripewise.report.markup import date  # noqa: PLC0415
     from stripewise.report.page import page  # noqa: PLC0415
     from stripewise.report.reading import Reading  # noqa: PLC0415
+    from stripewise.report.sections import HEADINGS, sections  # noqa: PLC0415
 
     reading = Reading(record, trials, completed)
     drawn = figures(reading)
-    names = set(drawn)
-    measured = date(record.result.validity.date)
-    sections = {
-        "settings": ("Settings", findings.settings(reading)),
-        "proof": ("Proof", findings.confirmation(reading, names)),
-        "effects": ("Effects", findings.effects(reading)),
-        "apply": ("Apply", details.apply(reading)),
-        "trajectory": ("Search", findings.trajectory(reading)),
-        "parameters": ("Parameters", findings.parameters(reading, names)),
-        "machine": ("Machine", details.machine(reading, names)),
-        "validity": ("Validity", details.validity(reading)),
-        "cost": ("Cost", details.cost(reading, names)),
-        "runs": ("Runs", details.runs(reading)),
-        "provenance": ("Provenance", details.provenance(reading)),
-    }
     return page(
         "report.html",
         title=record.experiment.name or f"Experiment {record.id}",
-        subtitle=f"{measured} · experiment {record.id}",
-        headings={name: heading for name, (heading, _) in sections.items()},
-        headline=findings.headline(reading),
-        sections={name: content for name, (_, content) in sections.items()},
+        subtitle=f"{date(record.result.validity.date)} · experiment {record.id}",
+        headings=HEADINGS,
+        experiment=sections(reading, drawn, ("headline", *HEADINGS)),
         figures=drawn,
         simulated=record.result.simulated,
     )

@@ -1,103 +1,15 @@
-"""HTML from data: every text is escaped here, once."""
+"""Values as people read them: intervals, times, sizes, settings."""
 
 from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import markupsafe
-
 from stripewise.spec.result import Interval
 from stripewise.spec.sizes import format_size
-
-Html = markupsafe.Markup
-escape = markupsafe.escape
-
-
-def join(parts: Iterable[object]) -> Html:
-    """Put pieces one after the other."""
-    return Html("".join(escape(part) for part in parts))
-
-
-def tag(name: str, content: object = "", **attributes: object) -> Html:
-    """Write an element; ``_`` in attribute names stands for ``-``, a trailing one is dropped, None leaves one out."""
-    given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return Html(f"<{name}{given}>{escape(content)}</{name}>")
-
-
-def paragraph(*parts: object, class_: str | None = None) -> Html:
-    """Write a paragraph."""
-    return tag("p", join(parts), class_=class_)
-
-
-def listing(items: Iterable[object], class_: str | None = None) -> Html:
-    """Write a list; nothing for no items."""
-    rows = [tag("li", item) for item in items]
-    return tag("ul", join(rows), class_=class_) if rows else Html("")
-
-
-def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], numeric: Iterable[int] = ()) -> Html:
-    """Write a table with a caption; the first cell of a row is its heading.
-
-    Parameters
-    ----------
-    caption : str
-    headings : sequence of str
-    rows : iterable of sequences
-    numeric : iterable of int
-        Columns to be set flush right.
-    """
-    right = set(numeric)
-
-    def cell(index: int, value: object) -> Html:
-        name, scope = ("th", "row") if index == 0 else ("td", None)
-        return tag(name, value, scope=scope, class_="number" if index in right else None)
-
-    head = join(
-        tag("th", text, scope="col", class_="number" if index in right else None) for index, text in enumerate(headings)
-    )
-    body = join(tag("tr", join(cell(i, value) for i, value in enumerate(row))) for row in rows)
-    whole = tag("table", join([tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)]))
-    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def facts(pairs: Iterable[tuple[str, object]]) -> Html:
-    """Write names with their values; empty values are left out."""
-    rows = [join([tag("dt", name), tag("dd", value)]) for name, value in pairs if value not in (None, "", [])]
-    return tag("dl", join(tag("div", row) for row in rows), class_="facts")
-
-
-def fold(summary: object, content: object, *, open_: bool = False) -> Html:
-    """Write something that opens on demand."""
-    return tag("details", join([tag("summary", summary), content]), open="open" if open_ else None)
-
-
-def figure(name: str, description: str, caption: object) -> Html:
-    """Leave the place of a figure, which a script fills."""
-    place = tag("div", "", class_="plot", data_figure=name, role="group", aria_label=description)
-    return tag("figure", join([tag("div", place, class_="scroll"), tag("figcaption", caption)]))
-
-
-def copyable(text: str, label: str) -> Html:
-    """Write a text with a button that copies it."""
-    button = tag("button", "Copy", type="button", class_="copy", aria_label=f"Copy {label}")
-    return tag("div", join([button, tag("pre", tag("code", text), tabindex="0", aria_label=label)]), class_="copyable")
-
-
-def section(identifier: str, title: str, *parts: object) -> Html:
-    """Write a section with its heading."""
-    heading = tag("h2", title, id=f"{identifier}-title")
-    return tag("section", join([heading, *parts]), id=identifier, aria_labelledby=f"{identifier}-title")
-
-
-# -- values --------------------------------------------------------------------------------------------------
 
 
 def interval(ends: Interval | None, digits: int = 3) -> str:

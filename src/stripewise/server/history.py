@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.report import details, findings
 from stripewise.report.export import TARGETS, export
+from stripewise.report.figures import figure_names
 from stripewise.report.reading import Reading
+from stripewise.report.sections import sections
 from stripewise.report.unfinished import reading_of
 from stripewise.server.remembered import version
 from stripewise.server.service import Service
@@ -18,6 +19,9 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record
 from stripewise.tuning.again import confirm_again
+
+SECTIONS = ("headline", "settings", "proof", "effects", "apply", "machine", "validity", "cost", "provenance")
+"""Of the report's sections those that a page shows as they are."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,13 @@ def history(service: Service, identifier: str) -> History:
     def make() -> History:
         trials = service.store.trials(record.id, facts=False)
         found = reading_of(record, trials, _completed(service))
-        names = _figure_names(found, trials)
+        # What held simulated runs back is told by their facts, which are read with the figure.
+        names = figure_names(found) | ({"bounds"} if found.result.simulated else set())
         if record.result is None:
             return History(record, trials, found, names, {}, [], False)
-        return History(record, trials, found, names, _sections(found, names), _targets(found), _can_confirm(record))
+        return History(
+            record, trials, found, names, sections(found, names, SECTIONS), _targets(found), _can_confirm(record)
+        )
 
     kept: History = service.readings.get(version(record), make)
     return kept
@@ -86,40 +93,6 @@ def _completed(service: Service) -> Callable[[str], str]:
     if service.settings.store is None:
         return str
     return lambda text: f"{text} --store {shlex.quote(service.store.url)}"
-
-
-def _figure_names(found: Reading, trials: Sequence[Trial]) -> set[str]:
-    """The figures that there will be, without drawing them."""
-    result = found.result
-    names = {"trajectory"}
-    axes, lines = found.lines()
-    if axes and len(lines) > 1:
-        names.add("parallel")
-    if result.importance:
-        names.add("importance")
-    if found.pairs():
-        names.add("confirmation")
-    if result.simulated:
-        names.add("bounds")
-    if len(found.machine[0]) > 1:
-        names.add("machine")
-    if found.spending()[0]:
-        names.add("cost")
-    return names
-
-
-def _sections(found: Reading, names: set[str]) -> dict[str, Any]:
-    made = {
-        "settings": findings.settings(found),
-        "proof": findings.confirmation(found, names),
-        "effects": findings.effects(found),
-        "apply": details.apply(found),
-        "machine": details.machine(found, names),
-        "validity": details.validity(found),
-        "cost": details.cost(found, names),
-        "provenance": details.provenance(found),
-    }
-    return dict(made)
 
 
 def _targets(found: Reading) -> list[str]:

@@ -11,7 +11,6 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from stripewise.errors import StripewiseError
-from stripewise.report import findings
 from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.server import reading
@@ -60,7 +59,6 @@ def experiment_page(
         result=found.result,
         whole=whole,
         command=shlex.join(record.experiment.command),
-        headline=findings.headline(found) if whole else None,
         sections=known.sections,
         figures=known.figures,
         levels=[axis.name for axis in found.lines()[0]],

@@ -1,0 +1,157 @@
+"""The sections of an experiment: what was found, how to apply it, and what is needed to check it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from stripewise import __version__
+from stripewise.report.export import TARGETS, Export, export
+from stripewise.report.machine import sentence
+from stripewise.report.markup import duration, value_text
+from stripewise.report.page import environment
+from stripewise.report.reading import Reading
+from stripewise.spec.plan import Plan
+from stripewise.spec.result import Arm, Candidate, Cost, ParameterSummary
+
+HEADINGS = {
+    "settings": "Settings",
+    "proof": "Proof",
+    "effects": "Effects",
+    "apply": "Apply",
+    "trajectory": "Search",
+    "parameters": "Parameters",
+    "machine": "Machine",
+    "validity": "Validity",
+    "cost": "Cost",
+    "runs": "Runs",
+    "provenance": "Provenance",
+}
+"""The sections in order: each is a macro of this name in ``sections.html``, and the words that link to it."""
+
+_TITLES = {
+    "hints": "ROMIO hints file",
+    "plan": "Plan of Stripewise",
+    "shell": "Shell",
+    "sbatch": "Slurm job script",
+    "cray": "Cray MPICH",
+    "intel": "Intel MPI",
+    "openmpi": "Open MPI",
+    "lfs": "File-system layout of a directory",
+    "toml": "Experiment file",
+}
+_STATUS_WORDS = {
+    "effective": ("✓", "effective", "its effect was seen in what the program did"),
+    "echoed": ("≈", "echoed", "the library reports it back, which proves no effect"),
+    "requested": ("…", "requested", "asked for, and nothing was heard of it"),
+    "no_effect": ("○", "no effect", "evidence shows that it changed nothing here"),
+    "refused": ("✕", "refused", "something else won, or the library did not take it"),
+    "unprovable": ("?", "unprovable", "nothing that can be observed would show its effect"),
+}
+
+
+def sections(reading: Reading, drawn: Collection[str], names: Iterable[str]) -> dict[str, Markup]:
+    """Write sections of an experiment, by name.
+
+    Parameters
+    ----------
+    reading : Reading
+    drawn : collection of str
+        Names of the figures to leave places for.
+    names : iterable of str
+        Of :data:`HEADINGS`, or ``headline``.
+    """
+    macros, about = environment().get_template("sections.html").module, Details(reading)
+    return {name: getattr(macros, name)(reading, drawn, about) for name in names}
+
+
+@dataclass(frozen=True)
+class Details:
+    """What the templates ask of a reading besides its own attributes."""
+
+    reading: Reading
+    version: str = __version__
+
+    def status(self, word: str) -> tuple[str, str, str]:
+        """Give the symbol, the words and the meaning of a setting's status."""
+        return _STATUS_WORDS.get(word, ("", word, ""))
+
+    def statuses(self) -> list[str]:
+        """List the statuses that occur, in the order of the legend."""
+        used = {entry.status for entry in self.reading.result.effects}
+        return [status for status in _STATUS_WORDS if status in used]
+
+    def changed(self, shown: Arm | Candidate) -> dict[str, Any]:
+        """Give the settings of a configuration that differ from the default."""
+        default = self.reading.default
+        return {name: value for name, value in shown.configuration.items() if default.get(name) != value}
+
+    def shares(self) -> list[str]:
+        """Write the importance of the parameters that have any."""
+        return [f"{name} {share:.0%}" for name, share in self.reading.result.importance.items() if share > 0]
+
+    def exports(self) -> dict[str, Export]:
+        """Write the settings for each target, by title; nothing where the default is kept."""
+        result = self.reading.result
+        plan = Plan.parse(result.plan, "the result's plan")
+        if not plan.settings:
+            return {}
+        changed = result.changed(result.best)
+        return {_TITLES.get(target, target): export(plan, target, changed=changed) for target in TARGETS}
+
+    def program(self) -> str:
+        """Write the command as it was given."""
+        return shlex.join(self.reading.record.experiment.command)
+
+    def command(self) -> str:
+        """Write the command that applies the result."""
+        run = self.reading.completed(f"stripewise run {self.reading.result.experiment}")
+        return f"{run} -- {self.program() or 'COMMAND'}"
+
+    def machine(self) -> str:
+        """Say whether the machine changed meanwhile."""
+        runs, moments, chart = self.reading.machine
+        span = duration(moments[-1] - moments[0]) if len(moments) > 1 else ""
+        return sentence(chart, [run.number for run in runs], span)
+
+    def cost(self) -> Cost:
+        """Give the account; an unfinished experiment has none yet, and one that an earlier version kept may lack it."""
+        result = self.reading.result
+        return result.cost or Cost(seconds=result.seconds, node_hours=result.node_hours)
+
+    def environment(self) -> list[tuple[str, str]]:
+        """Write what is known of the machine and its software."""
+        return [(_heading(key), _plain(value)) for key, value in self.reading.result.environment.items()]
+
+    def workload(self) -> list[tuple[str, str]]:
+        """Write what is known of the workload."""
+        known = self.reading.result.workload.model_dump(exclude_none=True)
+        return [(key.replace("_", " "), _plain(value)) for key, value in known.items()]
+
+    def values(self, parameter: ParameterSummary) -> str:
+        """Write the values of a parameter; of long ranges the ends."""
+        unit, listed = parameter.unit, parameter.values
+        if parameter.count > len(listed) == 2:
+            return f"{value_text(listed[0], unit)} to {value_text(listed[1], unit)}, {parameter.count:,} values"
+        return ", ".join(value_text(value, unit) for value in listed)
+
+    def definition(self) -> str:
+        """Write the experiment as it was defined."""
+        definition = self.reading.record.experiment.model_dump(mode="json", exclude_defaults=True)
+        return json.dumps(definition, indent=2, ensure_ascii=False)
+
+
+def _heading(key: str) -> str:
+    words = key.replace("_", " ").replace("mpi", "MPI").replace("cpus", "CPUs")
+    return "MPI-IO" if key == "io" else words[:1].upper() + words[1:]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value if value is not None else "")
