@@ -23,6 +23,9 @@ from stripewise.spec.space import Derived, Knowledge
 
 _STACKS = Bundled("stack", "spec/stacks")
 _MAX_VALUES = 1_000_000
+_NOT_COPIED = ("low", "high", "step", "scale")
+EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
+"""Keys of a parameter that hold expressions."""
 
 
 def _plain(value: Any) -> Any:
@@ -88,33 +91,11 @@ class ParameterEntry(BaseModel):
         if len(values) == 0:
             raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
         default = self._number(self.default) if self.kind in (Kind.INTEGER, Kind.ORDINAL) else self.default
-        return Parameter(
-            name=self.name,
-            kind=self.kind,
-            values=values,
-            default=values[0] if default is None else default,
-            unit=self.unit,
-            scale=self.scale or Scale.LINEAR,
-            role=self.role,
-            carrier=self.carrier,
-            key=self.key,
-            layer=layer,
-            when=self.when,
-            scope=self.scope,
-            operations=tuple(self.operations),
-            driver=tuple(self.driver),
-            since=self.since,
-            until=self.until,
-            active_if=_expression(self.active_if),
-            same_as_default=_expression(self.same_as_default),
-            maximum_from=_expression(self.maximum_from),
-            default_from=_expression(self.default_from),
-            safety=self.safety,
-            evidence=self.evidence,
-            cost=self.cost,
-            description=self.description,
-            trap=self.trap,
-        )
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in _NOT_COPIED}
+        fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
+        fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
+        fields |= {"values": values, "default": values[0] if default is None else default}
+        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer)
 
     def _number(self, value: Any) -> Any:
         if isinstance(value, str):

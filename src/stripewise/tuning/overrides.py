@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,30 +15,16 @@ from stripewise.spec.experiment import ParameterOverride
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.policy import Policy
-from stripewise.spec.stack import ParameterEntry
+from stripewise.spec.stack import EXPRESSIONS, ParameterEntry
 from stripewise.spec.vocabulary import check_value
 
 
 def _entry(parameter: Parameter) -> dict[str, Any]:
-    text = {
-        name: expression.text
-        for name in ("active_if", "same_as_default", "maximum_from", "default_from")
-        if (expression := getattr(parameter, name)) is not None
-    }
-    plain = {
-        name: getattr(parameter, name)
-        for name in (
-            *("name", "kind", "default", "unit", "scale", "role", "carrier", "key", "when", "scope", "since", "until"),
-            *("safety", "evidence", "cost", "description", "trap"),
-        )
-    }
-    return {
-        **plain,
-        **text,
-        "values": list(parameter.values),
-        "operations": list(parameter.operations),
-        "driver": list(parameter.driver),
-    }
+    """A parameter as a stack file writes it."""
+    plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name != "layer"}
+    texts = {name: None if plain[name] is None else plain[name].text for name in EXPRESSIONS}
+    lists = {name: list(plain[name]) for name in ("values", "operations", "driver")}
+    return {**plain, **texts, **lists}
 
 
 def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
@@ -83,13 +69,13 @@ def own_parameter(name: str, override: ParameterOverride) -> Parameter:
         If it is not defined in full.
     """
     where = f"[parameters.{name}]"
-    fields = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
-    if "kind" not in fields:
+    given = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
+    if "kind" not in given:
         raise UserError(
             f"{where}: no stack has a parameter of this name", "correct it, or define it here with kind and values"
         )
     try:
-        return ParameterEntry.model_validate({"name": name, **fields}).build("user")
+        return ParameterEntry.model_validate({"name": name, **given}).build("user")
     except ValidationError as error:
         raise explain_validation(error, where) from error
     except UserError as error:

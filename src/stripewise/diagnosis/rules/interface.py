@@ -17,13 +17,6 @@ from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack, stack_names
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
-_LUSTRE_ONLY = (
-    "romio_lustre_co_ratio",
-    "romio_lustre_coll_threshold",
-    "romio_lustre_ds_in_coll",
-    "striping_factor",
-    "striping_unit",
-)
 _TRUTH = ("automatic", "enable", "disable")
 
 
@@ -67,6 +60,13 @@ def _words() -> dict[str, tuple[str, ...]]:
     return known
 
 
+@cache
+def _drivers() -> dict[str, tuple[str, ...]]:
+    """Hints that only some of ROMIO's drivers read, with these drivers."""
+    every = (parameter for name in stack_names() for parameter in load_stack(name).parameters)
+    return {p.setting: p.driver for p in every if p.driver and p.carrier is HINT}
+
+
 def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str]:
     """Settings of a file that do nothing, with the reason."""
     found = {a.key: a.note or "it was refused" for a in file.asked if a.outcome in ("refused", "not_applicable")}
@@ -79,7 +79,7 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
     for key, value in values.items():
         if key in words and value and value.lower() not in [word.lower() for word in words[key]]:
             found[key] = f"'{value}' is none of its values and is ignored in silence"
-    on_lustre = of_file(file.file_system, file.driver) is USUAL
+    system = of_file(file.file_system, file.driver)
     if ompio([file]):
         found |= {
             key: "OMPIO does the I/O, which knows no hints of ROMIO"
@@ -87,9 +87,18 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
             if key.startswith(("romio_", "cb_", "ind_"))
         }
     elif file.driver is not None:
-        if not on_lustre:
-            found |= {key: "the file system is not Lustre" for key in _LUSTRE_ONLY if key in requested}
-        elif "cb_buffer_size" in requested and file.modes is not None and file.modes.collective_writes:
+        opened = file.driver.upper()
+        found |= {
+            key: f"only the driver {' or '.join(drivers)} reads it, and the file was opened by {file.driver}"
+            for key, drivers in _drivers().items()
+            if key in requested and not opened.startswith(drivers) and not {*system.drivers} & {*drivers}
+        }
+        if (
+            system is USUAL
+            and "cb_buffer_size" in requested
+            and file.modes is not None
+            and file.modes.collective_writes
+        ):
             found["cb_buffer_size"] = "on Lustre the stripe size acts in its place in collective writes"
         if "romio_cb_write" in requested or "romio_cb_read" in requested:
             found |= _no_calls(file, requested)
