@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any
 
 from stripewise.carriers import Setting
 from stripewise.diagnosis import rules as rules  # noqa: PLC0414  registers the kinds
 from stripewise.diagnosis.finding import RULES, Finding, Severity
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.limits import Thresholds
+from stripewise.errors import UserError
 from stripewise.measure.activity import Activity
 from stripewise.spec.plan import Plan
 
+ENTRY_POINTS = "stripewise.findings"
+"""Modules of other packages whose import registers rules."""
 _FIRST = 3
 
 
@@ -78,6 +83,23 @@ class Diagnosis:
         }
 
 
+@functools.cache
+def load_plugins() -> None:
+    """Import the modules that other packages register under :data:`ENTRY_POINTS`, once a process.
+
+    Raises
+    ------
+    UserError
+        If one cannot be loaded.
+    """
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:  # whatever a foreign package raises while it is imported
+            what = f"findings '{entry.name}' ({entry.value}) cannot be loaded: {error}"
+            raise UserError(what, "repair or uninstall the package") from error
+
+
 def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> Diagnosis:
     """Look for every kind of finding.
 
@@ -90,9 +112,10 @@ def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> D
     Raises
     ------
     UserError
-        For a threshold that does not exist.
+        For a threshold that does not exist, or a module of another package that cannot be loaded.
     """
-    thresholds = Limits(limits)
+    load_plugins()
+    thresholds = Thresholds(limits)
     found = [finding for _, look in RULES.values() for finding in look(activity, thresholds)]
     found.sort(key=lambda finding: (-finding.severity, -finding.share, finding.code))
     return Diagnosis(activity, tuple(found))

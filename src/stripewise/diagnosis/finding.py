@@ -1,4 +1,4 @@
-"""Findings: what is slow, why, and what mends it."""
+"""Findings: what is slow, why, and what to change. A function becomes a rule by :func:`rule` or :func:`each_way`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stripewise.carriers import Setting
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.limits import LIMITS, Limit, Thresholds
 from stripewise.measure.activity import Activity
 
 _FILES_SHOWN = 10
@@ -30,7 +30,7 @@ class Severity(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class FindingKind:
     """A kind of finding.
 
     Attributes
@@ -59,7 +59,7 @@ class Finding:
 
     Attributes
     ----------
-    kind : Kind
+    kind : FindingKind
     severity : Severity
     says : str
         A sentence with the numbers.
@@ -77,7 +77,7 @@ class Finding:
         What to change here; the kind's where empty.
     """
 
-    kind: Kind
+    kind: FindingKind
     severity: Severity
     says: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -115,20 +115,38 @@ class Finding:
         }
 
 
-Rule = Callable[[Activity, Limits], Iterator[Finding]]
-RULES: dict[str, tuple[Kind, Rule]] = {}
+Rule = Callable[[Activity, Thresholds], Iterator[Finding]]
+RULES: dict[str, tuple[FindingKind, Rule]] = {}
 """Code to kind and function; filled by the modules of :mod:`stripewise.diagnosis.rules`."""
 
-Body = Callable[[Activity, Limits, Kind], Iterator[Finding]]
+Body = Callable[[Activity, Thresholds, FindingKind], Iterator[Finding]]
 
 
-def rule(code: str, title: str, mechanism: str, mend: str, drishti: tuple[str, ...] = ()) -> Callable[[Body], Body]:
-    """Register a function that looks for one kind of finding."""
+def rule(
+    code: str,
+    title: str,
+    mechanism: str,
+    mend: str,
+    drishti: tuple[str, ...] = (),
+    *,
+    limits: Mapping[str, Limit] | None = None,
+) -> Callable[[Body], Body]:
+    """Register a function that looks for one kind of finding.
+
+    Parameters
+    ----------
+    code, title, mechanism, mend : str
+    drishti : tuple of str
+        See :class:`FindingKind`.
+    limits : mapping, optional
+        Thresholds of this rule alone, by name; others are in :data:`stripewise.diagnosis.limits.LIMITS`.
+    """
 
     def register(body: Body) -> Body:
-        kind = Kind(code, title, mechanism, mend, drishti)
+        LIMITS.update(limits or {})
+        kind = FindingKind(code, title, mechanism, mend, drishti)
 
-        def found(activity: Activity, limits: Limits) -> Iterator[Finding]:
+        def found(activity: Activity, limits: Thresholds) -> Iterator[Finding]:
             return body(activity, limits, kind)
 
         RULES[code] = (kind, found)
@@ -148,7 +166,7 @@ class Words:
     drishti: tuple[str, ...] = ()
 
 
-Way = Callable[[Activity, Limits, Kind, str], Iterator[Finding]]
+Way = Callable[[Activity, Thresholds, FindingKind, str], Iterator[Finding]]
 
 
 def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
@@ -157,7 +175,9 @@ def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
     def register(body: Way) -> Way:
         for direction, words in (("read", read), ("write", write)):
 
-            def found(activity: Activity, limits: Limits, kind: Kind, way: str = direction) -> Iterator[Finding]:
+            def found(
+                activity: Activity, limits: Thresholds, kind: FindingKind, way: str = direction
+            ) -> Iterator[Finding]:
                 return body(activity, limits, kind, way)
 
             rule(words.code, words.title, words.mechanism, words.mend, words.drishti)(found)
@@ -166,7 +186,7 @@ def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
     return register
 
 
-def weigh(activity: Activity, limits: Limits, share: float, most: Severity = Severity.HIGH) -> Severity:
+def weigh(activity: Activity, limits: Thresholds, share: float, most: Severity = Severity.HIGH) -> Severity:
     """Weigh a finding by the part of the I/O time that it concerns, and the I/O by its part of the run."""
     severity = Severity.HIGH if share >= 0.5 else Severity.MEDIUM if share >= 0.15 else Severity.LOW
     elapsed = activity.job.elapsed

@@ -1,4 +1,4 @@
-"""Every threshold of the findings, in one table.
+"""The thresholds of the findings, in one table; a rule may bring more (:func:`stripewise.diagnosis.finding.rule`).
 
 The values were chosen on some seeds of the labelled set in ``benchmarks/diagnosis`` and scored on others; its README
 says which on which.
@@ -29,7 +29,7 @@ class Limit:
     meaning: str
 
 
-LIMITS: Mapping[str, Limit] = {
+LIMITS: dict[str, Limit] = {
     "small_share": Limit(0.1, "share", "of the bytes of a direction, moved by requests of at most 100 KiB"),
     "small_calls": Limit(50, "count", "small requests of a direction"),
     "unaligned_share": Limit(0.1, "share", "of the requests that begin or lie off the alignment"),
@@ -82,7 +82,7 @@ LIMITS: Mapping[str, Limit] = {
 }
 
 
-class Limits:
+class Thresholds:
     """Thresholds with some of them replaced.
 
     Parameters

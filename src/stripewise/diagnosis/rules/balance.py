@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stripewise.diagnosis.finding import Finding, Kind, rule, top, weigh
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, rule, top, weigh
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.measure.activity import Activity, FileActivity
 from stripewise.spec.sizes import format_size
 
@@ -35,7 +35,7 @@ def _collective(activity: Activity) -> bool:
     "One rank's core, memory and network link carry the data of all, while the others wait.",
     "Let all ranks write their part of a shared file through MPI-IO, collectively.",
 )
-def rank_funnel(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def rank_funnel(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for a single rank that moves nearly everything."""
     moved = _moved(activity)
     if moved is None or activity.job.ranks < limits["funnel_ranks"] or _collective(activity):
@@ -57,7 +57,7 @@ def rank_funnel(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Find
     )
 
 
-def funnelled(activity: Activity, limits: Limits) -> bool:
+def funnelled(activity: Activity, limits: Thresholds) -> bool:
     """Whether one rank moves nearly everything, which is a finding of its own."""
     moved = _moved(activity)
     return (
@@ -74,7 +74,7 @@ def funnelled(activity: Activity, limits: Limits) -> bool:
     "Cut the data into equal parts, or write collectively, so that aggregators get equal parts.",
     ("P18", "P21", "P22"),
 )
-def rank_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for ranks with much more data than the mean."""
     moved = _moved(activity)
     if moved is None or _collective(activity) or funnelled(activity, limits):
@@ -99,7 +99,7 @@ def rank_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[F
     )
 
 
-def _late(file: FileActivity, limits: Limits) -> float:
+def _late(file: FileActivity, limits: Thresholds) -> float:
     """Seconds between slowest and fastest rank of a shared file that did like work; 0 without stragglers."""
     spread = file.spread
     if spread is None or file.ranks < 2 or spread.slowest_seconds <= 0:
@@ -119,7 +119,7 @@ def _late(file: FileActivity, limits: Limits) -> float:
     "load over more targets.",
     ("P19",),
 )
-def stragglers(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def stragglers(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for slow ranks among those with as many bytes."""
     late = {file.path: _late(file, limits) for file in activity.files}
     found = [file for file in activity.files if late[file.path]]
@@ -144,7 +144,7 @@ def stragglers(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Findi
     )
 
 
-def _slow_ranks(activity: Activity, limits: Limits) -> tuple[tuple[int, ...], float] | None:
+def _slow_ranks(activity: Activity, limits: Thresholds) -> tuple[tuple[int, ...], float] | None:
     """Ranks whose own files took much longer than the fastest tenth's, with like bytes."""
     loads = activity.ranks
     moved = _moved(activity)

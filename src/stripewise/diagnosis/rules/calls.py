@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, Words, each_way, rule, top, weigh
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule, top, weigh
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import aggregation, hint, no_sieving, ompio
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.spec.sizes import format_size
@@ -39,7 +39,7 @@ def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
         ("M03",),
     ),
 )
-def independent_calls(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Look for independent calls that a collective one would merge."""
     alone = 0
     moved = 0
@@ -73,7 +73,7 @@ def independent_calls(activity: Activity, limits: Limits, kind: Kind, direction:
     )
 
 
-def piecewise(file: FileActivity, direction: str, limits: Limits) -> bool:
+def piecewise(file: FileActivity, direction: str, limits: Thresholds) -> bool:
     """Whether the file system saw the pieces of collective calls one by one."""
     collective, independent = _modes(file, direction)
     if not collective or independent > collective or file.mpiio is None or file.posix is None or file.ranks < 2:
@@ -95,7 +95,7 @@ def piecewise(file: FileActivity, direction: str, limits: Limits) -> bool:
     "off: many small requests where a few large ones would do.",
     "Switch collective buffering on.",
 )
-def strided_without_buffering(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def strided_without_buffering(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for collective calls that are carried out in pieces."""
     for direction in ("write", "read"):
         found = [file for file in activity.files if piecewise(file, direction, limits)]
@@ -135,7 +135,7 @@ def _aggregated(file: FileActivity) -> bool | None:
     "costs time and only a few ranks do the I/O.",
     "Use collective buffering only for ranks whose pieces interleave: switch it off here.",
 )
-def collective_costs(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for aggregation of blocks that are large already."""
     found = []
     for file in activity.files:
@@ -180,7 +180,7 @@ def collective_costs(activity: Activity, limits: Limits, kind: Kind) -> Iterator
     "asked for, and ranks wait for each other.",
     "Switch data sieving of writes off, or write collectively without gaps.",
 )
-def read_modify_write(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads below write calls."""
     found: dict[str, float] = {}
     files = []
@@ -221,7 +221,7 @@ def read_modify_write(activity: Activity, limits: Limits, kind: Kind) -> Iterato
     "Open shared files through MPI-IO, or a library on it (HDF5, PnetCDF, ADIOS2); then settings can help as well.",
     ("M01",),
 )
-def shared_without_mpiio(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def shared_without_mpiio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for shared files without MPI-IO."""
     if activity.kind != "darshan" or activity.job.ranks < 2:
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import stripes
 from stripewise.filesystems import USUAL, of_file
 from stripewise.measure.activity import Activity, FileActivity, Level
@@ -22,7 +22,7 @@ def _lustre(activity: Activity) -> bool:
     "Write one shared file, or a few with a group of ranks each (subfiling); if each rank keeps its own file, use"
     " a stripe count of 1.",
 )
-def file_per_process(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for a file a rank at scale."""
     counted = activity.counted
     if counted.writers < limits["own_files"] or counted.writers < limits["own_share"] * activity.job.ranks:
@@ -55,7 +55,7 @@ def _meta(file: FileActivity) -> float:
     "Open once and keep files open, stat on one rank, use fewer files; with HDF5, use collective metadata.",
     ("P17",),
 )
-def metadata_storm(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for a great part of the time, or much time of one rank, in calls that move no data.
 
     Where files are small a write takes as long as an open, and where memory answers both are short: a job that opens as
@@ -100,7 +100,7 @@ def _opened(file: FileActivity) -> Level:
     "Each open asks the metadata server and throws away what the client had cached.",
     "Open before the loop and close after it; with HDF5 raise the file-close degree or keep the file handle.",
 )
-def reopens(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for files that their ranks open many times."""
     again: dict[str, float] = {}
     seconds = 0.0
@@ -131,7 +131,7 @@ def reopens(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]
     "A small file costs as many metadata requests as a large one, for little data.",
     "Combine them: one shared file, an archive, or a container format (HDF5, ADIOS2).",
 )
-def small_files(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many files with little data."""
     counted = activity.counted
     if counted.small < limits["small_files"] or counted.small < limits["small_files_share"] * counted.files:
@@ -153,7 +153,7 @@ def small_files(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Find
     "Each flush waits until the data is on the disks, and so defeats write-behind.",
     "Flush once before the file is closed, or at each checkpoint that must survive.",
 )
-def flushes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for files that are flushed after few writes."""
     found: dict[str, float] = {}
     seconds = 0.0

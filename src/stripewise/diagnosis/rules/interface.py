@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from stripewise.carriers import HINT
-from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import ompio
 from stripewise.filesystems import USUAL, of_file
 from stripewise.measure.activity import Activity, FileActivity
@@ -28,7 +28,7 @@ _TRUTH = ("automatic", "enable", "disable")
     "Write data with write, MPI-IO or a library; keep streams for logs, or give them a large buffer with setvbuf.",
     ("S01",),
 )
-def stdio(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for data that goes through streams."""
     through = {
         file.path: float(file.stdio.bytes) for file in activity.files if file.stdio and file.path not in _STREAMS
@@ -122,7 +122,7 @@ def _no_calls(file: FileActivity, requested: dict[str, str]) -> dict[str, str]:
     "expects an effect that does not exist.",
     "Remove them, or set what this stack supports.",
 )
-def dead_settings(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for settings without effect."""
     words = _words()
     found: dict[str, str] = {}
@@ -161,7 +161,7 @@ def _reread(file: FileActivity, ranks: int) -> int:
     "For a measurement read with another node than wrote (the kernel's and IOR's --reorder on several nodes), "
     "write more than the memory holds, or drop the caches between; treat the read bandwidth as cached until then.",
 )
-def cached_reads(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""
     again = {file.path: float(_reread(file, activity.job.ranks)) for file in activity.files}
     moved = sum(file.lower.read.bytes for file in activity.files)

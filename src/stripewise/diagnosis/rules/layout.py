@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from statistics import median
 
 from stripewise.carriers import Setting
-from stripewise.diagnosis.finding import Finding, Kind, Severity, rule, top, weigh
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import stripes
 from stripewise.measure.activity import Activity, FileActivity
 from stripewise.spec.sizes import format_size
@@ -20,7 +20,7 @@ def _extent(file: FileActivity) -> int:
     return max(lower.read.extent or 0, lower.write.extent or 0, file.size or 0)
 
 
-def _narrow(file: FileActivity, limits: Limits) -> bool:
+def _narrow(file: FileActivity, limits: Thresholds) -> bool:
     return (
         file.layout is not None
         and file.layout.stripe_count == 1
@@ -29,7 +29,7 @@ def _narrow(file: FileActivity, limits: Limits) -> bool:
     )
 
 
-def _wide(file: FileActivity, limits: Limits) -> bool:
+def _wide(file: FileActivity, limits: Thresholds) -> bool:
     return (
         file.layout is not None
         and file.layout.stripe_count > 1
@@ -44,7 +44,7 @@ def _wide(file: FileActivity, limits: Limits) -> bool:
     "All ranks share the bandwidth of a single storage target, while the others are idle.",
     "Set a layout with more targets before the file is created.",
 )
-def one_stripe(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for large shared files on one stripe."""
     found = [file for file in activity.files if _narrow(file, limits)]
     if not found:
@@ -71,7 +71,7 @@ def one_stripe(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Findi
     "Each stripe costs an object on another server at creation, stat and deletion, though the data fits on one.",
     "Give folders of small files a stripe count of 1.",
 )
-def wide_stripes(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many small files with many stripes."""
     found = [file for file in activity.files if _wide(file, limits)]
     if len(found) < limits["wide_stripe_files"]:
@@ -108,7 +108,7 @@ def _off_stripe(file: FileActivity) -> bool | None:
     "needs the same ones.",
     "Choose a stripe size that the request size divides, or the reverse.",
 )
-def stripe_unaligned(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for request sizes that do not fit the stripes."""
     found = [file for file in activity.files if _off_stripe(file)]
     moved = sum(file.bytes for file in found)
@@ -140,7 +140,7 @@ def stripe_unaligned(activity: Activity, limits: Limits, kind: Kind) -> Iterator
     "The fullest target is done last, and everyone waits for it.",
     "Let the file system choose the targets (no start index), and use more stripes for large files.",
 )
-def ost_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def ost_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Compare the bytes of the targets."""
     loads = {target: load.bytes for target, load in activity.osts.items() if load.bytes}
     if len(loads) < 2:
@@ -170,7 +170,7 @@ def ost_imbalance(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Fi
     "Tell the operators; avoid the target with a pool or a list of targets until it is repaired. The settings are"
     " not the cause.",
 )
-def slow_ost(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def slow_ost(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Compare the seconds a byte of the targets, where a trace or files on one target tell them."""
     costs = seconds_a_byte(activity)
     if len(costs) < 4:
@@ -216,7 +216,7 @@ def seconds_a_byte(activity: Activity) -> dict[int, float]:
     "targets should be used evenly.",
     "See the findings on layout.",
 )
-def striping_grade(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def striping_grade(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Grade the striping chosen, A to E."""
     striped = [file for file in activity.files if file.layout is not None and file.bytes]
     moved = sum(file.bytes for file in striped)

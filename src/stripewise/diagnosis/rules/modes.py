@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, Words, each_way, rule
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import hint, ompio
 from stripewise.measure.activity import Activity, FileActivity
 
@@ -28,7 +28,7 @@ from stripewise.measure.activity import Activity, FileActivity
         ("M07",),
     ),
 )
-def blocking_calls(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def blocking_calls(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Say that all calls of a direction block."""
     modes = activity.totals.modes
     waiting = getattr(modes, f"collective_{direction}s") + getattr(modes, f"independent_{direction}s")
@@ -61,7 +61,7 @@ def blocking_calls(activity: Activity, limits: Limits, kind: Kind, direction: st
         ("M05",),
     ),
 )
-def collective_calls(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def collective_calls(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Say that a direction is collective."""
     modes = activity.totals.modes
     together = getattr(modes, f"collective_{direction}s")
@@ -94,7 +94,7 @@ def _aggregators(activity: Activity) -> tuple[FileActivity, int, int] | None:
     "Start from one aggregator per node; tune finds the best number.",
     ("M08", "M09"),
 )
-def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def aggregators(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for another number of aggregators than nodes."""
     known = _aggregators(activity)
     if known is None or known[1] == known[2]:
@@ -118,7 +118,7 @@ def aggregators(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Find
     "Nothing to fix.",
     ("M10",),
 )
-def aggregator_a_node(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def aggregator_a_node(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Say that each node has one aggregator."""
     known = _aggregators(activity)
     if known is not None and known[1] == known[2]:

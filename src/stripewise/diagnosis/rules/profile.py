@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, rule
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.measure.activity import Activity, Level
 
 _MORE = 0.1
@@ -16,7 +16,7 @@ def _level(activity: Activity) -> Level:
     return activity.totals.posix if activity.totals.posix.count else activity.totals.mpiio
 
 
-def _leaning(activity: Activity, kind: Kind, way: str) -> Iterator[Finding]:
+def _leaning(activity: Activity, kind: FindingKind, way: str) -> Iterator[Finding]:
     level = _level(activity)
     for what, reads, writes in (
         ("requests", level.read.count, level.write.count),
@@ -32,12 +32,12 @@ def _leaning(activity: Activity, kind: Kind, way: str) -> Iterator[Finding]:
 
 
 @rule("write-heavy", "Mostly writing", "Settings for writes matter most.", "Nothing to fix.", ("P01", "P03"))
-def write_heavy(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def write_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Say that the job mostly writes."""
     yield from _leaning(activity, kind, "write")
 
 
 @rule("read-heavy", "Mostly reading", "Settings for reads matter most.", "Nothing to fix.", ("P02", "P04"))
-def read_heavy(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def read_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Say that the job mostly reads."""
     yield from _leaning(activity, kind, "read")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, Kind, Severity, Words, each_way, rule, top, weigh
-from stripewise.diagnosis.limits import Limits
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule, top, weigh
+from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import aggregation, alignment
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.spec.formats import SIZE_LIMITS
@@ -54,7 +54,7 @@ def small_bytes(calls: Calls) -> float:
         ("P06", "P16"),
     ),
 )
-def small_requests(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Look for small requests of one direction."""
     moved = few = calls = 0.0
     paths: dict[str, float] = {}
@@ -102,7 +102,7 @@ def small_requests(activity: Activity, limits: Limits, kind: Kind, direction: st
     "the alignment of the library.",
     ("P08",),
 )
-def unaligned_file(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for requests off the alignment."""
     off = calls = 0
     seconds = 0.0
@@ -141,7 +141,7 @@ def unaligned_file(activity: Activity, limits: Limits, kind: Kind) -> Iterator[F
     "Allocate buffers with posix_memalign.",
     ("P07",),
 )
-def unaligned_memory(activity: Activity, limits: Limits, kind: Kind) -> Iterator[Finding]:
+def unaligned_memory(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for buffers off the alignment."""
     level = activity.totals.posix
     off = level.unaligned_memory or 0
@@ -175,7 +175,7 @@ def _backwards(calls: Calls) -> int:
         ("P13",),
     ),
 )
-def random_order(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Look for requests that go backwards."""
     back = count = 0
     seconds = 0.0
@@ -225,7 +225,7 @@ def random_order(activity: Activity, limits: Limits, kind: Kind, direction: str)
         ("P14",),
     ),
 )
-def in_order(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def in_order(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Say that requests go forwards."""
     calls: Calls = getattr(activity.totals.posix, direction)
     if not calls.count or not calls.sequential or calls.count < limits["random_calls"]:
@@ -257,7 +257,7 @@ def in_order(activity: Activity, limits: Limits, kind: Kind, direction: str) -> 
         ("P10",),
     ),
 )
-def moved_again(activity: Activity, limits: Limits, kind: Kind, direction: str) -> Iterator[Finding]:
+def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Look for data that is read, or places that are written, more than once."""
     again = moved = 0
     seconds = 0.0
