@@ -376,3 +376,14 @@ def test_every_page_is_linked_from_the_index() -> None:
     index = (DOCS / "README.md").read_text("utf-8")
     missing = [name_of(page) for page in DOCS.rglob("*.md") if f"({page.relative_to(DOCS)})" not in index]
     assert missing in ([], ["docs/README.md"])
+
+
+def test_the_files_that_a_value_passes_through_exist() -> None:
+    text = (ROOT / "docs" / "explanation" / "how-it-works.md").read_text("utf-8")
+    hint, bandwidth = text.split("A hint, from its stack")[1].split("The bandwidth of a run")
+    for walk, most in ((hint, 12), (bandwidth, 7)):
+        files = re.findall(r"^\| `([\w./]+)` \|", walk, re.MULTILINE)
+        assert 1 < len(files) <= most
+        assert [
+            file for file in files if not any((ROOT / base / file).is_file() for base in ("", "src/stripewise"))
+        ] == []

@@ -66,18 +66,19 @@ class Bandwidth(Reported):
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
         totals = self.report(outcome).totals
-        amounts = {
+        measured = {
             "read": (totals.bytes_read, totals.read_bandwidth),
             "write": (totals.bytes_written, totals.write_bandwidth),
         }
-        phases = {way: (amount, amount / _MIB / rate) for way, (amount, rate) in amounts.items() if amount and rate}
-        found = self.simulated(phases)
-        if found is None:
+        own = [(amount, rate) for amount, rate in map(measured.__getitem__, self.directions) if amount and rate]
+        if not own:
             raise RunFailed(
                 f"no {' or '.join(self.directions)} through MPI-IO was seen",
                 "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN",
             )
-        return found
+        if len(own) == 1:
+            return own[0][1]
+        return sum(amount for amount, _ in own) / sum(amount / rate for amount, rate in own)
 
     def simulated(self, phases: Phases) -> float | None:
         """See :meth:`ObjectiveKind.simulated`."""

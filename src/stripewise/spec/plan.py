@@ -168,17 +168,16 @@ def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ..
 
     The default configuration therefore sets nothing at all: it is the program as its user runs it today.
     """
-    levels = space.levels([configuration])
-    active = space.active(levels)[0]
-    folded = space.configuration(levels[0])
+    active = space.active(space.levels([configuration]))[0]
+    values = {**space.default, **configuration}
     changed: set[str] = set()
     settings: list[Setting] = []
     for index, parameter in enumerate(space.parameters):
-        value = folded[parameter.name]
+        value = values[parameter.name]
         if active[index] and value != parameter.default:
             changed.add(parameter.name)
             settings.append(Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer))
-    words: Mapping[str, object] = {**space.context, **folded}
+    words: Mapping[str, object] = {**space.context, **values}
     for derived in space.derived:
         if not derived.value.names & changed:
             continue
