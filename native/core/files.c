@@ -76,7 +76,7 @@ static void link_file(struct sw_files *files, struct sw_file *file) {
 }
 
 /* Sums the oldest closed record into the summed one. False if every record is open, or the summed
- * one. */
+ * one is missing. */
 static bool evict_oldest(struct sw_files *files) {
     struct sw_file *file = files->oldest;
     while (file && (file->handles || file == files->other))
@@ -283,12 +283,9 @@ static void copy_results(struct sw_files *files, struct sw_file *into, const str
     for (uint32_t i = 0; i < into->result_count; i++) {
         const struct sw_result *result = &from->results[i];
         results[i] = (struct sw_result){.carrier = result->carrier, .outcome = result->outcome};
-        results[i].key = sw_arena_intern(&files->arena, result->key);
-        results[i].requested = sw_arena_intern(&files->arena, result->requested);
-        results[i].application = sw_arena_intern(&files->arena, result->application);
-        results[i].given = sw_arena_intern(&files->arena, result->given);
-        results[i].echoed = sw_arena_intern(&files->arena, result->echoed);
-        results[i].note = sw_arena_intern(&files->arena, result->note);
+#define X(text) results[i].text = sw_arena_intern(&files->arena, result->text);
+        SW_RESULT_TEXTS(X)
+#undef X
     }
 }
 

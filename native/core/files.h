@@ -18,6 +18,7 @@ struct sw_result {
     enum sw_outcome outcome;
     const char *key, *requested, *application, *given, *echoed, *note;
 };
+#define SW_RESULT_TEXTS(X) X(key) X(requested) X(application) X(given) X(echoed) X(note)
 
 struct sw_view {
     bool set, contiguous;
@@ -81,9 +82,9 @@ struct sw_files {
 bool sw_files_open(struct sw_files *files, size_t memory, size_t limit, uint32_t dataset_limit);
 void sw_files_close(struct sw_files *files);
 
-/* The record of a path, made if need be, and held until sw_files_put. If the room is missing, it makes some
- * by summing the oldest closed record, and as a last resort answers the summed record itself; NULL only if
- * there is not even room for that one. */
+/* The record of a path, made if need be, and held until sw_files_put. Where memory is full it makes room by
+ * summing the oldest closed record, and as a last resort answers the summed record itself; NULL only if there
+ * is not even room for that one. */
 struct sw_file *sw_files_get(struct sw_files *files, const char *path);
 void sw_files_put(struct sw_file *file);
 

@@ -29,9 +29,8 @@ static int utf8_length(const unsigned char *text) {
     return length;
 }
 
-static void put_string(FILE *file, const char *value) {
+void sw_json_characters(FILE *file, const char *value) {
     const unsigned char *c = (const unsigned char *)value;
-    fputc('"', file);
     while (*c) {
         int length = utf8_length(c);
         if (length == 0)
@@ -44,6 +43,11 @@ static void put_string(FILE *file, const char *value) {
             fwrite(c, 1, (size_t)length, file);
         c += length ? length : 1;
     }
+}
+
+static void put_string(FILE *file, const char *value) {
+    fputc('"', file);
+    sw_json_characters(file, value);
     fputc('"', file);
 }
 

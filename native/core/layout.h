@@ -22,7 +22,7 @@ const struct sw_file_system *sw_file_system_named(const char *name, size_t lengt
 /* The key of a layout setting "FILESYSTEM KEY", or NULL. */
 const struct sw_layout_key *sw_layout_key(const char *setting);
 
-/* The file system of a layout; NULL: without a layout. */
+/* The file system of a layout; NULL: it has none. */
 const struct sw_file_system *sw_layout_system(const struct sw_layout *layout);
 
 /* The number of a key of the layout's file system; -1: not told. */

@@ -178,7 +178,7 @@ static const char *check_members(const struct sw_model *model) {
     }
     for (uint32_t i = 0; i < model->counts[SW_WEIGHTS]; i++)
         if (!isfinite(model->weights[i]))
-            return "a weight is not a number";
+            return "a weight is not finite";
     return NULL;
 }
 
@@ -187,7 +187,7 @@ static const char *check_all(const struct sw_model *model) {
         return "its strings are damaged";
     for (uint32_t i = 0; i < model->counts[SW_CONSTANTS]; i++)
         if (!isfinite(model->constants[i]))
-            return "a constant is not a number";
+            return "a constant is not finite";
     for (uint32_t i = 0; i < model->counts[SW_PROGRAMS]; i++)
         if (!is_span(model->programs[i].first, model->programs[i].length, model->counts[SW_CODE]))
             return "a program is damaged";

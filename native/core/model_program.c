@@ -165,7 +165,7 @@ bool sw_model_run(const struct sw_model *model, uint32_t program, size_t n, cons
             push(&stack[depth++], output, false, n);
         } else if (op <= SW_OP_NOT) {
             struct slot *a = &stack[depth - 1];
-            /* Rows that follow each other often have the same value, and logarithms are dear. */
+            /* Rows that follow each other often have the same value, and logarithms are slow. */
             double last = NAN, result = NAN;
             for (size_t i = 0; i < (a->uniform ? 1 : n); i++) {
                 if (!(a->data[i] == last) || last == 0) {

@@ -148,7 +148,7 @@ static bool print_to(const struct sw_report *report, const char *path, const cha
     return stream && closed(stream, print_all(report, stream));
 }
 
-/* A file without a name in the folder of path; NULL where this is impossible (NFS). */
+/* A file without a name in the folder of path; NULL where the file system cannot do that (NFS). */
 static FILE *open_nameless(const char *path) {
     const char *slash = strrchr(path, '/');
     char folder[SW_MAX_PATH];

@@ -23,7 +23,7 @@ struct sw_decided_set {
     struct sw_decided settings[SW_MAX_DECIDED];
 };
 
-/* Adds a setting, or replaces that of the same layer and key. False if the room is missing, or it cannot be
+/* Adds a setting, or replaces that of the same layer and key. False if the set is full, or it cannot be
  * written. */
 bool sw_settings_put(struct sw_decided_set *set, enum sw_carrier carrier, const char *key, const char *value);
 

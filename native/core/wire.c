@@ -104,12 +104,9 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
         const struct sw_result *result = &file->results[i];
         add_number(bytes, result->carrier);
         add_number(bytes, result->outcome);
-        add_text(bytes, result->key);
-        add_text(bytes, result->requested);
-        add_text(bytes, result->application);
-        add_text(bytes, result->given);
-        add_text(bytes, result->echoed);
-        add_text(bytes, result->note);
+#define X(text) add_text(bytes, result->text);
+        SW_RESULT_TEXTS(X)
+#undef X
     }
     pack_hdf5(bytes, file->hdf5);
 }
@@ -191,12 +188,9 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
         struct sw_result *result = &results[i];
         result->carrier = (enum sw_carrier)number(reader, SW_CARRIERS);
         result->outcome = (enum sw_outcome)number(reader, SW_OUTCOMES);
-        result->key = text(reader);
-        result->requested = text(reader);
-        result->application = text(reader);
-        result->given = text(reader);
-        result->echoed = text(reader);
-        result->note = text(reader);
+#define X(member) result->member = text(reader);
+        SW_RESULT_TEXTS(X)
+#undef X
     }
     return reader->bad || !file.path ? NULL : &file;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A process's records as bytes, for the way to rank 0: all ranks run one build of the library, so numbers
- * travel as they lie in memory. Reading is bounded all the same. */
+ * travel as they lie in memory. Reading is still bounded. */
 #ifndef STRIPEWISE_WIRE_H
 #define STRIPEWISE_WIRE_H
 

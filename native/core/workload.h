@@ -59,7 +59,8 @@ struct sw_inputs {
 bool sw_workload_inputs(const struct sw_workload *workload, const struct sw_model *model,
                         struct sw_inputs *inputs, char *error, size_t error_size);
 
-/* The number of the value that is spelled so; false if the input has none (and is not a plain number). */
+/* The number of the value that is spelled so; false if the input has none (and the text is not a plain
+ * number). */
 bool sw_input_number(const struct sw_model *model, uint32_t input, const char *spelling, double *number);
 
 #endif

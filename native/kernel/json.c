@@ -7,43 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Length of the valid UTF-8 sequence at `text`, or 0. */
-static int utf8_length(const unsigned char *text) {
-    const int length = text[0] < 0x80                      ? 1
-                       : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
-                       : (text[0] & 0xf0) == 0xe0          ? 3
-                                                           : 4;
-    if ((text[0] >= 0x80 && text[0] < 0xc2) || text[0] > 0xf4)
-        return 0;
-    for (int i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return length;
-}
-
-/* Bytes that are not UTF-8 become lone surrogates, as Python's surrogateescape has them. */
-static void put_characters(FILE *out, const char *text) {
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
-        const int length = utf8_length(c);
-        if (length == 0)
-            fprintf(out, "\\udc%02x", *c++);
-        else if (*c == '"' || *c == '\\')
-            fprintf(out, "\\%c", *c++);
-        else if (*c < ' ')
-            fprintf(out, "\\u%04x", *c++);
-        else {
-            fwrite(c, 1, (size_t)length, out);
-            c += length;
-        }
-    }
-}
+#include "../core/json.h"
 
 static void put_text(FILE *out, const char *text) {
     fputc('"', out);
-    put_characters(out, text);
+    sw_json_characters(out, text);
     fputc('"', out);
 }
 
@@ -62,7 +30,7 @@ static void put_command(FILE *out, char **argv) {
             fputc(' ', out);
         const bool plain = **argument != '\0' && strpbrk(*argument, " \t\n'\"\\$&|;<>()*?[]{}~`!#") == NULL;
         if (plain) {
-            put_characters(out, *argument);
+            sw_json_characters(out, *argument);
             continue;
         }
         fputc('\'', out);
@@ -70,7 +38,7 @@ static void put_command(FILE *out, char **argv) {
             const size_t length = strcspn(c, "'");
             char part[TEXT_MAX];
             snprintf(part, sizeof part, "%.*s", (int)length, c);
-            put_characters(out, part);
+            sw_json_characters(out, part);
             c += length;
             if (*c == '\'') {
                 fputs("'\\\\''", out);

@@ -145,7 +145,7 @@ struct backend {
     int (*transfer)(struct session *session, void *handle, int64_t call, void *buffer, struct fault *fault);
     int (*sync)(struct session *session, void *handle, struct fault *fault);
     int (*close)(struct session *session, void *handle, struct fault *fault);
-    int (*remove)(const char *path, struct fault *fault); /* a file that does not exist is not a fault */
+    int (*remove)(const char *path, struct fault *fault); /* a missing file is not a fault */
 };
 
 struct measurement {
@@ -169,8 +169,7 @@ const char *layout_name(enum layout layout);
 int mpi_fault(struct fault *fault, const char *call, const char *path, int code);
 MPI_Info mpi_info(const struct hints *hints); /* to be freed unless it is MPI_INFO_NULL */
 int mpi_remove(const char *path, struct fault *fault);
-bool mpi_prefixed(const char *api,
-                  const char *path); /* whether it has a ROMIO prefix, which does not belong to it */
+bool mpi_prefixed(const char *api, const char *path); /* does it begin with a ROMIO prefix? */
 
 uint64_t mix64(uint64_t value); /* number.c: one round of SplitMix64's output function */
 

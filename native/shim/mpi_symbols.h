@@ -39,45 +39,18 @@ void *sw_next(const char *name);
 /* The address of a global object of libmpi; NULL while there is none. */
 void *sw_predefined(const char *name);
 
+/* clang-format off */
 #define SW_PMPI_FUNCTIONS(X)                                                                                 \
     X(Allreduce)                                                                                             \
     X(Barrier)                                                                                               \
-    X(Bcast)                                                                                                 \
-    X(Comm_dup)                                                                                              \
-    X(Comm_free)                                                                                             \
-    X(Comm_get_parent)                                                                                       \
-    X(Comm_group)                                                                                            \
-    X(Comm_rank)                                                                                             \
-    X(Comm_set_errhandler)                                                                                   \
-    X(Comm_size)                                                                                             \
-    X(Comm_split)                                                                                            \
-    X(Comm_split_type)                                                                                       \
-    X(Comm_test_inter)                                                                                       \
-    X(Errhandler_free)                                                                                       \
-    X(Error_class)                                                                                           \
-    X(File_c2f)                                                                                              \
-    X(File_f2c)                                                                                              \
-    X(File_get_errhandler)                                                                                   \
-    X(File_get_info)                                                                                         \
-    X(File_get_position)                                                                                     \
-    X(File_set_errhandler)                                                                                   \
-    X(Gather)                                                                                                \
-    X(Get_library_version)                                                                                   \
-    X(Get_processor_name)                                                                                    \
-    X(Group_free)                                                                                            \
-    X(Group_translate_ranks)                                                                                 \
-    X(Info_create)                                                                                           \
-    X(Info_dup)                                                                                              \
-    X(Info_free)                                                                                             \
-    X(Info_get)                                                                                              \
-    X(Info_get_nkeys)                                                                                        \
-    X(Info_get_nthkey)                                                                                       \
-    X(Info_set)                                                                                              \
-    X(Recv)                                                                                                  \
-    X(Reduce)                                                                                                \
-    X(Send)                                                                                                  \
-    X(Type_get_extent_x)                                                                                     \
-    X(Type_size_x)
+    X(Bcast) X(Comm_dup) X(Comm_free) X(Comm_get_parent) X(Comm_group) X(Comm_rank) X(Comm_set_errhandler)   \
+        X(Comm_size) X(Comm_split) X(Comm_split_type) X(Comm_test_inter) X(Errhandler_free) X(Error_class)   \
+            X(File_c2f) X(File_f2c) X(File_get_errhandler) X(File_get_info) X(File_get_position)             \
+                X(File_set_errhandler) X(Gather) X(Get_library_version) X(Get_processor_name) X(Group_free)  \
+                    X(Group_translate_ranks) X(Info_create) X(Info_dup) X(Info_free) X(Info_get)             \
+                        X(Info_get_nkeys) X(Info_get_nthkey) X(Info_set) X(Recv) X(Reduce) X(Send)           \
+                            X(Type_get_extent_x) X(Type_size_x)
+/* clang-format on */
 
 #ifdef OPEN_MPI /* macros elsewhere: handles are integers there */
 #define SW_PMPI_CONVERSIONS(X) X(Comm_f2c) X(Info_f2c) X(Type_f2c)

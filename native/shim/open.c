@@ -160,7 +160,7 @@ static void record_open(const struct request *request, struct sw_file *record) {
     sw_lock_release(&record->lock);
 }
 
-/* A file without a record (memory is out) is opened all the same, and as the other ranks do it. */
+/* A file without a record (memory is out) is still opened, as the other ranks do it. */
 static int open_recorded(const struct request *request, struct sw_file *record) {
     struct sw_matches matches;
     struct sw_orders orders = {.decided = false};

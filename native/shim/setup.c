@@ -13,7 +13,7 @@ static const char *variable(const char *name) {
 
 const char *const sw_run_mode_names[SW_RUN_MODES] = {SW_MODE_NAMES};
 
-/* SW_RUN_MODES if the mode does not exist. */
+/* SW_RUN_MODES if the mode is unknown. */
 static enum sw_run_mode mode_of(const char *name) {
     int mode = 0;
     while (mode < SW_RUN_MODES && strcmp(name, sw_run_mode_names[mode]) != 0)

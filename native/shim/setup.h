@@ -24,7 +24,7 @@ void sw_setup_check(void);
  * at a collective open. Collective. */
 void sw_setup_share_plan(const struct sw_route *route);
 
-/* Every process for itself, as long as it has no route. */
+/* Every process for itself, before a route exists. */
 void sw_setup_read_plan(void);
 
 #endif

@@ -14,7 +14,7 @@
 /* From the range that HDF5 leaves to connectors without a registered number. */
 #define SW_VOL_VALUE 473
 
-/* Whatever the connector below has given: a file, a group, a dataset, an attribute, a request ... */
+/* What the connector below has given: a file, a group, a dataset, an attribute, a request ... */
 struct sw_vol {
     void *under;
     hid_t connector; /* kept for good by sw_vol_keep */

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench, Outcome
 
-CEPH, LUSTRE = "00c36400", "0bd00bd0"
+CEPH, LUSTRE, BEEGFS = "00c36400", "0bd00bd0", "19830326"
 RANKS = 4
 
 
@@ -165,3 +165,20 @@ def test_other_file_systems_are_told(bench: Bench, tmp_path: Path) -> None:
     notes = {setting["note"] for setting in outcome.file("data")["settings"]}
     assert notes == {"the file is on ext4, not on lustre", "the file is on ext4, not on cephfs"}
     assert outcome.file("data")["layout"] is None
+
+
+def test_beegfs_layouts_are_read_and_left_to_the_folder(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "beegfs-ctl"
+    script.write_text(
+        "#!/bin/sh\n"
+        'echo "Stripe pattern details:"; echo "+ Type: RAID0"; echo "+ Chunksize: 512K"\n'
+        'echo "+ Number of storage targets: desired: 4; actual: 4"; echo "+ Storage Pool: 1 (Default)"\n'
+    )
+    script.chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "PRETEND_MAGIC": BEEGFS}
+    outcome = run(bench, tmp_path, "layout beegfs chunk_size 1048576\n", **environment)
+    setting = outcome.setting("data", "beegfs chunk_size")
+    assert setting["outcome"] == "not_applicable" and "beegfs-ctl --setpattern" in setting["note"]
+    assert outcome.file("data")["layout"] == {"file_system": "beegfs", "stripe_count": 4, "chunk_size": 512 << 10}
