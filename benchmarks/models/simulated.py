@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.simulate.runs import noisy
 from stripewise.spec.campaign import load_campaign
@@ -73,7 +73,7 @@ def tables(site: str = "kay", repeats: int = 15, seed: int = 0) -> tuple[Table, 
         }
         share = value["file_size"] / (value["nodes"] * value["processes_per_node"])
         transfer = np.minimum(value["transfer_size"], share)
-        batch = Batch.make(
+        batch = RunBatch.make(
             Workload(operation=operation, layout="segmented", api="mpiio"),
             operation,
             columns={

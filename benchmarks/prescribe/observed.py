@@ -20,7 +20,7 @@ from simulated_site import Site, trained
 
 from stripewise.measure.observed import observe
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.plan import Plan
 from stripewise.spec.workload import Workload
@@ -102,11 +102,11 @@ def main() -> None:
             report = folder / "report.json"
             report.write_text(pattern.site.run(Plan()).report.model_dump_json(exclude_unset=True), "utf-8")
             seen = observe(report)
-            asked = Request(Workload()).with_observed(
+            asked = PrescriptionRequest(Workload()).with_observed(
                 seen.workload, prescriber.model.domain, seen.processes, seen.layout, seen.hints
             )
             found = prescriber.prescribe(asked)
-            declared = prescriber.prescribe(Request(workload, asked.current))
+            declared = prescriber.prescribe(PrescriptionRequest(workload, asked.current))
             values = pattern.values([Plan(), declared.plan, found.plan], options.repeats)
             rows.append(
                 {

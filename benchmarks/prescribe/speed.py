@@ -29,7 +29,7 @@ from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,7 +147,7 @@ def python(model: Any, workloads: int, seed: int) -> dict[str, Any]:
         size = int(rng.integers(1, 33) * GIB)
         workload = Workload(operation="write", nodes=nodes, processes_per_node=each, file_size=size)
         current = {name: values[0] for name, values in TUNABLES.items()}
-        requests.append(Request(workload, current))
+        requests.append(PrescriptionRequest(workload, current))
     start, used = time.perf_counter(), time.process_time()
     Prescriber(model).everything(requests)
     return {

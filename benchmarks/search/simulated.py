@@ -17,7 +17,7 @@ import numpy as np
 
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, write_table
 from stripewise.simulate.access import Access
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.simulate.runs import noisy
 from stripewise.spec.site import load_site
@@ -102,7 +102,7 @@ def table(name: str) -> Table:
                 "api": "mpiio",
             }
         )
-        batch = Batch.make(workload, "write", settings, Access())
+        batch = RunBatch.make(workload, "write", settings, Access())
         plain = simulate(site, batch)
         for repeat in range(REPEATS):
             runs = (number * REPEATS + repeat) * len(levels) + np.arange(len(levels))

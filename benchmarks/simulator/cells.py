@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from stripewise.simulate.access import Access
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.spec.site import Site, load_site
 from stripewise.spec.workload import Workload
@@ -131,11 +131,11 @@ def base_site(system: System) -> Site:
 
 
 @cache
-def _batch(name: str, cell: Cell) -> Batch:
+def _batch(name: str, cell: Cell) -> RunBatch:
     return batch_of(system_of(name), cell)
 
 
-def batch_of(system: System, cell: Cell) -> Batch:
+def batch_of(system: System, cell: Cell) -> RunBatch:
     """What the cell's runs did."""
     kind = cell.kind
     write = "write" in kind
@@ -162,7 +162,7 @@ def batch_of(system: System, cell: Cell) -> Batch:
         settings["romio_cb_write" if write else "romio_cb_read"] = "enable"
     cached = EARLY_CACHED if kind == "collective read, early" else None
     access = Access(fsync="cached" not in kind, client_cached=cached)
-    return Batch.make(workload, str(workload.operation), settings, access)
+    return RunBatch.make(workload, str(workload.operation), settings, access)
 
 
 def predict(site: Site, system: System, cell: Cell) -> tuple[float, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.spec.site import load_site
 from stripewise.spec.workload import Workload
@@ -53,7 +53,7 @@ def _plateau(name: str, measured: str, way: str, *, collective: bool, stripe_cou
             piece_size=PIECE if collective else 16 * MIB, layout="strided" if collective else "segmented",
             collective=collective, api="mpiio" if collective else "posix",
         )  # fmt: skip
-        found = simulate(site, Batch.make(workload, way, {"stripe_count": stripe_count}))
+        found = simulate(site, RunBatch.make(workload, way, {"stripe_count": stripe_count}))
         speeds.append(float(found.bandwidth[0]) * MIB / 1e9)
         bound = str(found.binding[0]) if nodes == 128 else bound
     return Plateau(name, measured, tuple(speeds), bound)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from maxmin import Flows, makespan
 
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.spec.site import Site, load_site, site_names
 from stripewise.spec.workload import Workload
@@ -45,7 +45,7 @@ def snapping() -> Check:
     workload = Workload(nodes=512, processes_per_node=8, file_size=1 << 40, layout="strided", collective=True)
     stripes, asked = (a.ravel() for a in np.meshgrid(np.arange(1, 97), np.arange(1, 513)))
     columns = {"aggregators": asked, "aggregators_per_node": np.full(len(asked), 8.0), "stripe_count": stripes}
-    found = simulate(site, Batch.make(workload, "write", columns={**columns, "co_ratio": 4.0})).aggregators
+    found = simulate(site, RunBatch.make(workload, "write", columns={**columns, "co_ratio": 4.0})).aggregators
     wrong = (found % stripes != 0) & (stripes % found != 0)
     over = found > np.maximum(asked, stripes)
     return Check(
@@ -98,11 +98,11 @@ def dead_knobs() -> Check:
     site, changed, tried = load_site("kay"), 0, 0
     for workload, settings in random_workloads(np.random.default_rng(1), 150):
         way = str(workload.operation)
-        before = simulate(site, Batch.make(workload, way, settings)).seconds[0]
+        before = simulate(site, RunBatch.make(workload, way, settings)).seconds[0]
         for name, value, dead in DEAD:
             if dead(workload):
                 tried += 1
-                after = simulate(site, Batch.make(workload, way, {**settings, name: value})).seconds[0]
+                after = simulate(site, RunBatch.make(workload, way, {**settings, name: value})).seconds[0]
                 changed += after != before
     return Check(
         "ROMIO's dead knobs have exactly no effect", changed == 0, f"{tried:,} pairs of runs, {changed} differ"
@@ -120,7 +120,7 @@ def widest_is_best() -> Check:
         )  # fmt: skip
         counts = np.unique(np.geomspace(1, site.ost.count, 24).astype(int))
         columns = {"stripe_count": counts.astype(float), "stripe_size": 4.0 * MIB}
-        speeds = simulate(site, Batch.make(workload, "write", columns=columns)).bandwidth
+        speeds = simulate(site, RunBatch.make(workload, "write", columns=columns)).bandwidth
         found[site.name] = float(speeds[-1] / speeds.max())
     worst = min(found, key=lambda name: found[name])
     return Check(
@@ -140,7 +140,7 @@ def sieving_flips() -> Check:
         for piece in (4, 16):
             columns = {"piece_size": float(piece * KIB), "hole_size": holes}
             on, off = (
-                simulate(site, Batch.make(workload, way, {f"romio_ds_{way}": switch}, columns=columns)).bandwidth
+                simulate(site, RunBatch.make(workload, way, {f"romio_ds_{way}": switch}, columns=columns)).bandwidth
                 for switch in ("enable", "disable")
             )
             wins = on > off
@@ -174,7 +174,7 @@ def static_defaults() -> tuple[list[tuple[tuple[int, int, str], float, float]], 
     speeds = [
         simulate(
             site,
-            Batch.make(
+            RunBatch.make(
                 workload,
                 "read",
                 {"stripe_count": count, "stripe_size": stripe * KIB, "romio_ds_read": switch},
@@ -227,7 +227,7 @@ def invariances() -> list[Check]:
     lowered, off, tried = 0, 0.0, 0
     for site in (load_site("kay"), load_site("edison")):
         for workload, settings in random_workloads(np.random.default_rng(2), 100):
-            batch = Batch.make(workload, str(workload.operation), settings)
+            batch = RunBatch.make(workload, str(workload.operation), settings)
             before = simulate(site, batch).bandwidth[0]
             for key in RATES:
                 tried += 1
@@ -270,7 +270,7 @@ def against_max_min() -> Check:
             nodes=nodes, processes_per_node=each, file_size=size, transfer_size=4 * MIB, layout="segmented",
             file_per_process=True, api="posix",
         )  # fmt: skip
-        bound = float(simulate(site, Batch.make(workload, "write", {"stripe_count": 1})).data_seconds[0])
+        bound = float(simulate(site, RunBatch.make(workload, "write", {"stripe_count": 1})).data_seconds[0])
         process = np.arange(nodes * each)
         target = process % osts
         server = target % site.oss.count

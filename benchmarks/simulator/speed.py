@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from maxmin import Flows, rates
 
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.simulate.runs import noisy
 from stripewise.spec.site import Site, load_site
@@ -54,7 +54,7 @@ def timed(name: str, limit: float, action: Callable[[], object], repeats: int) -
     return Timing(name, limit, 1e3 * statistics.median(walls), 1e3 * statistics.median(processor), repeats)
 
 
-def many(count: int) -> Batch:
+def many(count: int) -> RunBatch:
     """Configurations of a mixture of workloads."""
     rng = np.random.default_rng(0)
     workload = Workload(nodes=16, processes_per_node=16, file_size=32 * GIB, transfer_size=MIB, layout="strided")
@@ -68,7 +68,7 @@ def many(count: int) -> Batch:
         "collective": rng.random(count) < 0.5,
         "write": rng.random(count) < 0.5,
     }
-    return Batch.make(workload, "write", columns=columns)
+    return RunBatch.make(workload, "write", columns=columns)
 
 
 def large_site() -> Site:
@@ -89,7 +89,7 @@ def timings(repeats: int) -> list[Timing]:
     workload = Workload(
         nodes=10_000, processes_per_node=1, file_size=1 << 45, transfer_size=4 * MIB, layout="segmented"
     )
-    big = Batch.make(workload, "write", {"stripe_count": -1})
+    big = RunBatch.make(workload, "write", {"stripe_count": -1})
     rng = np.random.default_rng(1)
     routes = np.stack([np.repeat(np.arange(10_000), 16), 10_000 + rng.integers(1000, size=160_000)], axis=1)
     flows = Flows.of(routes, np.concatenate([np.full(10_000, 5e9), np.full(1000, 1e9)]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.model.artifact.content import Artifact, Input, Setting, Texts
+from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValue, Texts
 from stripewise.model.artifact.members import NONE, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, apply, constant, read
 from stripewise.model.artifact.writer import save_artifact
@@ -35,10 +35,10 @@ def save_model(
     """
     worth = {"cb_write": 0.4, "cb_nodes": 0.2, "stripes": 0.8, "large": 0.0} | (gains or {})
     texts = Texts()
-    operations = tuple(Setting(float(texts.code(word)), word) for word in ("read", "write"))
-    words = tuple(Setting(float(texts.code(word)), word) for word in ("automatic", "disable", "enable"))
-    counts = tuple(Setting(float(n), str(n)) for n in (1, 2, 4))
-    sizes = tuple(Setting(float(n), str(n)) for n in (MIB // 4, 4 * MIB))
+    operations = tuple(InputValue(float(texts.code(word)), word) for word in ("read", "write"))
+    words = tuple(InputValue(float(texts.code(word)), word) for word in ("automatic", "disable", "enable"))
+    counts = tuple(InputValue(float(n), str(n)) for n in (1, 2, 4))
+    sizes = tuple(InputValue(float(n), str(n)) for n in (MIB // 4, 4 * MIB))
     names = ("operation", "file_size", "stripe_count", "romio_cb_write", "cb_nodes", "ranks")
     operation, size, stripes, cb_write, cb_nodes, _ = (read(n) for n, _ in enumerate(names))
     writes = apply(Op.EQUAL, operation, constant(float(texts.code("write"))))
@@ -66,15 +66,17 @@ def save_model(
         maximize=True,
         margin=margin,
         inputs=(
-            Input("operation", CONTEXT, "operation", categorical=True, values=operations),
-            Input("file_size", CONTEXT, "file_size", "B", values=sizes),
-            Input(
+            ArtifactInput("operation", CONTEXT, "operation", categorical=True, values=operations),
+            ArtifactInput("file_size", CONTEXT, "file_size", "B", values=sizes),
+            ArtifactInput(
                 "stripe_count", TUNABLE, "stripe_count", values=counts, carrier="layout", layer=layer,
                 key="stripe_count", cost=0.1, free=writes,
             ),
-            Input("romio_cb_write", TUNABLE, categorical=True, values=words, carrier="hint", key="romio_cb_write"),
-            Input("cb_nodes", TUNABLE, "aggregators", values=counts, carrier="hint", key="cb_nodes", cost=0.1),
-            Input("processes", WORD),
+            ArtifactInput(
+                "romio_cb_write", TUNABLE, categorical=True, values=words, carrier="hint", key="romio_cb_write"
+            ),
+            ArtifactInput("cb_nodes", TUNABLE, "aggregators", values=counts, carrier="hint", key="cb_nodes", cost=0.1),
+            ArtifactInput("processes", WORD),
         ),
         members=(member,),
         result=apply(Op.EXP, OUTPUT),

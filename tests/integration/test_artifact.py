@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import Artifact, Input, Setting
+from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValue
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.artifact.reader import parse_artifact
@@ -91,12 +91,12 @@ def random_member(rng: np.random.Generator, inputs: int) -> Member:
 
 
 def random_artifact(rng: np.random.Generator) -> Artifact:
-    contexts = [Input(f"c{i}", CONTEXT) for i in range(int(rng.integers(1, 4)))]
+    contexts = [ArtifactInput(f"c{i}", CONTEXT) for i in range(int(rng.integers(1, 4)))]
     tunables = []
     for i in range(int(rng.integers(0, 4))):
         numbers = sorted(set(rng.choice([1, 2, 3, 4, 8, 64, 1024, 2**20], size=4).tolist()))
-        values = tuple(Setting(float(n), str(n)) for n in numbers)
-        tunables.append(Input(f"t{i}", TUNABLE, values=values, default=int(rng.integers(len(values)))))
+        values = tuple(InputValue(float(n), str(n)) for n in numbers)
+        tunables.append(ArtifactInput(f"t{i}", TUNABLE, values=values, default=int(rng.integers(len(values)))))
     inputs = (*contexts, *tunables)
     members = tuple(random_member(rng, len(inputs)) for _ in range(int(rng.integers(1, 4))))
     return Artifact("random", "value", "", bool(rng.random() < 0.5), inputs, members, margin=0.0)
@@ -195,7 +195,7 @@ def test_damage_is_refused_by_both(library: ctypes.CDLL) -> None:
 
 
 def test_what_the_runtime_cannot_take_is_refused_with_advice(tmp_path: Path) -> None:
-    inputs = tuple(Input(f"c{i}", CONTEXT) for i in range(65))
+    inputs = tuple(ArtifactInput(f"c{i}", CONTEXT) for i in range(65))
     with pytest.raises(UserError, match="65 inputs, the runtime takes 64"):
         artifact_bytes(Artifact("wide", "value", "", True, inputs, (Member(()),)))
     with pytest.raises(UserError, match="cannot write"):

@@ -11,7 +11,7 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.errors import UserError
-from stripewise.evaluation.cases import Case, CasePoints, cases_campaign, make_cases
+from stripewise.evaluation.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
 from stripewise.evaluation.prescribed import evaluation, judge, pairs
 from stripewise.model.registry import make_model
 from stripewise.report.evaluated import evaluation_page
@@ -65,16 +65,16 @@ def made(**changes: Any) -> Campaign:
     return Campaign.model_validate({**known, **changes})
 
 
-def case(points: Points, operation: str, before: int, after: int) -> Case:
+def case(points: Points, operation: str, before: int, after: int) -> EvaluationCase:
     every = points.of(operation)
-    return Case(every[before], every[after])
+    return EvaluationCase(every[before], every[after])
 
 
 def test_the_study_s_statistics_by_hand() -> None:
     asked = made(operations=["write"])
     points = Points(asked)
     every = points.of("write")
-    cases = [Case(every[0], every[1]), Case(every[2], every[1]), Case(every[3], every[3])]
+    cases = [EvaluationCase(every[0], every[1]), EvaluationCase(every[2], every[1]), EvaluationCase(every[3], every[3])]
     values = {
         ("write", every[0].values): [10.0, 20.0, 30.0],
         ("write", every[1].values): [40.0, 40.0, 40.0],
@@ -113,7 +113,7 @@ def test_times_are_better_when_smaller() -> None:
     every = Points(asked).of("write")
     elapsed = Objective("elapsed", "minimize", "s")
     values = {("write", every[0].values): [10.0] * 3, ("write", every[1].values): [5.0] * 3}
-    found = evaluation(judge([Case(every[0], every[1])], values, elapsed, asked), elapsed, asked)["write"]
+    found = evaluation(judge([EvaluationCase(every[0], every[1])], values, elapsed, asked), elapsed, asked)["write"]
     assert found["improved"] == 1
     assert found["overall_gain_percent"] == pytest.approx(100)
     assert found["oracle"]["mean"] == 5
@@ -126,7 +126,7 @@ def test_the_oracle_is_not_paid_for_luck() -> None:
     oracles = []
     for _ in range(200):
         values = {("write", p.values): np.exp(0.3 * rng.normal(size=3)).tolist() for p in every}
-        oracles.append(judge([Case(every[0], every[0])], values, BANDWIDTH, asked)[0].oracle)
+        oracles.append(judge([EvaluationCase(every[0], every[0])], values, BANDWIDTH, asked)[0].oracle)
     # All settings are alike: the best of sixteen by its own mean would seem 30% better.
     assert np.mean(oracles) == pytest.approx(np.exp(0.3**2 / 2), abs=0.06)
 
@@ -135,7 +135,7 @@ def test_cases_without_a_result_are_left_out() -> None:
     asked = made(operations=["write"])
     every = Points(asked).of("write")
     values = {("write", every[0].values): [1.0]}
-    assert judge([Case(every[0], every[1])], values, BANDWIDTH, asked) == []
+    assert judge([EvaluationCase(every[0], every[1])], values, BANDWIDTH, asked) == []
     with pytest.raises(UserError, match="no test case has a result"):
         evaluation([], BANDWIDTH, asked)
 
@@ -215,7 +215,7 @@ def test_a_page_says_all_and_escapes_names() -> None:
     asked = made(operations=["write"])
     every = Points(asked).of("write")
     judged = judge(
-        [Case(every[0], every[1])],
+        [EvaluationCase(every[0], every[1])],
         {("write", every[0].values): [1.0] * 3, ("write", every[1].values): [2.0] * 3},
         BANDWIDTH,
         asked,

@@ -18,9 +18,9 @@ from stripewise.model.carriers import Way, knobs
 from stripewise.model.domain import table_frame
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.registry import make_model
-from stripewise.prescribe.grid import Grid, quick
+from stripewise.prescribe.grid import CandidateGrid, quick
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.formats import TUNABLE
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign
@@ -107,7 +107,7 @@ def test_the_runtime_chooses_what_python_chooses(library: ctypes.CDLL, operation
     answer = Prescriber(model)
     every = knobs(model.domain.schema)
     free = [k for k in every if k.way is Way.SETTING and k.can_change(operation)]
-    grid = Grid(model, free, every)
+    grid = CandidateGrid(model, free, every)
     fixed = model.domain.points(
         {
             "operation": [operation],
@@ -133,7 +133,7 @@ def test_the_runtime_chooses_what_python_chooses(library: ctypes.CDLL, operation
             assert chosen[knob.name] == number
     else:
         assert not choice.changed
-    assert answer.prescribe(Request(workload, current)).combinations == int(best.combinations[0])
+    assert answer.prescribe(PrescriptionRequest(workload, current)).combinations == int(best.combinations[0])
 
 
 def test_settings_carry_what_the_runtime_needs_to_apply_them() -> None:

@@ -9,8 +9,8 @@ import pytest
 from stripewise.carriers import LAYOUT, Program, Setting
 from stripewise.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import Artifact, Input, Texts
-from stripewise.model.artifact.content import Setting as Choice
+from stripewise.model.artifact.content import Artifact, ArtifactInput, Texts
+from stripewise.model.artifact.content import InputValue as Choice
 from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.reader import read_artifact
@@ -81,9 +81,13 @@ def layouts() -> Artifact:
     return Artifact(
         *("layouts", "bandwidth", "MiB/s", True),
         (
-            Input("stripes", TUNABLE, "stripe_count", values=counts, default=1, carrier="layout", key="stripe_count"),
-            Input("pool", TUNABLE, categorical=True, values=pools, carrier="layout", layer="lustre", key="pool"),
-            Input("cb_nodes", TUNABLE, "aggregators", values=counts, carrier="hint", key="cb_nodes"),
+            ArtifactInput(
+                "stripes", TUNABLE, "stripe_count", values=counts, default=1, carrier="layout", key="stripe_count"
+            ),
+            ArtifactInput(
+                "pool", TUNABLE, categorical=True, values=pools, carrier="layout", layer="lustre", key="pool"
+            ),
+            ArtifactInput("cb_nodes", TUNABLE, "aggregators", values=counts, carrier="hint", key="cb_nodes"),
         ),
         (Member(()),),
         texts=texts,

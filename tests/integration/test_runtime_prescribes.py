@@ -16,7 +16,7 @@ from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.workload import Workload
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
@@ -81,7 +81,7 @@ def test_the_same_settings_for_the_same_workload(decide: Path, tmp_path: Path, t
         command += [f"now:{name}={value}" for name, value in now.items()]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         verdict, gain, margin, combinations, settings, why = done.stdout.split("\n")[:6]
-        expected = prescriber.prescribe(Request(Workload.model_validate(words), now))
+        expected = prescriber.prescribe(PrescriptionRequest(Workload.model_validate(words), now))
         assert int(combinations) == expected.combinations, words
         assert verdict == ("kept" if expected.kept else "changed"), (words, gain, margin, expected.kept)
         if verdict == "changed":

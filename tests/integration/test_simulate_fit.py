@@ -15,7 +15,7 @@ from stripewise.cli import simulate_fit
 from stripewise.errors import UserError
 from stripewise.evaluation.calibration import measured
 from stripewise.model.table import Schema, Table, make_table, write_table
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.simulate.fit import BANDWIDTHS, Fit, fit, site_toml
 from stripewise.simulate.noise import WRITE, slowdowns
@@ -64,7 +64,7 @@ def campaign(noise: float = 1.0, unit: str = "MiB/s", **schema: Any) -> Table:
         for nodes in NODES:
             for stripes in STRIPES:
                 workload = REST.model_copy(update={"nodes": nodes, "processes_per_node": 8, "file_size": 32 << 30})
-                outcome = simulate(truth(), Batch.make(workload, way, {"stripe_count": stripes}))
+                outcome = simulate(truth(), RunBatch.make(workload, way, {"stripe_count": stripes}))
                 for repeat in range(3):
                     slow = slowdowns(truth().noise.write, [len(rows)], 3, WRITE)[0] ** noise
                     seconds = float(outcome.seconds[0] * slow)

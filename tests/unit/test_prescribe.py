@@ -18,7 +18,7 @@ from stripewise.model.registry import make_model, model_class
 from stripewise.model.table import Column, Schema
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request, parse_request
+from stripewise.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
 
@@ -60,7 +60,7 @@ def lines(found: Any) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_best_combination_of_what_can_be_set_is_prescribed() -> None:
-    found = prescriber().prescribe(Request(workload()))
+    found = prescriber().prescribe(PrescriptionRequest(workload()))
     row = {"operation": "write", "nodes": 4, "ppn": 4, "file_gib": 8, "transfer_size": MIB}
     values = {
         (count, size, together): law({**row, "stripe_count": count, "stripe_size": size, "collective": together})
@@ -78,7 +78,7 @@ def test_the_best_combination_of_what_can_be_set_is_prescribed() -> None:
 
 
 def test_the_plan_holds_the_layout_and_the_stand_in_for_the_access_pattern() -> None:
-    found = prescriber().prescribe(Request(workload()))
+    found = prescriber().prescribe(PrescriptionRequest(workload()))
     assert lines(found)["stripe_count"] == "16"
     assert lines(found)["romio_cb_write"] == "disable"
     assert "romio_cb_read" not in lines(found)
@@ -88,13 +88,13 @@ def test_the_plan_holds_the_layout_and_the_stand_in_for_the_access_pattern() -> 
 
 
 def test_an_independent_program_gets_no_stand_in() -> None:
-    found = prescriber().prescribe(Request(workload(collective=False)))
+    found = prescriber().prescribe(PrescriptionRequest(workload(collective=False)))
     assert not any(key.startswith("romio_cb") for key in lines(found))
     assert all(change.name != "collective" for change in found.changes)
 
 
 def test_what_hints_cannot_set_is_given_as_advice() -> None:
-    found = prescriber().prescribe(Request(workload()))
+    found = prescriber().prescribe(PrescriptionRequest(workload()))
     advice = {entry.name: entry for entry in found.advice}
     assert advice["transfer_size"].value == 256 * MIB
     assert advice["transfer_size"].speedup > 1.3
@@ -103,7 +103,7 @@ def test_what_hints_cannot_set_is_given_as_advice() -> None:
 
 
 def test_a_file_that_is_read_keeps_its_layout() -> None:
-    found = prescriber().prescribe(Request(workload(operation="read", collective=False)))
+    found = prescriber().prescribe(PrescriptionRequest(workload(operation="read", collective=False)))
     assert not found.changes
     assert found.kept
     assert not found.plan.settings
@@ -116,7 +116,7 @@ def test_settings_of_today_stay_where_the_gain_is_within_the_uncertainty() -> No
 
     model = Unsure()
     model.__dict__ |= trained()[0].__dict__
-    found = Prescriber(model).prescribe(Request(workload()))
+    found = Prescriber(model).prescribe(PrescriptionRequest(workload()))
     assert not found.changes
     assert "within the uncertainty" in found.kept
     assert found.speedup is not None
@@ -125,9 +125,9 @@ def test_settings_of_today_stay_where_the_gain_is_within_the_uncertainty() -> No
 
 
 def test_the_best_settings_are_kept_as_they_are() -> None:
-    first = prescriber().prescribe(Request(workload(collective=False)))
+    first = prescriber().prescribe(PrescriptionRequest(workload(collective=False)))
     best = {change.name: change.value for change in first.changes}
-    again = prescriber().prescribe(Request(workload(collective=False), best))
+    again = prescriber().prescribe(PrescriptionRequest(workload(collective=False), best))
     assert not again.changes
     assert again.kept
 
@@ -135,28 +135,28 @@ def test_the_best_settings_are_kept_as_they_are() -> None:
 @pytest.mark.slow
 def test_rules_of_the_stacks_are_obeyed() -> None:
     # cb_nodes: at most the processes, and a multiple of the nodes above them; nothing where buffering is off.
-    found = prescriber(*HINTS).prescribe(Request(workload(nodes=2, processes_per_node=1)))
+    found = prescriber(*HINTS).prescribe(PrescriptionRequest(workload(nodes=2, processes_per_node=1)))
     chosen = {change.name: change.value for change in found.changes}
     assert chosen["romio_cb_write"] == "disable"
     assert "cb_nodes" not in chosen
     assert found.combinations == 4 * 3 * (2 + 2 + 1), "buffers of what is switched off mean nothing"
-    fixed = Request(workload(nodes=8, processes_per_node=1, operation="read"), {"romio_cb_write": "enable"})
+    fixed = PrescriptionRequest(workload(nodes=8, processes_per_node=1, operation="read"), {"romio_cb_write": "enable"})
     allowed = prescriber(*HINTS).prescribe(fixed)
     assert all(change.value <= 8 for change in allowed.changes if change.name == "cb_nodes")
 
 
 def test_settings_that_follow_from_others_are_in_the_plan() -> None:
     model, table = trained(("cb_nodes",))
-    found = Prescriber(model, table).prescribe(Request(workload(nodes=4, processes_per_node=4)))
+    found = Prescriber(model, table).prescribe(PrescriptionRequest(workload(nodes=4, processes_per_node=4)))
     assert lines(found) == {"cb_nodes": "8", "cb_config_list": "*:2"}
     assert found.combinations == 4
-    alone = Prescriber(model, table).prescribe(Request(workload(nodes=4, processes_per_node=1)))
+    alone = Prescriber(model, table).prescribe(PrescriptionRequest(workload(nodes=4, processes_per_node=1)))
     assert lines(alone) == {"cb_nodes": "4", "cb_config_list": "*:1"}
     assert alone.combinations == 3, "more than there are processes are not allowed"
 
 
 def test_reasons_are_measured_neighbours_and_rules() -> None:
-    found = prescriber().prescribe(Request(workload()))
+    found = prescriber().prescribe(PrescriptionRequest(workload()))
     nearest = [entry for entry in found.neighbours if entry.chosen]
     assert len(nearest) == 3
     assert nearest[0].distance == 0
@@ -168,7 +168,7 @@ def test_reasons_are_measured_neighbours_and_rules() -> None:
 
 
 def test_without_the_table_there_are_no_neighbours() -> None:
-    assert Prescriber(trained()[0]).prescribe(Request(workload())).neighbours == ()
+    assert Prescriber(trained()[0]).prescribe(PrescriptionRequest(workload())).neighbours == ()
 
 
 def test_cells_that_a_model_remembers_without_values_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,26 +176,26 @@ def test_cells_that_a_model_remembers_without_values_are_no_neighbours(monkeypat
     points = Data.of(model.domain, table).points
     # As auto keeps a table of single runs, whose noise and error cannot be told apart.
     monkeypatch.setattr(model, "memory", SimpleNamespace(points=points, estimate=np.empty(0)), raising=False)
-    assert Prescriber(model).prescribe(Request(workload())).neighbours == ()
+    assert Prescriber(model).prescribe(PrescriptionRequest(workload())).neighbours == ()
 
 
 def test_what_is_unknown_counts_as_its_mean_and_is_named() -> None:
-    found = prescriber().prescribe(Request(Workload(operation="write", nodes=4)))
+    found = prescriber().prescribe(PrescriptionRequest(Workload(operation="write", nodes=4)))
     assert any(note.startswith("ppn is unknown: the mean over 1, 4") for note in found.notes)
     assert any("transfer_size of the program is unknown" in note for note in found.notes)
     assert lines(found)["stripe_count"] == "16"
 
 
 def test_ranks_that_were_seen_limit_what_is_unknown() -> None:
-    found = prescriber().prescribe(Request(Workload(operation="write", file_size=8 * GIB), processes=2))
+    found = prescriber().prescribe(PrescriptionRequest(Workload(operation="write", file_size=8 * GIB), processes=2))
     alone = prescriber().prescribe(
-        Request(workload(nodes=2, processes_per_node=1, collective=None, transfer_size=None))
+        PrescriptionRequest(workload(nodes=2, processes_per_node=1, collective=None, transfer_size=None))
     )
     assert found.current == pytest.approx(alone.current)
 
 
 def test_a_workload_beyond_the_measurements_is_said_to_be() -> None:
-    found = prescriber().prescribe(Request(workload(file_size=100 * GIB)))
+    found = prescriber().prescribe(PrescriptionRequest(workload(file_size=100 * GIB)))
     assert any("lies outside the training range" in note for note in found.notes)
 
 
@@ -215,7 +215,7 @@ def test_a_pool_and_a_directory_can_be_chosen() -> None:
         rows.append({**row, "bandwidth": rate})
     table = make_table(both, rows, "pools")
     model = make_model("tree", {"max_depth": 0, "min_rows": 1}).fit(table)
-    found = Prescriber(model, table).prescribe(Request(workload()))
+    found = Prescriber(model, table).prescribe(PrescriptionRequest(workload()))
     assert found.directory == "/fast"
     assert lines(found)["pool"] == "flash"
     ways = {knob.name: knob.way for knob in knobs(both)}
@@ -223,14 +223,14 @@ def test_a_pool_and_a_directory_can_be_chosen() -> None:
 
 
 def test_stripes_of_a_ceph_file_system_are_its_own() -> None:
-    found = prescriber().prescribe(Request(workload(file_system="ceph", collective=False)))
+    found = prescriber().prescribe(PrescriptionRequest(workload(file_system="ceph", collective=False)))
     assert {s.layer for s in found.plan.settings} == {"cephfs"}
 
 
 def test_many_workloads_at_once_get_what_each_gets_alone() -> None:
     model, _ = trained()
     requests = [
-        Request(
+        PrescriptionRequest(
             workload(operation=operation, nodes=nodes),
             {"stripe_count": 4, "stripe_size": MIB, "transfer_size": MIB, "collective": True},
         )
@@ -286,12 +286,12 @@ def test_wrong_workload_files_are_refused(text: str, message: str) -> None:
 )
 def test_what_the_model_does_not_know_is_refused(current: Any, context: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        prescriber().prescribe(Request(workload(), current, context))
+        prescriber().prescribe(PrescriptionRequest(workload(), current, context))
 
 
 def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
     model, _ = trained(HINTS)
-    seen = Request(Workload()).with_observed(
+    seen = PrescriptionRequest(Workload()).with_observed(
         workload(),
         model.domain,
         16,
@@ -299,7 +299,9 @@ def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
         {"romio_cb_write": "ENABLE", "x": "y"},
     )
     assert seen.current == {"stripe_count": 8, "stripe_size": 4 * MIB, "romio_cb_write": "enable"}
-    declared = Request(Workload(nodes=2), {"stripe_count": 1}).with_observed(workload(), model.domain, 16, {}, {})
+    declared = PrescriptionRequest(Workload(nodes=2), {"stripe_count": 1}).with_observed(
+        workload(), model.domain, 16, {}, {}
+    )
     assert declared.workload.nodes == 2
     assert declared.workload.file_size == 8 * GIB
     assert declared.current == {"stripe_count": 1}

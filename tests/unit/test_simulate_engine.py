@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stripewise.simulate.access import APIS, LAYOUTS, Access, directions
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import BOUNDS, simulate
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.site import Site, load_site, site_names
@@ -58,7 +58,7 @@ def with_driver(site: Site, driver: str, vendor: str = "mpich", read_ahead: bool
     )
 
 
-def random_batch(seed: int, n: int = 300) -> Batch:
+def random_batch(seed: int, n: int = 300) -> RunBatch:
     """Rows of every kind at once: all layouts, interfaces, hints, caches."""
     rng = np.random.default_rng(seed)
 
@@ -66,7 +66,7 @@ def random_batch(seed: int, n: int = 300) -> Batch:
         return 2.0 ** rng.integers(low, high, n)
 
     transfer = powers(10, 28)
-    return Batch.make(
+    return RunBatch.make(
         Workload(),
         "write",
         columns={
@@ -157,7 +157,7 @@ def test_scaling_all_rates_scales_throughput(name: str, driver: str, factor: flo
 def test_a_row_does_not_depend_on_the_others(name: str, seed: int) -> None:
     site, batch = load_site(name), random_batch(seed, 50)
     order = np.random.default_rng(seed).permutation(50)
-    mixed = Batch(
+    mixed = RunBatch(
         **{
             f.name: getattr(batch, f.name)[order] if len(getattr(batch, f.name)) > 1 else getattr(batch, f.name)
             for f in fields(batch)
@@ -192,7 +192,7 @@ WRITE = Workload(
 def one(site: Site, workload: Workload, options: dict[str, Any] | None = None, access: Access | None = None) -> float:
     """MiB/s of one run."""
     direction = "read" if workload.operation == "read" else "write"
-    return float(simulate(site, Batch.make(workload, direction, options, access)).bandwidth[0])
+    return float(simulate(site, RunBatch.make(workload, direction, options, access)).bandwidth[0])
 
 
 def test_the_order_of_parameters_and_the_units_of_sizes_do_not_matter() -> None:
@@ -212,7 +212,7 @@ def test_a_space_and_settings_by_name_give_the_same_runs() -> None:
     chosen = {"stripe_count": 8, "stripe_size": 8 * MIB, "cb_nodes": 8}
     levels = space.levels([Configuration(dict(space.default)), Configuration({**space.default, **chosen})])
     site = load_site("kay")
-    seconds = simulate(site, Batch.of(WRITE, "write", space, levels)).bandwidth
+    seconds = simulate(site, RunBatch.of(WRITE, "write", space, levels)).bandwidth
     assert seconds[0] == one(site, WRITE)
     assert seconds[1] == one(site, WRITE, chosen)
 
@@ -224,7 +224,7 @@ def test_the_maximum_stripe_count_is_best_for_large_shared_writes() -> None:
         nodes = min(site.nodes, max(counts))
         for collective in (False, True):
             work = WRITE.model_copy(update={"nodes": nodes, "processes_per_node": 4, "collective": collective})
-            batch = Batch.make(work, "write", {"stripe_count": counts})
+            batch = RunBatch.make(work, "write", {"stripe_count": counts})
             speed = simulate(site, batch).bandwidth
             # One client cannot use many OSTs: there more stripes do not help, and cost no more than their creation.
             assert speed[-1] >= speed.max() * (1 if nodes > 1 else 0.97), (name, collective, speed)
@@ -285,8 +285,8 @@ def test_a_request_behind_a_hole_does_not_go_on_where_the_last_one_ended() -> No
     site = load_site("dkrz-porting")
     work = READ_PIECES.model_copy(update={"operation": "write", "piece_size": 64 * KIB, "transfer_size": 64 * KIB})
     off = {"stripe_count": 1, "stripe_size": 2 * MIB, "romio_ds_write": "disable"}
-    holes = Batch.make(work.model_copy(update={"transfer_size": 16 * MIB}), "write", off, Access(hole_size=64 * KIB))
-    whole = Batch.make(work.model_copy(update={"layout": "segmented"}), "write", off)
+    holes = RunBatch.make(work.model_copy(update={"transfer_size": 16 * MIB}), "write", off, Access(hole_size=64 * KIB))
+    whole = RunBatch.make(work.model_copy(update={"layout": "segmented"}), "write", off)
     requests = work.file_size / (64 * KIB)
     extra = simulate(site, holes).bounds["ost"][0] - simulate(site, whole).bounds["ost"][0]
     assert extra == pytest.approx(requests * site.ost.request_seconds)
@@ -343,7 +343,7 @@ def test_one_slow_ost_slows_the_files_that_use_it() -> None:
     speeds = np.ones(16)
     speeds[5] = 0.25
     for count, slower in ((4, False), (16, True)):
-        batch = Batch.make(work, "write", {"stripe_count": count})
+        batch = RunBatch.make(work, "write", {"stripe_count": count})
         ratio = simulate(site, batch, speeds).bandwidth[0] / simulate(site, batch).bandwidth[0]
         assert bool(ratio < 0.5) is slower
         assert slower or ratio == 1.0
@@ -358,7 +358,7 @@ def test_small_pieces_that_take_turns_pass_a_lock_each() -> None:
             "piece_size": 47008, "layout": "strided", "collective": False, "api": "posix",
         }
     )  # fmt: skip
-    outcome = simulate(site, Batch.make(work, "write", {"stripe_count": 96}))
+    outcome = simulate(site, RunBatch.make(work, "write", {"stripe_count": 96}))
     assert outcome.binding[0] == "locks"
     assert 3.77 / 2 < outcome.bandwidth[0] / 1024 < 3.77 * 2
 
@@ -366,13 +366,13 @@ def test_small_pieces_that_take_turns_pass_a_lock_each() -> None:
 def test_tiles_that_overlap_move_more_bytes_and_aggregators_write_them_once() -> None:
     site = load_site("kay")
     work = WRITE.model_copy(update={"layout": "tile", "piece_size": 64 * KIB})
-    plain = simulate(site, Batch.make(work, "write", {"stripe_count": 16}))
-    ghost = simulate(site, Batch.make(work, "write", {"stripe_count": 16}, Access(overlap=0.2)))
+    plain = simulate(site, RunBatch.make(work, "write", {"stripe_count": 16}))
+    ghost = simulate(site, RunBatch.make(work, "write", {"stripe_count": 16}, Access(overlap=0.2)))
     assert ghost.bytes[0] == pytest.approx(1.2 * plain.bytes[0])
     assert ghost.bounds["ost"][0] == plain.bounds["ost"][0]
     alone = {"stripe_count": 16, "romio_cb_write": "disable"}
-    own = simulate(site, Batch.make(work, "write", alone)).bounds["ost"][0]
-    assert simulate(site, Batch.make(work, "write", alone, Access(overlap=0.2))).bounds["ost"][0] > 1.15 * own
+    own = simulate(site, RunBatch.make(work, "write", alone)).bounds["ost"][0]
+    assert simulate(site, RunBatch.make(work, "write", alone, Access(overlap=0.2))).bounds["ost"][0] > 1.15 * own
 
 
 def test_holes_in_collective_writes_cost_a_read_unless_switched_off() -> None:
@@ -380,10 +380,10 @@ def test_holes_in_collective_writes_cost_a_read_unless_switched_off() -> None:
     work = WRITE.model_copy(update={"layout": "strided", "piece_size": 64 * KIB})
     holes = Access(hole_size=64 * KIB * 256)  # as much again stays empty after the pieces of all 256 processes
     options = {"stripe_count": 16}
-    filled = simulate(site, Batch.make(work, "write", options, holes))
-    plain = simulate(site, Batch.make(work, "write", options))
+    filled = simulate(site, RunBatch.make(work, "write", options, holes))
+    plain = simulate(site, RunBatch.make(work, "write", options))
     assert filled.bounds["ost"][0] > 1.5 * plain.bounds["ost"][0]
-    batch = Batch.make(work, "write", options | {"romio_lustre_ds_in_coll": "disable"}, holes)
+    batch = RunBatch.make(work, "write", options | {"romio_lustre_ds_in_coll": "disable"}, holes)
     assert simulate(site, batch).bounds["ost"][0] != filled.bounds["ost"][0]
 
 
@@ -391,7 +391,7 @@ def test_metadata_grows_with_files_stripes_and_hdf5_operations() -> None:
     site = load_site("kay")
 
     def opening(options: dict[str, Any], access: Access | None = None, **update: Any) -> tuple[float, float]:
-        outcome = simulate(site, Batch.make(WRITE.model_copy(update=update), "write", options, access))
+        outcome = simulate(site, RunBatch.make(WRITE.model_copy(update=update), "write", options, access))
         return float(outcome.open_seconds[0]), float(outcome.close_seconds[0])
 
     assert opening({"stripe_count": 16})[0] - opening({"stripe_count": 1})[0] == pytest.approx(15 * 0.3e-3)
@@ -416,7 +416,7 @@ def test_contiguous_parts_pass_few_locks_and_large_numbers_of_writers_more() -> 
         work = WRITE.model_copy(
             update={"nodes": nodes, "processes_per_node": processes_per_node, "collective": False}
         )  # fmt: skip
-        outcome = simulate(site, Batch.make(work, "write", {"stripe_count": 1}))
+        outcome = simulate(site, RunBatch.make(work, "write", {"stripe_count": 1}))
         return float(outcome.bounds["locks"][0]) / site.locks.seconds
 
     assert switches(1, 16) == 0
@@ -439,7 +439,7 @@ def test_eight_default_choices_of_sieving_and_striping_fare_as_in_the_study() ->
         [
             simulate(
                 load_site("dkrz-porting"),
-                Batch.make(
+                RunBatch.make(
                     work,
                     "read",
                     {"stripe_count": servers, "stripe_size": stripe, "romio_ds_read": sieving},
@@ -476,7 +476,7 @@ def test_studies_that_sites_stand_for() -> None:
         found = [
             simulate(
                 site,
-                Batch.make(
+                RunBatch.make(
                     work, "write", {"stripe_count": counts.ravel(), "stripe_size": sizes.ravel(), "romio_cb_write": cb}
                 ),
             ).bandwidth.max()

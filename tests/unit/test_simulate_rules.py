@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from stripewise.errors import UserError
 from stripewise.simulate import layout, romio
 from stripewise.simulate.access import Access
-from stripewise.simulate.batch import Batch
-from stripewise.simulate.engine import Outcome, simulate
+from stripewise.simulate.batch import RunBatch
+from stripewise.simulate.engine import SimulatedOutcome, simulate
 from stripewise.spec.site import Site, load_site
 from stripewise.spec.workload import Workload
 
@@ -35,9 +35,9 @@ def run(
     options: dict[str, Any] | None = None,
     place: Site | None = None,
     access: Access | None = None,
-) -> Outcome:
+) -> SimulatedOutcome:
     direction = "read" if workload.operation == "read" else "write"
-    return simulate(place or site(), Batch.make(workload, direction, options, access))
+    return simulate(place or site(), RunBatch.make(workload, direction, options, access))
 
 
 def reading(workload: Workload) -> Workload:
@@ -112,7 +112,7 @@ def test_ompio_counts_bytes_unless_told() -> None:
 def test_fewer_aggregators_than_asked_are_on_the_first_nodes(stripes: int, asked: int, hosts: int) -> None:
     """ROMIO's list goes host after host; tests/system/test_lustre_driver.py sees it in the driver itself."""
     place = site()
-    batch = Batch.make(STRIDED, "write", {"stripe_count": stripes, "cb_nodes": asked})
+    batch = RunBatch.make(STRIDED, "write", {"stripe_count": stripes, "cb_nodes": asked})
     assert romio.way(place, batch, layout.striping(place, batch), layout.pieces(batch)).hosts[0] == hosts
     cray = site(vendor="cray")
     spread = romio.way(cray, batch, layout.striping(cray, batch), layout.pieces(batch)).hosts[0]
@@ -277,7 +277,7 @@ def test_live_knobs_have_an_effect(
 def test_the_load_of_the_fullest_ost_is_that_of_counting_stripes(count: int, unit: int, blocks: int, rest: int) -> None:
     size = float(blocks * 65536 + rest)
     stripe = unit * 65536
-    batch = Batch.make(Workload(file_size=int(size)), "write", {"stripe_count": count, "stripe_size": stripe})
+    batch = RunBatch.make(Workload(file_size=int(size)), "write", {"stripe_count": count, "stripe_size": stripe})
     found = layout.striping(site(), batch)
     starts = np.arange(0, int(size), stripe)
     loads = np.bincount((starts // stripe) % count, weights=np.minimum(stripe, size - starts), minlength=count)
@@ -286,7 +286,7 @@ def test_the_load_of_the_fullest_ost_is_that_of_counting_stripes(count: int, uni
 
 def test_files_of_their_own_crowd_on_osts() -> None:
     work = Workload(nodes=10, processes_per_node=3, file_per_process=True, file_size=GIB)
-    found = layout.striping(site(), Batch.make(work, "write", {"stripe_count": 1}))
+    found = layout.striping(site(), RunBatch.make(work, "write", {"stripe_count": 1}))
     assert found.osts[0] == 24 and found.objects_an_ost[0] == 2
     assert found.load[0] == pytest.approx(2 / 30)
 
@@ -300,13 +300,13 @@ def test_files_of_their_own_crowd_on_osts() -> None:
 )
 def test_values_that_no_library_knows_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError):
-        Batch.make(STRIDED, "write", options)
+        RunBatch.make(STRIDED, "write", options)
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(UserError, match="cannot be simulated together"):
-        Batch.make(STRIDED, "write", {"stripe_count": [1, 2], "stripe_size": [MIB, MIB, MIB]})
+        RunBatch.make(STRIDED, "write", {"stripe_count": [1, 2], "stripe_size": [MIB, MIB, MIB]})
     with pytest.raises(UserError, match="no column stripes"):
-        Batch.make(STRIDED, "write", columns={"stripes": 3})
+        RunBatch.make(STRIDED, "write", columns={"stripes": 3})
     with pytest.raises(UserError, match="no direction"):
-        Batch.make(STRIDED, "up")
+        RunBatch.make(STRIDED, "up")

@@ -23,7 +23,7 @@ from stripewise.model.table import read_table
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import Neighbour, Prescription, prescription_of
-from stripewise.prescribe.request import Request, parse_request
+from stripewise.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.report.export import TARGETS, export
 from stripewise.spec.sizes import format_size
 from stripewise.spec.workload import Workload
@@ -102,8 +102,8 @@ def _prescribed_there(
     return prescription_of(client.post("/prescriptions", asked))
 
 
-def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> Request:
-    request = Request(Workload())
+def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> PrescriptionRequest:
+    request = PrescriptionRequest(Workload())
     if workload is not None:
         try:
             request = parse_request(workload.read_text("utf-8"), str(workload))

@@ -14,8 +14,8 @@ from rich.table import Table as Grid
 from stripewise.cli import simulate_fit
 from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, number, print_json
-from stripewise.simulate.engine import BOUNDS, Outcome
-from stripewise.simulate.request import Request, load_request, readable
+from stripewise.simulate.engine import BOUNDS, SimulatedOutcome
+from stripewise.simulate.request import SimulationRequest, load_request, readable
 from stripewise.spec.site import load_site
 
 _SHOWN = 24
@@ -64,7 +64,7 @@ def run_simulation(
                 console.print(f"  no effect on this {direction}: {escape(', '.join(dead))}")
 
 
-def _document(site: str, request: Request, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+def _document(site: str, request: SimulationRequest, outcomes: Mapping[str, SimulatedOutcome]) -> dict[str, Any]:
     rows = request.configurations()
     return {
         "simulated": True,
@@ -77,7 +77,7 @@ def _document(site: str, request: Request, outcomes: Mapping[str, Outcome]) -> d
     }
 
 
-def _row(outcome: Outcome, index: int) -> dict[str, Any]:
+def _row(outcome: SimulatedOutcome, index: int) -> dict[str, Any]:
     return {
         "bandwidth": float(outcome.bandwidth[index]),
         "unit": "MiB/s",
@@ -109,11 +109,11 @@ def _tell_cached(client: float, server: float) -> None:
         )
 
 
-def _best(outcome: Outcome) -> Any:
+def _best(outcome: SimulatedOutcome) -> Any:
     return np.argsort(-outcome.bandwidth, kind="stable")[:_SHOWN]
 
 
-def _show(direction: str, request: Request, outcome: Outcome) -> None:
+def _show(direction: str, request: SimulationRequest, outcome: SimulatedOutcome) -> None:
     grid = Grid(box=None, pad_edge=False)
     for heading in (direction, "bandwidth", "open", "data", "close", "aggregators", "bound by"):
         grid.add_column(heading, justify="left" if heading in (direction, "bound by") else "right")
@@ -134,7 +134,7 @@ def _show(direction: str, request: Request, outcome: Outcome) -> None:
         console.print(f"  the best {_SHOWN} of {len(outcome):,}; --json has all")
 
 
-def _explain(request: Request, outcome: Outcome) -> None:
+def _explain(request: SimulationRequest, outcome: SimulatedOutcome) -> None:
     rows = request.configurations()
     for index in _best(outcome):
         console.print(f"  {escape(_words(rows[index]))}")

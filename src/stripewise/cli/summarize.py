@@ -14,7 +14,7 @@ from stripewise.cli.options import JsonOption, check_place
 from stripewise.cli.output import console, notes, number, print_json
 from stripewise.model.table import Table, read_table
 from stripewise.spec.sizes import format_size
-from stripewise.summaries import NUMBERS, Report, summarise
+from stripewise.summaries import NUMBERS, SummaryReport, summarise
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +49,7 @@ def summarize(
         _print(report, data.schema.objective.unit, units, top)
 
 
-def _document(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
+def _document(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
     objective = data.schema.objective
     return {
         "table": data.name,
@@ -59,7 +59,7 @@ def _document(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
     }
 
 
-def _one(report: Report) -> dict[str, Any]:
+def _one(report: SummaryReport) -> dict[str, Any]:
     clusters = report.clusters
     return {
         "summaries": [entry.as_json() for entry in report.summaries],
@@ -80,7 +80,7 @@ def _one(report: Report) -> dict[str, Any]:
     }
 
 
-def _print(report: Report, unit: str, units: Mapping[str, str], top: int) -> None:
+def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int) -> None:
     console.print(f"\n[bold]{report.operation}[/]: {len(report.summaries):,} configurations")
     if report.clusters is not None:
         grid = _grid(("", "configurations", "minimum", "q1", "median", "q3", "maximum"), left=1)

@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedSetting:
     """What a setting of a script does.
 
     Attributes
@@ -58,7 +58,7 @@ class Judged:
         }
 
 
-def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] = ()) -> list[Judged]:
+def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] = ()) -> list[JudgedSetting]:
     """Judge every I/O setting of a script.
 
     Parameters
@@ -71,7 +71,7 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
 
     Returns
     -------
-    list of Judged
+    list of JudgedSetting
         In order of the lines, those of the hints file last.
 
     Raises
@@ -93,7 +93,7 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
     return found
 
 
-def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Mapping[str, str]) -> Judged:
+def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Mapping[str, str]) -> JudgedSetting:
     for look in (_placed, _carried):
         found = look(knob, script, where)
         if found is not None:
@@ -106,31 +106,35 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Map
         status, evidence = where.effects[parameter.name]
         if status in ("no_effect", "refused"):
             told = f": {evidence}" if evidence else ""
-            return Judged(knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out")
+            return JudgedSetting(
+                knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out"
+            )
         if status == "effective":
-            return Judged(knob, "live", f"measured in an experiment: {evidence or 'effective'}")
+            return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}")
     reason = meaningless(knob, stack, parameter, where, values)
     if reason:
-        return Judged(knob, "dead", reason, "leave it out")
+        return JudgedSetting(knob, "dead", reason, "leave it out")
     if parameter.driver and not where.file_system:
         systems = " or ".join(word.lower() for word in parameter.driver)
-        return Judged(knob, "doubtful", f"acts on {systems} alone, and the file system is not said", "name it above")
-    return Judged(knob, "live", _about(parameter), "")
+        return JudgedSetting(
+            knob, "doubtful", f"acts on {systems} alone, and the file system is not said", "name it above"
+        )
+    return JudgedSetting(knob, "live", _about(parameter), "")
 
 
-def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged | None:
+def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
     """Whether the place in the script alone makes it dead."""
     if not knob.exported:
-        return Judged(
+        return JudgedSetting(
             knob, "dead", "it is a variable of the shell: without export no program sees it", "write export before it"
         )
     last = max(script.launches, default=0)
     if knob.file:
         late = last and script.hints_file is not None and script.hints_file > last
         told = "ROMIO_HINTS is set after the last program was started"
-        return Judged(knob, "dead", told, "set it before the launch") if late else None
+        return JudgedSetting(knob, "dead", told, "set it before the launch") if late else None
     if script.launches and knob.line > last and knob.form not in ("hint", "romio_file"):
-        return Judged(knob, "dead", "it comes after the last program was started", "move it before the launch")
+        return JudgedSetting(knob, "dead", "it comes after the last program was started", "move it before the launch")
     later = [
         other
         for other in script.settings
@@ -138,25 +142,25 @@ def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged 
     ]
     launched = [line for line in script.launches if later and knob.line <= line < later[0].line]
     if later and not launched and knob.form != "hint":
-        return Judged(
+        return JudgedSetting(
             knob, "dead", f"line {later[0].line} sets it again before anything is started", "keep one of them"
         )
     if knob.form == "romio_file" and script.hints_file is None and script.launches:
-        return Judged(
+        return JudgedSetting(
             knob, "dead", "no line sets ROMIO_HINTS to the file's path, so nothing reads it", "export ROMIO_HINTS=PATH"
         )
     return None
 
 
-def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged | None:
+def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
     """Whether the MPI library reads the carrier at all."""
     form = FORMS[knob.form]
     if where.mpi not in form.readers:
         library = library_name(where.mpi)
-        return Judged(knob, "dead", f"{form.why}, and the program uses {library}", "use that library's own form")
+        return JudgedSetting(knob, "dead", f"{form.why}, and the program uses {library}", "use that library's own form")
     system = named(knob.layer)
     if knob.layer and where.file_system and not system.is_type(where.file_system):
-        return Judged(
+        return JudgedSetting(
             knob,
             "dead",
             f"{system.tool} lays out files of {system.label} alone, the files lie on {where.file_system}",
@@ -184,9 +188,9 @@ def _derived() -> frozenset[str]:
     return frozenset(derived.name for stack in known_stacks() for derived in stack.derived)
 
 
-def _unknown(knob: ScriptSetting) -> Judged:
+def _unknown(knob: ScriptSetting) -> JudgedSetting:
     if knob.name in _derived():
-        return Judged(knob, "live", "it goes with another setting of the same stack")
+        return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
     carrier = _as_setting(knob).carrier
     known = (p for stack in known_stacks() for p in stack.parameters if p.carrier is carrier)
     names = sorted({parameter.setting for parameter in known} | _derived())
@@ -195,9 +199,9 @@ def _unknown(knob: ScriptSetting) -> Judged:
         reason = (
             f"no hint has this name, and MPI libraries pass over unknown hints without a word; {close[0]} is meant?"
         )
-        return Judged(knob, "dead", reason, f"write {close[0]}")
+        return JudgedSetting(knob, "dead", reason, f"write {close[0]}")
     told = f"; {close[0]} is meant?" if close else ""
-    return Judged(knob, "unknown", f"no stack describes it, so nothing can be said{told}")
+    return JudgedSetting(knob, "unknown", f"no stack describes it, so nothing can be said{told}")
 
 
 def _values(script: Script, where: Surroundings) -> dict[str, str]:
@@ -214,6 +218,6 @@ def _about(parameter: Parameter) -> str:
     return f"{about}. {parameter.trap.rstrip('.')}" if parameter.trap and len(parameter.values) == 1 else about
 
 
-def dead(found: Sequence[Judged]) -> list[Judged]:
+def dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
     """Those that do nothing."""
     return [one for one in found if one.verdict == "dead"]

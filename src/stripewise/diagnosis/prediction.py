@@ -13,7 +13,7 @@ from stripewise.measure.observed import observe, of_activity
 from stripewise.model.registry import load_model
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import Prescription
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.workload import Workload
 
 _MIB = 2**20
@@ -47,7 +47,7 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class SettingsPrediction:
     """Expectations for one job.
 
     Attributes
@@ -76,7 +76,7 @@ class Prediction:
         }
 
 
-def predict(activity: Activity, source: Path, model: Path) -> Prediction:
+def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction:
     """Ask a model about a job.
 
     Parameters
@@ -94,10 +94,12 @@ def predict(activity: Activity, source: Path, model: Path) -> Prediction:
     """
     loaded = load_model(model)
     seen = of_activity(activity) if activity.kind == "darshan" else observe(source)
-    request = Request(Workload()).with_observed(seen.workload, loaded.domain, seen.processes, seen.layout, seen.hints)
+    request = PrescriptionRequest(Workload()).with_observed(
+        seen.workload, loaded.domain, seen.processes, seen.layout, seen.hints
+    )
     found = Prescriber(loaded).prescribe(request)
     origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"
-    return Prediction(origin, tuple(_cases(found, activity)), found.plan.settings, (*seen.notes, *found.notes))
+    return SettingsPrediction(origin, tuple(_cases(found, activity)), found.plan.settings, (*seen.notes, *found.notes))
 
 
 def _cases(found: Prescription, activity: Activity) -> list[Expectation]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError
 from stripewise.model.table import Column, Table
 from stripewise.simulate.access import APIS, LAYOUTS
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.fit import Measured
 from stripewise.spec.workload import Workload
 
@@ -90,7 +90,7 @@ def _values(column: Column, levels: NDArray[np.int64]) -> NDArray[Any]:
 
 def _batches(
     columns: dict[str, NDArray[Any]], workload: Workload, count: int, name: str
-) -> tuple[tuple[NDArray[np.int64], Batch], ...]:
+) -> tuple[tuple[NDArray[np.int64], RunBatch], ...]:
     ways = columns.get("operation", np.full(count, workload.operation or "", dtype=object))
     unknown = sorted({str(way) for way in ways} - {"read", "write"})
     if unknown:
@@ -106,7 +106,7 @@ def _batches(
     return tuple(found)
 
 
-def _batch(columns: dict[str, NDArray[Any]], workload: Workload, way: str) -> Batch:
+def _batch(columns: dict[str, NDArray[Any]], workload: Workload, way: str) -> RunBatch:
     fields: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     for meaning, values in columns.items():
@@ -123,7 +123,7 @@ def _batch(columns: dict[str, NDArray[Any]], workload: Workload, way: str) -> Ba
             settings[setting] = values
     if "transfer_size" in fields and "piece_size" not in fields and workload.piece_size is None:
         fields["piece_size"] = fields["transfer_size"]
-    return Batch.make(workload, way, settings, columns=fields)
+    return RunBatch.make(workload, way, settings, columns=fields)
 
 
 def _codes(values: NDArray[Any], words: tuple[str, ...], meaning: str) -> NDArray[np.int8]:

@@ -11,7 +11,7 @@ from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import bytes_of
 from stripewise.model.table import Column
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
 from stripewise.spec.configuration import Configuration, Value
@@ -20,7 +20,7 @@ LEAST_REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Case:
+class EvaluationCase:
     """A test case.
 
     Attributes
@@ -47,10 +47,10 @@ class CasePoints(Points):
     ----------
     campaign : Campaign
         A grid; see :func:`cases_campaign`.
-    cases : sequence of Case
+    cases : sequence of EvaluationCase
     """
 
-    def __init__(self, campaign: Campaign, cases: Sequence[Case]) -> None:
+    def __init__(self, campaign: Campaign, cases: Sequence[EvaluationCase]) -> None:
         super().__init__(campaign)
         self.cases = tuple(cases)
         self._union: dict[str, tuple[Point, ...]] = {}
@@ -101,7 +101,7 @@ def cases_campaign(campaign: Campaign, model: PerformanceModel, model_digest: st
 
 def make_cases(
     points: Points, defaults: Sequence[Point], model: PerformanceModel, *, eager: bool = False
-) -> list[Case]:
+) -> list[EvaluationCase]:
     """Prescribe for test cases, all at once.
 
     Parameters
@@ -135,18 +135,18 @@ def make_cases(
         for column in domain.columns[domain.contexts :]:
             if column.name in tunables:
                 tuned[column.name] = _from_model(answer[column.name], column, units[column.name])
-        cases.append(Case(point, points.point(point.operation, tuned) or point))
+        cases.append(EvaluationCase(point, points.point(point.operation, tuned) or point))
     return cases
 
 
-def _request(point: Point, columns: Sequence[Column], contexts: int, units: dict[str, str]) -> Request:
+def _request(point: Point, columns: Sequence[Column], contexts: int, units: dict[str, str]) -> PrescriptionRequest:
     given: dict[str, Value] = {}
     current: dict[str, Value] = {}
     for place, column in enumerate(columns):
         if column.name in point.values:
             value = _to_model(point.values[column.name], column, units[column.name])
             (given if place < contexts else current)[column.name] = value
-    return Request(point.workload, current, given)
+    return PrescriptionRequest(point.workload, current, given)
 
 
 def _to_model(value: Value, column: Column, unit: str) -> Value:
@@ -161,7 +161,7 @@ def _from_model(value: Value, column: Column, unit: str) -> Any:
     return value
 
 
-def configuration_of(case: Case, campaign: Campaign) -> Configuration:
+def configuration_of(case: EvaluationCase, campaign: Campaign) -> Configuration:
     """The prescribed values of the case's tunables that its operation can set."""
     names = [tunable.name for tunable in campaign.tunable if case.default.operation in tunable.operations]
     return Configuration({name: case.tuned.values[name] for name in names})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stripewise.evaluation.cases import Case, CasePoints, cases_campaign, make_cases
+from stripewise.evaluation.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
 from stripewise.evaluation.prescribed import Values, evaluation, judge, pairs
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
@@ -27,7 +27,7 @@ class Evaluation:
     asked : Campaign
         Whose points are the default test cases.
     model : PerformanceModel
-    cases : list of Case
+    cases : list of EvaluationCase
     points : CasePoints
         To be measured; their campaign is the evaluation's own.
     eager : bool
@@ -37,7 +37,7 @@ class Evaluation:
 
     asked: Campaign
     model: PerformanceModel
-    cases: list[Case]
+    cases: list[EvaluationCase]
     points: CasePoints
     eager: bool
     seconds: float

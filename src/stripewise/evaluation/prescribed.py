@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.evaluation.cases import Case, configuration_of
+from stripewise.evaluation.cases import EvaluationCase, configuration_of
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point
 from stripewise.spec.configuration import Configuration
@@ -31,23 +31,25 @@ _COMMON = 10
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCase:
     """A case with what was measured.
 
     Attributes
     ----------
-    case : Case
+    case : EvaluationCase
     default, tuned, oracle : float
         Means over repeats; the oracle's of repeats on which it did not choose.
     """
 
-    case: Case
+    case: EvaluationCase
     default: float
     tuned: float
     oracle: float
 
 
-def judge(cases: Sequence[Case], values: Values, objective: Objective, campaign: Campaign) -> list[Judged]:
+def judge(
+    cases: Sequence[EvaluationCase], values: Values, objective: Objective, campaign: Campaign
+) -> list[JudgedCase]:
     """Put cases and measurements together; cases whose runs all failed are left out."""
     oracle = _oracles(values, objective, campaign)
     judged = []
@@ -55,7 +57,7 @@ def judge(cases: Sequence[Case], values: Values, objective: Objective, campaign:
         before, after = values.get(_key(case.default), ()), values.get(_key(case.tuned), ())
         if before and after:
             best = oracle[_workload(case.default.operation, case.default.values, campaign)]
-            judged.append(Judged(case, float(np.mean(before)), float(np.mean(after)), best))
+            judged.append(JudgedCase(case, float(np.mean(before)), float(np.mean(after)), best))
     return judged
 
 
@@ -96,7 +98,7 @@ def _oracle(members: Sequence[NDArray[np.float64]], objective: Objective) -> flo
     return float(np.mean(scores))
 
 
-def evaluation(judged: Sequence[Judged], objective: Objective, campaign: Campaign) -> dict[str, Any]:
+def evaluation(judged: Sequence[JudgedCase], objective: Objective, campaign: Campaign) -> dict[str, Any]:
     """Make the tables of an evaluation.
 
     Returns
@@ -119,7 +121,7 @@ def evaluation(judged: Sequence[Judged], objective: Objective, campaign: Campaig
     return found
 
 
-def _table(judged: Sequence[Judged], objective: Objective, campaign: Campaign) -> dict[str, Any]:
+def _table(judged: Sequence[JudgedCase], objective: Objective, campaign: Campaign) -> dict[str, Any]:
     default = np.array([entry.default for entry in judged])
     tuned = np.array([entry.tuned for entry in judged])
     oracle = np.array([entry.oracle for entry in judged])
@@ -175,7 +177,7 @@ def _overall(default: NDArray[np.float64], other: NDArray[np.float64], objective
     return 100.0 * (ratio - 1.0)
 
 
-def _common(judged: Sequence[Judged], better: NDArray[np.bool_], campaign: Campaign) -> list[dict[str, Any]]:
+def _common(judged: Sequence[JudgedCase], better: NDArray[np.bool_], campaign: Campaign) -> list[dict[str, Any]]:
     """The settings prescribed most often, with how often each improved the case."""
     chosen = [configuration_of(entry.case, campaign) for entry in judged]
     count = Counter(c for c, entry in zip(chosen, judged, strict=True) if entry.case.changed)
@@ -192,7 +194,7 @@ def _common(judged: Sequence[Judged], better: NDArray[np.bool_], campaign: Campa
     ]
 
 
-def pairs(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+def pairs(judged: Sequence[JudgedCase]) -> list[dict[str, Any]]:
     """Each case with its values, for machines and figures."""
     return [
         {

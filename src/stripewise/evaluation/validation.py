@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationResult:
     """What a validation found.
 
     Attributes
@@ -100,7 +100,7 @@ def validate(
     depths: Sequence[int] = (),
     seed: int = 0,
     progress: Progress = lambda done, of: None,
-) -> Validation:
+) -> ValidationResult:
     """Validate in one of the three ways, as ``stripewise validate`` is asked.
 
     Parameters
@@ -138,7 +138,7 @@ def cross_validate(
     folds: int,
     seed: int = 0,
     progress: Progress = lambda done, of: None,
-) -> Validation:
+) -> ValidationResult:
     """Hold out each of ``folds`` random parts of the rows.
 
     Raises
@@ -162,7 +162,7 @@ def inverse_validate(
     folds: int,
     seed: int = 0,
     progress: Progress = lambda done, of: None,
-) -> Validation:
+) -> ValidationResult:
     """Learn from one part and predict all others: how little needs to be measured.
 
     The parts are halves, quarters ... down to ``folds`` parts; of many parts ten are learned from. The metrics are
@@ -208,7 +208,7 @@ def inverse_validate(
     if first is None:
         raise AssertionError("unreachable: there is at least one size")
     oracle = oracle_scores(table)
-    return Validation(
+    return ValidationResult(
         model, len(table), len(first[1]), folds, f"all but one of {folds} random parts", first[0],
         None if oracle is None else oracle.prediction_accuracy, None if oracle is None else oracle.r2_log,
         curve, None, skipped,
@@ -225,7 +225,7 @@ def leave_out(
     depths: Sequence[int] = (),
     seed: int = 0,
     progress: Progress = lambda done, of: None,
-) -> Validation:
+) -> ValidationResult:
     """Hold out, one after the other, all rows that share a value in each of some columns.
 
     With all context columns (or the word ``contexts``) this is leave-one-workload-out. If every fold consists of whole
@@ -343,7 +343,7 @@ def _validation(
     how: str,
     skipped: list[str],
     judged: Prescribing | None = None,
-) -> Validation:
+) -> ValidationResult:
     known = np.isfinite(predicted)
     if not known.any():
         raise UserError(
@@ -351,7 +351,7 @@ def _validation(
         )
     score = scores(table.values[known], predicted[known], maximize=table.objective.maximize)
     oracle = oracle_scores(table)
-    return Validation(
+    return ValidationResult(
         model, len(table), int(known.sum()), folds, how, score,
         None if oracle is None else oracle.prediction_accuracy, None if oracle is None else oracle.r2_log,
         [], judged, skipped, list(zip(table.values[known].tolist(), predicted[known].tolist(), strict=True)),

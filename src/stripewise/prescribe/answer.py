@@ -15,11 +15,11 @@ from stripewise.model.domain import Floats
 from stripewise.model.table import Table
 from stripewise.prescribe.advice import advice_text
 from stripewise.prescribe.carrying import lines
-from stripewise.prescribe.grid import Expected, Grid
+from stripewise.prescribe.grid import CandidateGrid, Expected
 from stripewise.prescribe.points import natural, rows_of
-from stripewise.prescribe.prescription import Advice, Change, Prescription, plan_of
+from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.prescribe.reasons import neighbours, rules
-from stripewise.prescribe.request import Known, Request, known_values
+from stripewise.prescribe.request import Known, PrescriptionRequest, known_values
 from stripewise.spec.configuration import Value
 from stripewise.spec.formats import WORTH
 from stripewise.spec.parameter import When
@@ -28,7 +28,9 @@ from stripewise.spec.parameter import When
 class Answer:
     """One request on its way to a prescription."""
 
-    def __init__(self, model: PerformanceModel, table: Table | None, file_system: str | None, request: Request) -> None:
+    def __init__(
+        self, model: PerformanceModel, table: Table | None, file_system: str | None, request: PrescriptionRequest
+    ) -> None:
         self._model = model
         self._table = table
         self._request = request
@@ -75,7 +77,7 @@ class Answer:
 
     def give(self) -> Prescription:
         """Find it."""
-        grid = Grid(self._model, self._free, self._every)
+        grid = CandidateGrid(self._model, self._free, self._every)
         now = self._fixed.copy()
         grid_words = self._words
         today = grid.predict(now, self._groups)
@@ -127,7 +129,7 @@ class Answer:
         )
 
     def _simplified(
-        self, grid: Grid, now: Floats, point: Floats, changed: list[Knob]
+        self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[Knob]
     ) -> tuple[list[Knob], float, Expected]:
         """Take back changes that bring next to nothing, one after the other; then the gain, and what is expected."""
 
@@ -151,12 +153,12 @@ class Answer:
         base = grid.predict(now, self._groups)
         return changed, mean - float(base.mean[0]), expected
 
-    def _change(self, grid: Grid, now: Floats, chosen: Floats, knob: Knob, mean: float) -> Change:
+    def _change(self, grid: CandidateGrid, now: Floats, chosen: Floats, knob: Knob, mean: float) -> SettingChange:
         without = chosen.copy()
         without[:, knob.place] = now[:, knob.place]
         alone = grid.predict(without, self._groups).mean
         unknown = knob is self._standin and self._workload.collective is None
-        return Change(
+        return SettingChange(
             knob.name,
             None if unknown else self._value(knob, now[0]),
             self._value(knob, chosen[0]),
@@ -199,7 +201,7 @@ class Answer:
                 trial = chosen.copy()
                 trial[:, knob.place] = number
                 trials.append((number, trial))
-            grid = Grid(self._model, [], self._every)
+            grid = CandidateGrid(self._model, [], self._every)
             each = grid.predict(np.concatenate([trial for _, trial in trials]), self._groups)
             place = int(np.argmax(each.mean))
             if each.mean[place] - mean <= each.gain_deviation(grid.predict(chosen, self._groups))[place]:

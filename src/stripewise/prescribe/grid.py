@@ -41,7 +41,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestCombination:
     """The best combination of each workload.
 
     Attributes
@@ -71,7 +71,7 @@ def quick(model: PerformanceModel, points: Floats) -> Floats | None:
     return trees.predict(x)
 
 
-class Grid:
+class CandidateGrid:
     """The combinations of the free parameters.
 
     Parameters
@@ -206,7 +206,7 @@ class Grid:
 
     # -- predictions ---------------------------------------------------------------------------------------
 
-    def best(self, fixed: Floats, words: Mapping[str, Any], groups: int = 1) -> Best:
+    def best(self, fixed: Floats, words: Mapping[str, Any], groups: int = 1) -> BestCombination:
         """Find the best combination of each workload.
 
         Parameters
@@ -225,7 +225,7 @@ class Grid:
             rows = slice(start * groups, min(workloads, start + step) * groups)
             own = {name: w[rows] if isinstance(w, np.ndarray) else w for name, w in words.items()}
             parts.append(self._some(fixed[rows], own, groups))
-        return Best(
+        return BestCombination(
             np.concatenate([p.points for p in parts]),
             Expected(
                 *(np.concatenate([getattr(p.expected, k) for p in parts]) for k in ("mean", "deviation", "shared"))
@@ -233,7 +233,7 @@ class Grid:
             np.concatenate([p.combinations for p in parts]),
         )
 
-    def _some(self, fixed: Floats, words: Mapping[str, Any], groups: int) -> Best:
+    def _some(self, fixed: Floats, words: Mapping[str, Any], groups: int) -> BestCombination:
         workloads, m = len(fixed) // groups, len(self)
         points = self.points(fixed)
         lawful = self.lawful(points, words).reshape(workloads, groups, m)
@@ -268,7 +268,7 @@ class Grid:
             if workloads <= 64
             else (allowed.sum(axis=1))
         )
-        return Best(
+        return BestCombination(
             picked[rows, 0, place], Expected(mean[rows, place], deviation[rows, place], shared[rows, place]), count
         )
 

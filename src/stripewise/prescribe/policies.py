@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.filesystems import USUAL, of_file
-from stripewise.prescribe.prescription import Advice, Change, Prescription, plan_of
+from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.spec.configuration import Value
 from stripewise.spec.workload import Workload
 
@@ -28,7 +28,7 @@ class _Made:
     """What a policy says."""
 
     settings: list[Setting] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[SettingChange] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -36,12 +36,12 @@ class _Made:
     def stripe(self, key: str, value: int, unit: str = "") -> None:
         """A field of the layout of files to be created."""
         self.settings.append(Setting(LAYOUT, key, str(value), USUAL.name))
-        self.changes.append(Change(key, None, value, unit))
+        self.changes.append(SettingChange(key, None, value, unit))
 
     def hint(self, key: str, value: Value, current: Value | None = None) -> None:
         """An MPI-IO hint."""
         self.settings.append(Setting(HINT, key, str(value)))
-        self.changes.append(Change(key, current, value))
+        self.changes.append(SettingChange(key, current, value))
 
 
 def policy_names() -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import knobs
 from stripewise.model.table import Table
 from stripewise.prescribe.answer import Answer
-from stripewise.prescribe.grid import Grid
+from stripewise.prescribe.grid import CandidateGrid
 from stripewise.prescribe.points import all_rows, natural
 from stripewise.prescribe.prescription import Prescription
-from stripewise.prescribe.request import Request, known_values
+from stripewise.prescribe.request import PrescriptionRequest, known_values
 from stripewise.spec.configuration import Value
 
 
@@ -39,7 +39,7 @@ class Prescriber:
         self._table = table
         self._file_system = file_system
 
-    def prescribe(self, request: Request) -> Prescription:
+    def prescribe(self, request: PrescriptionRequest) -> Prescription:
         """Answer a request.
 
         Raises
@@ -49,7 +49,7 @@ class Prescriber:
         """
         return Answer(self.model, self._table, self._file_system or request.workload.file_system, request).give()
 
-    def everything(self, workloads: Sequence[Request], *, eager: bool = False) -> list[dict[str, Value]]:
+    def everything(self, workloads: Sequence[PrescriptionRequest], *, eager: bool = False) -> list[dict[str, Value]]:
         """Find the best value of every parameter, those of the program's author too, for many workloads at once.
 
         This is the selection of the neural-network study (its Listing 3): for benchmarks, which can do anything. What
@@ -57,7 +57,7 @@ class Prescriber:
 
         Parameters
         ----------
-        workloads : sequence of Request
+        workloads : sequence of PrescriptionRequest
             Each with a value of every context and, under ``current``, of every parameter.
         eager : bool
             Take the best even where its gain is within its uncertainty, as the study does.
@@ -77,7 +77,7 @@ class Prescriber:
         for operation, members in by_operation.items():
             fixed = all_rows(self.model, [known[number] for number in members], every)
             words = _stacked([workloads[number].workload.words() for number in members])
-            grid = Grid(self.model, [knob for knob in every if knob.can_change(operation)], every)
+            grid = CandidateGrid(self.model, [knob for knob in every if knob.can_change(operation)], every)
             best = grid.best(fixed, words)
             now = grid.predict(fixed)
             keep = best.expected.mean - now.mean <= (0.0 if eager else best.expected.gain_deviation(now))

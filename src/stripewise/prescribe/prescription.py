@@ -17,7 +17,7 @@ _WIDE = 1.96
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingChange:
     """A parameter that is to be changed.
 
     Attributes
@@ -46,7 +46,7 @@ class Advice:
     Attributes
     ----------
     name, current, value
-        As in :class:`Change`.
+        As in :class:`SettingChange`.
     speedup : float
         Predicted on top of what is prescribed.
     text : str
@@ -98,7 +98,7 @@ class Prescription:
     simulated : bool
     objective : Objective or None
     workload : Workload
-    changes : tuple of Change
+    changes : tuple of SettingChange
         Empty where today's settings stay.
     kept : str
         Why today's settings stay; empty where they do not.
@@ -120,7 +120,7 @@ class Prescription:
 
     origin: str
     workload: Workload
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SettingChange, ...] = ()
     kept: str = ""
     plan: Plan = field(default_factory=Plan)
     policy: bool = False
@@ -176,7 +176,7 @@ class Prescription:
         }
 
 
-def _plain(entry: Change | Advice | Neighbour) -> dict[str, Any]:
+def _plain(entry: SettingChange | Advice | Neighbour) -> dict[str, Any]:
     return dict(vars(entry))
 
 
@@ -193,7 +193,7 @@ def prescription_of(document: Mapping[str, Any]) -> Prescription:
     given = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "combinations")
     return Prescription(
         workload=Workload.model_validate(document["workload"]),
-        changes=tuple(Change(**entry) for entry in document["changes"]),
+        changes=tuple(SettingChange(**entry) for entry in document["changes"]),
         plan=Plan.parse(document["plan"], "the prescription's plan"),
         objective=None if document["objective"] is None else Objective(**document["objective"]),
         gain=None if speedup is None else math.log(speedup),

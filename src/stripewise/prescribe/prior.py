@@ -11,7 +11,7 @@ from stripewise.model.carriers import Knob, bytes_of, knobs
 from stripewise.model.domain import Floats
 from stripewise.prescribe.grid import quick
 from stripewise.prescribe.points import rows_of
-from stripewise.prescribe.request import Request, known_values
+from stripewise.prescribe.request import PrescriptionRequest, known_values
 from stripewise.spec.configuration import Value
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.space import Levels, Space
@@ -38,7 +38,7 @@ class ModelPrior:
     def __init__(self, model: PerformanceModel, workload: Workload) -> None:
         self._model = model
         self._knobs = knobs(model.domain.schema, workload.file_system)
-        self._fixed = rows_of(model, known_values(model.domain, Request(workload)), self._knobs)
+        self._fixed = rows_of(model, known_values(model.domain, PrescriptionRequest(workload)), self._knobs)
         self._tables: dict[int, tuple[Space, list[tuple[int, Knob, NDArray[np.float64]]]]] = {}
 
     def shared(self, space: Space) -> list[str]:

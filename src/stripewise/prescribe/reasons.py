@@ -12,7 +12,7 @@ from stripewise.model.base import PerformanceModel
 from stripewise.model.data import Data
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
-from stripewise.prescribe.grid import Grid
+from stripewise.prescribe.grid import CandidateGrid
 from stripewise.prescribe.prescription import Neighbour
 from stripewise.spec.sizes import format_size
 
@@ -76,7 +76,7 @@ def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats
     return None if remembered is None else (*remembered, None)
 
 
-def rules(grid: Grid, fixed: Floats, words: Mapping[str, Any], groups: int, chosen: Floats) -> tuple[str, ...]:
+def rules(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], groups: int, chosen: Floats) -> tuple[str, ...]:
     """Put the predictions for this workload into rules: a small tree over all combinations, and the way to the choice.
 
     Returns
@@ -127,7 +127,7 @@ _Name = tuple[str, int, int | None]
 
 
 def _columns(
-    grid: Grid, points: Floats, places: list[int], names: list[_Name] | None = None
+    grid: CandidateGrid, points: Floats, places: list[int], names: list[_Name] | None = None
 ) -> tuple[Floats, list[_Name]]:
     """Numbers as they are, categories as indicators."""
     domain = grid.model.domain

@@ -44,7 +44,7 @@ class WorkloadFile(BaseModel):
 
 
 @dataclass(frozen=True)
-class Request:
+class PrescriptionRequest:
     """A question to a prescriber.
 
     Attributes
@@ -73,7 +73,7 @@ class Request:
         processes: int | None,
         layout: Mapping[str, int],
         hints: Mapping[str, str],
-    ) -> Request:
+    ) -> PrescriptionRequest:
         """Add what a run showed: what is declared here stays.
 
         Parameters
@@ -100,7 +100,7 @@ class Request:
                 known = next((v for v in seen if str(v).lower() == hints[column.name].lower()), None)
                 if known is not None:
                     current[column.name] = known
-        return Request(
+        return PrescriptionRequest(
             self.workload.merged(observed),
             {**current, **self.current},
             self.context,
@@ -109,7 +109,7 @@ class Request:
         )
 
 
-def parse_request(text: str, origin: str) -> Request:
+def parse_request(text: str, origin: str) -> PrescriptionRequest:
     """Read a workload file.
 
     Raises
@@ -127,7 +127,7 @@ def parse_request(text: str, origin: str) -> Request:
         entry = WorkloadFile.model_validate(document)
     except ValidationError as error:
         raise explain_validation(error, origin) from error
-    return Request(entry.workload, entry.current, entry.context, existing=entry.existing)
+    return PrescriptionRequest(entry.workload, entry.current, entry.context, existing=entry.existing)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Known:
     notes: tuple[str, ...]
 
 
-def known_values(domain: Domain, request: Request) -> Known:
+def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
     """Find the value of every column that a request tells.
 
     Raises
@@ -181,7 +181,7 @@ def known_values(domain: Domain, request: Request) -> Known:
     return Known(values, tuple(unknown), tuple(notes))
 
 
-def _value(column: Column, request: Request) -> Value | None:
+def _value(column: Column, request: PrescriptionRequest) -> Value | None:
     for given in (request.context, request.current):
         if column.name in given:
             value = given[column.name]

@@ -7,12 +7,12 @@ from typing import Any
 
 from stripewise.model.table import Table
 from stripewise.report.markup import changes
-from stripewise.summaries import Report
+from stripewise.summaries import SummaryReport
 
 _ROWS = 30
 
 
-def render_summary(data: Table, reports: Sequence[Report]) -> str:
+def render_summary(data: Table, reports: Sequence[SummaryReport]) -> str:
     """Write the page as text."""
     from stripewise.report.page import page  # noqa: PLC0415  figures are slow to load
 
@@ -29,7 +29,7 @@ def render_summary(data: Table, reports: Sequence[Report]) -> str:
     )
 
 
-def summary_figures(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
+def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
     """Draw the figures of all operations, by name."""
     from stripewise.plots.summary import cluster_tree, five_number_bands, silhouettes  # noqa: PLC0415
 
@@ -51,7 +51,7 @@ def summary_figures(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
     return drawn
 
 
-def summary_context(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
+def summary_context(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
     """Collect what ``summary_sections.html`` shows."""
     return {
         "unit": data.schema.objective.unit,
@@ -68,7 +68,7 @@ def summary_context(data: Table, reports: Sequence[Report]) -> dict[str, Any]:
     }
 
 
-def _clusters(report: Report) -> list[tuple[object, ...]]:
+def _clusters(report: SummaryReport) -> list[tuple[object, ...]]:
     if report.clusters is None:
         return []
     both = zip(report.clusters.sizes, report.clusters.centres, strict=True)
@@ -78,7 +78,7 @@ def _clusters(report: Report) -> list[tuple[object, ...]]:
     ]
 
 
-def _consistent(report: Report, units: Mapping[str, str]) -> list[tuple[object, ...]]:
+def _consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
             _words(row.configuration, units), f"{row.contexts} of {row.of}", f"{row.typical:.1%}", f"{row.low:.1%}",
@@ -88,14 +88,14 @@ def _consistent(report: Report, units: Mapping[str, str]) -> list[tuple[object, 
     ]  # fmt: skip
 
 
-def _effects(report: Report, units: Mapping[str, str]) -> list[tuple[object, ...]]:
+def _effects(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (_words({row.parameter: row.value}, units), f"×{row.median:.2f}", f"×{row.low:.2f}", row.configurations)
         for row in report.effects
     ]
 
 
-def _defaults(report: Report, units: Mapping[str, str]) -> list[tuple[object, ...]]:
+def _defaults(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
             _words(entry.workload, units) or "all workloads", _words(entry.configuration, units),

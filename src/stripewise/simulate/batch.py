@@ -26,7 +26,7 @@ Codes = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class RunBatch:
     """Workloads and configurations, one a row.
 
     Attributes
@@ -112,12 +112,12 @@ class Batch:
     def _rows(self) -> int:
         return max(len(getattr(self, name)) for name in _TYPES)
 
-    def __getitem__(self, rows: slice) -> Batch:
+    def __getitem__(self, rows: slice) -> RunBatch:
         """Take a range of rows."""
         n = len(self)
         columns = {name: getattr(self, name) for name in _TYPES}
         taken = {name: column if len(column) == 1 < n else column[rows] for name, column in columns.items()}
-        return Batch(**taken)
+        return RunBatch(**taken)
 
     @cached_property
     def processes(self) -> Numbers:
@@ -152,7 +152,7 @@ class Batch:
         settings: Mapping[str, Any] | None = None,
         access: Access | None = None,
         columns: Mapping[str, Any] | None = None,
-    ) -> Batch:
+    ) -> RunBatch:
         """Build a batch from a workload and settings by the names that the stacks give them.
 
         Parameters
@@ -180,7 +180,7 @@ class Batch:
     @classmethod
     def of(
         cls, workload: Workload, direction: str, space: Space, levels: Levels, access: Access | None = None
-    ) -> Batch:
+    ) -> RunBatch:
         """Build a batch from rows of a space; settings at their defaults are left to the site, as in a real run."""
         settings: dict[str, Any] = {}
         values = space.columns(space.fold(levels))
@@ -195,7 +195,7 @@ _KINDS: dict[str, type] = {
     "Flags": np.bool_,
     "Codes": np.int8,
 }
-_TYPES = {field.name: _KINDS[str(field.type)] for field in fields(Batch)}
+_TYPES = {field.name: _KINDS[str(field.type)] for field in fields(RunBatch)}
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.simulate import layout, lustre, romio
-from stripewise.simulate.batch import Batch, Flags, Numbers
+from stripewise.simulate.batch import Flags, Numbers, RunBatch
 from stripewise.simulate.traffic import NONE, traffic
 from stripewise.spec.site import Site
 
@@ -27,7 +27,7 @@ _CHUNK = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SimulatedOutcome:
     """What the engine says of a batch, without noise.
 
     Attributes
@@ -88,20 +88,20 @@ class Outcome:
         return result
 
 
-def simulate(site: Site, batch: Batch, ost_speeds: Numbers | None = None) -> Outcome:
+def simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None = None) -> SimulatedOutcome:
     """Simulate every row of a batch, without noise.
 
     Parameters
     ----------
     site : Site
-    batch : Batch
+    batch : RunBatch
     ost_speeds : ndarray, shape (n_ost,), optional
         c_o, the speed of each OST in these runs relative to the site's; the site's own where not given. Files begin at
         the first OST.
 
     Returns
     -------
-    Outcome
+    SimulatedOutcome
     """
     n = len(batch)
     if ost_speeds is None and site.ost.speeds:
@@ -115,7 +115,7 @@ def simulate(site: Site, batch: Batch, ost_speeds: Numbers | None = None) -> Out
     return _joined(done)
 
 
-def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> Outcome:
+def _simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None, n: int) -> SimulatedOutcome:
     stripes = layout.striping(site, batch)
     parts = layout.pieces(batch)
     way = romio.way(site, batch, stripes, parts)
@@ -144,7 +144,7 @@ def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> O
     def full(array: NDArray[Any]) -> Any:
         return array if array.shape == (n,) else np.broadcast_to(array, (n,))
 
-    return Outcome(
+    return SimulatedOutcome(
         full(opening),
         full(data),
         full(closing),
@@ -159,11 +159,11 @@ def _simulate(site: Site, batch: Batch, ost_speeds: Numbers | None, n: int) -> O
     )
 
 
-def _joined(parts: list[Outcome]) -> Outcome:
+def _joined(parts: list[SimulatedOutcome]) -> SimulatedOutcome:
     fields = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in parts[0].__dataclass_fields__
         if name != "bounds"
     }
     bounds = {name: np.concatenate([part.bounds[name] for part in parts]) for name in parts[0].bounds}
-    return Outcome(**fields, bounds=bounds)
+    return SimulatedOutcome(**fields, bounds=bounds)

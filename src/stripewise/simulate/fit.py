@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from scipy.optimize import least_squares
 
 from stripewise.errors import UserError
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.site import Site
@@ -60,14 +60,14 @@ class Measured:
     ----------
     name : str
         For messages.
-    batches : tuple of (ndarray of int, Batch)
+    batches : tuple of (ndarray of int, RunBatch)
         Configurations of one direction each: their places, and what they ran.
     values : ndarray of float, shape (n,)
         ln(bandwidth in bytes a second) of each configuration.
     """
 
     name: str
-    batches: tuple[tuple[NDArray[np.int64], Batch], ...]
+    batches: tuple[tuple[NDArray[np.int64], RunBatch], ...]
     values: Floats
 
 

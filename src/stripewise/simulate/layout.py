@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stripewise.simulate.access import LAYOUTS
-from stripewise.simulate.batch import Batch, Flags, Numbers
+from stripewise.simulate.batch import Flags, Numbers, RunBatch
 from stripewise.spec.site import Site
 
 SEGMENTED, STRIDED, RANDOM, TILE = range(len(LAYOUTS))
@@ -39,7 +39,7 @@ class Striping:
     load: Numbers
 
 
-def striping(site: Site, batch: Batch) -> Striping:
+def striping(site: Site, batch: RunBatch) -> Striping:
     """Find the striping that acts, and the load of the fullest OST by counting.
 
     A layout set beforehand acts under every driver. The hints ``striping_factor`` and ``striping_unit`` are ROMIO's
@@ -105,7 +105,7 @@ class Pieces:
     moved: Numbers
 
 
-def pieces(batch: Batch) -> Pieces:
+def pieces(batch: RunBatch) -> Pieces:
     """Work out the pieces of segmented, strided, random and tiled accesses.
 
     Segmented: each process has a contiguous part. Strided: pieces of all processes take turns. Random: calls in any

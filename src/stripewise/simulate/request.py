@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
 from stripewise.simulate.access import Access, directions
-from stripewise.simulate.batch import Batch
-from stripewise.simulate.engine import Outcome, simulate
+from stripewise.simulate.batch import RunBatch
+from stripewise.simulate.engine import SimulatedOutcome, simulate
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.parameter import Parameter
@@ -30,7 +30,7 @@ _LISTS = ("cb_config_list",)
 _MOST = 1_000_000
 
 
-class _File(BaseModel):
+class _WorkloadFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = ""
@@ -41,7 +41,7 @@ class _File(BaseModel):
 
 
 @dataclass(frozen=True)
-class Request:
+class SimulationRequest:
     """A workload with the settings to simulate.
 
     Attributes
@@ -61,7 +61,7 @@ class Request:
         names = list(self.settings)
         return [dict(zip(names, values, strict=True)) for values in itertools.product(*self.settings.values())]
 
-    def run(self, site: Site) -> dict[str, Outcome]:
+    def run(self, site: Site) -> dict[str, SimulatedOutcome]:
         """Simulate every combination, by direction.
 
         Raises
@@ -73,7 +73,7 @@ class Request:
         rows = self.configurations()
         columns = {name: np.array([row[name] for row in rows], dtype=object) for name in self.settings}
         return {
-            direction: simulate(site, Batch.make(self.workload, direction, columns, self.access))
+            direction: simulate(site, RunBatch.make(self.workload, direction, columns, self.access))
             for direction in directions(self.workload)
         }
 
@@ -93,7 +93,7 @@ class Request:
                 for other in self.settings
                 if other != name
             }
-            batch = Batch.make(self.workload, direction, columns, self.access)
+            batch = RunBatch.make(self.workload, direction, columns, self.access)
             found[name] = bool(np.all(simulate(site, batch).seconds == whole.seconds))
         return found
 
@@ -109,7 +109,7 @@ def check_fit(site: Site, workload: Workload) -> None:
         )
 
 
-def load_request(path: str | Path) -> Request:
+def load_request(path: str | Path) -> SimulationRequest:
     """Read a workload file.
 
     Raises
@@ -118,12 +118,12 @@ def load_request(path: str | Path) -> Request:
         With the file and the place that is wrong.
     """
     origin = str(path)
-    parsed = parse_document(_File, read_document(Path(path), "workload"), origin)
+    parsed = parse_document(_WorkloadFile, read_document(Path(path), "workload"), origin)
     settings = {name: _values(name, given, f"{origin}: settings.{name}") for name, given in parsed.settings.items()}
     count = int(np.prod([len(values) for values in settings.values()], dtype=float)) if settings else 1
     if count > _MOST:
         raise UserError(f"{origin}: {count:,} combinations of settings", f"list fewer values: at most {_MOST:,}")
-    return Request(parsed.workload, parsed.access, settings)
+    return SimulationRequest(parsed.workload, parsed.access, settings)
 
 
 def readable(name: str, value: Value) -> str:

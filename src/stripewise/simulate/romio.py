@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.simulate.batch import Batch, Flags, Numbers
+from stripewise.simulate.batch import Flags, Numbers, RunBatch
 from stripewise.simulate.layout import Pieces, Striping
 from stripewise.spec.site import Site
 
@@ -27,7 +27,7 @@ OMPIO_SIEVED_HOLE = 4096.0
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class AccessMethod:
     """The way that a row's calls take; arrays of shape ``(n,)`` or ``(1,)``.
 
     Attributes
@@ -68,7 +68,7 @@ class Way:
 _NONE = np.zeros(1, dtype=bool)
 
 
-def way(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> Way:
+def way(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces) -> AccessMethod:
     """Decide the way of each row's calls by the rules of the site's driver."""
     aggregated = is_aggregated(site, batch, parts)
     count = hosts = rounds = buffer = np.ones(1)
@@ -77,10 +77,10 @@ def way(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> Way:
         hosts = hosts_of(site, batch, count)
         rounds, buffer = rounds_and_buffer(site, batch, stripes, parts, count)
     sieved, sieve_buffer = sieving(site, batch, stripes, parts)
-    return Way(aggregated, count, hosts, rounds, buffer, sieved & ~aggregated, sieve_buffer)
+    return AccessMethod(aggregated, count, hosts, rounds, buffer, sieved & ~aggregated, sieve_buffer)
 
 
-def on_stripes(site: Site, batch: Batch) -> Flags:
+def on_stripes(site: Site, batch: RunBatch) -> Flags:
     """Say where aggregators own whole stripes: Lustre writes, and with Cray's library reads as well.
 
     Darshan counted reads of one stripe each by as many processes as stripes on Edison and Cori (NERSC/tokio-abcutils).
@@ -90,7 +90,7 @@ def on_stripes(site: Site, batch: Batch) -> Flags:
     return batch.write | (site.mpi.vendor == "cray")
 
 
-def is_aggregated(site: Site, batch: Batch, parts: Pieces) -> Flags:
+def is_aggregated(site: Site, batch: RunBatch, parts: Pieces) -> Flags:
     """Say whether a collective call goes through aggregators.
 
     Generic file systems and all reads: only where the processes' ranges interleave, unless the hint says otherwise.
@@ -149,7 +149,7 @@ def snapped(stripe_count: Numbers, wanted: Numbers, co_ratio: Numbers) -> Number
     return result
 
 
-def aggregators(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> Numbers:
+def aggregators(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces) -> Numbers:
     """Count the processes that do the I/O of collective calls.
 
     n0 = min(cb_nodes, what cb_config_list allows). By default one a node; with Cray's library as many as stripes,
@@ -171,14 +171,14 @@ def aggregators(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> N
     return np.where(on_stripes(site, batch), snapped(stripes.count, n0, batch.co_ratio), np.minimum(n0, ranges))
 
 
-def _a_host(site: Site, batch: Batch) -> Numbers:
+def _a_host(site: Site, batch: RunBatch) -> Numbers:
     """Count the processes of a node that may be aggregators: ``cb_config_list``, or one, with Cray's library all."""
     unset = np.inf if site.mpi.vendor == "cray" else 1.0
     allowed = np.where(batch.aggregators_per_node > 0, batch.aggregators_per_node, unset)
     return np.minimum(allowed, batch.processes_per_node)
 
 
-def hosts_of(site: Site, batch: Batch, count: Numbers) -> Numbers:
+def hosts_of(site: Site, batch: RunBatch, count: Numbers) -> Numbers:
     """Count the nodes that aggregators are on.
 
     ROMIO lists them host after host, as many of each as ``cb_config_list`` allows, and where its Lustre driver wants
@@ -192,7 +192,7 @@ def hosts_of(site: Site, batch: Batch, count: Numbers) -> Numbers:
 
 
 def rounds_and_buffer(
-    site: Site, batch: Batch, stripes: Striping, parts: Pieces, count: Numbers
+    site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, count: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Count the rounds of exchange in the whole run, and the bytes of an aggregator in a full one.
 
@@ -214,7 +214,7 @@ def rounds_and_buffer(
     return np.ceil(parts.calls) * np.ceil(domain / each), np.minimum(each, domain)
 
 
-def sieving(site: Site, batch: Batch, stripes: Striping, parts: Pieces) -> tuple[Flags, Numbers]:
+def sieving(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces) -> tuple[Flags, Numbers]:
     """Say whether a process' own call of several pieces is sieved, and with what buffer.
 
     ``automatic`` acts as ``enable``; only ``disable`` takes the naive way. Lustre's strided writes use the stripe size

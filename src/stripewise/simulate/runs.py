@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stripewise.simulate import noise
-from stripewise.simulate.batch import Batch
-from stripewise.simulate.engine import Outcome
+from stripewise.simulate.batch import RunBatch
+from stripewise.simulate.engine import SimulatedOutcome
 from stripewise.spec.site import Site
 
 SERVERS = ("oss", "ost")
 """Bounds that the load of others narrows: what one has for oneself (nodes, locks, rounds) it does not."""
 
 
-def noisy(site: Site, batch: Batch, outcome: Outcome, numbers: ArrayLike, seed: int, days: ArrayLike = 0.0) -> Outcome:
+def noisy(
+    site: Site, batch: RunBatch, outcome: SimulatedOutcome, numbers: ArrayLike, seed: int, days: ArrayLike = 0.0
+) -> SimulatedOutcome:
     """Give the times of runs with all that makes two runs of one configuration differ.
 
     The whole run is slowed, open and close included: the measured distribution is that of whole runs.
@@ -25,8 +27,8 @@ def noisy(site: Site, batch: Batch, outcome: Outcome, numbers: ArrayLike, seed: 
     ----------
     site : Site
         Its ``noise``, ``drift`` and ``background`` say what varies and how much.
-    batch : Batch
-    outcome : Outcome
+    batch : RunBatch
+    outcome : SimulatedOutcome
         Of :func:`~stripewise.simulate.engine.simulate` for that batch.
     numbers : array of int, shape (n,)
         The runs' numbers: the same number of the same seed is slowed in the same way.

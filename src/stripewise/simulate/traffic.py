@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from stripewise.simulate.batch import Batch, Flags, Numbers
+from stripewise.simulate.batch import Flags, Numbers, RunBatch
 from stripewise.simulate.layout import RANDOM, Pieces, Striping
-from stripewise.simulate.romio import Way, on_stripes
+from stripewise.simulate.romio import AccessMethod, on_stripes
 from stripewise.spec.site import Site
 
 PAGE = 4096.0
@@ -46,10 +46,10 @@ class Row:
     """
 
     site: Site
-    batch: Batch
+    batch: RunBatch
     stripes: Striping
     parts: Pieces
-    way: Way
+    way: AccessMethod
     disk: Numbers
     node: Numbers
     sent: Numbers
@@ -86,7 +86,7 @@ class Exchange:
     continues: Flags
 
 
-def traffic(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way) -> Row:
+def traffic(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Row:
     """Work out what clients and servers exchange, by the way that each row's calls take."""
     write = batch.write
     if way.all_aggregated:
@@ -118,7 +118,7 @@ def traffic(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way
     )
 
 
-def _together(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way) -> Exchange:
+def _together(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Exchange:
     """What aggregators send: each byte once, whatever overlaps.
 
     Where holes stay empty they read the whole range first, unless ds_in_coll is off: then each piece is a request. [S]
@@ -143,7 +143,7 @@ def _together(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: W
     )
 
 
-def _alone(site: Site, batch: Batch, stripes: Striping, parts: Pieces, way: Way) -> Exchange:
+def _alone(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Exchange:
     """What processes send for themselves.
 
     Sieving moves whole buffers, that start at a piece, and for writes reads them first. The naive way moves pages:

@@ -7,18 +7,18 @@ stays good at its lower quartile, not what was best once. Reads and writes are k
 
 from stripewise.summaries.clusters import Clusters, cluster
 from stripewise.summaries.defaults import Default, defaults
-from stripewise.summaries.dependable import Consistency, Effect, consistent, effects
-from stripewise.summaries.five import NUMBERS, Summary, five_numbers
-from stripewise.summaries.report import Report, summarise
+from stripewise.summaries.dependable import Consistency, SettingEffect, consistent, effects
+from stripewise.summaries.five import NUMBERS, FiveNumbers, five_numbers
+from stripewise.summaries.report import SummaryReport, summarise
 
 __all__ = [
     "NUMBERS",
     "Clusters",
     "Consistency",
     "Default",
-    "Effect",
-    "Report",
-    "Summary",
+    "FiveNumbers",
+    "SettingEffect",
+    "SummaryReport",
     "cluster",
     "consistent",
     "defaults",

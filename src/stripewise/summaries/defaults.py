@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stripewise.model.table import Column, Table
 from stripewise.spec.configuration import Value
 from stripewise.spec.sizes import format_size
-from stripewise.summaries.five import Summary
+from stripewise.summaries.five import FiveNumbers
 from stripewise.summaries.shares import best_values, by_configuration, mean, share, signature
 
 _CLASSES = 3
@@ -41,7 +41,7 @@ class Default:
     declared: float | None
 
 
-def defaults(table: Table, summaries: Sequence[Summary], apart: str | None = None) -> list[Default]:
+def defaults(table: Table, summaries: Sequence[FiveNumbers], apart: str | None = None) -> list[Default]:
     """Find the best one setting for all workloads, and for each class of them.
 
     A class is a combination of the categorical columns of the context; ordered ones with more than three values are
@@ -54,7 +54,7 @@ def defaults(table: Table, summaries: Sequence[Summary], apart: str | None = Non
     best = best_values(summaries, table.objective.maximize, scored=True)
     declared = {c.name: c.default for c in table.schema.parameter}
     found = [*_default({}, summaries, best, declared, table.objective.maximize)]
-    groups: dict[tuple[tuple[str, str], ...], list[Summary]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[FiveNumbers]] = {}
     for entry in summaries:
         key = tuple((c.name, names[c.name][repr(entry.context[c.name])]) for c in varied)
         groups.setdefault(key, []).append(entry)
@@ -66,7 +66,7 @@ def defaults(table: Table, summaries: Sequence[Summary], apart: str | None = Non
 
 def _default(
     workload: Mapping[str, str],
-    members: Sequence[Summary],
+    members: Sequence[FiveNumbers],
     best: Mapping[str, float],
     declared: Mapping[str, Value | None],
     maximize: bool,
@@ -95,7 +95,7 @@ def _default(
 
 
 def _declared(
-    members: Sequence[Summary], best: Mapping[str, float], declared: Mapping[str, Value | None], maximize: bool
+    members: Sequence[FiveNumbers], best: Mapping[str, float], declared: Mapping[str, Value | None], maximize: bool
 ) -> float | None:
     if any(value is None for value in declared.values()):
         return None

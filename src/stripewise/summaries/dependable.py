@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stripewise.spec.configuration import Value
-from stripewise.summaries.five import Summary
+from stripewise.summaries.five import FiveNumbers
 from stripewise.summaries.shares import best_values, by_configuration, geometric, share, signature
 
 
@@ -46,7 +46,7 @@ class Consistency:
 
 
 @dataclass(frozen=True)
-class Effect:
+class SettingEffect:
     """What one value of one parameter does, over all workloads and all values of the others.
 
     Attributes
@@ -68,7 +68,7 @@ class Effect:
     configurations: int
 
 
-def consistent(summaries: Sequence[Summary], maximize: bool = True) -> list[Consistency]:
+def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Consistency]:
     """Rank settings by what they give under load, over all contexts in which they were measured.
 
     Settings measured in fewer than half as many contexts as the widest known one are left out: they may have met the
@@ -105,12 +105,12 @@ def consistent(summaries: Sequence[Summary], maximize: bool = True) -> list[Cons
     return sorted(rows, key=lambda row: (-row.low, -row.worst))
 
 
-def effects(summaries: Sequence[Summary], maximize: bool = True) -> list[Effect]:
+def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[SettingEffect]:
     """Tell the parameters' values apart by their main effects.
 
     Parameters
     ----------
-    summaries : sequence of Summary
+    summaries : sequence of FiveNumbers
     maximize : bool
     """
     parameters = list(summaries[0].configuration)
@@ -140,7 +140,7 @@ def effects(summaries: Sequence[Summary], maximize: bool = True) -> list[Effect]
             continue
         base = solved[[columns[key] for key in own]].min(axis=0)
         rows = [
-            Effect(
+            SettingEffect(
                 name,
                 values[key],
                 float(np.exp(solved[columns[key], 0] - base[0])),

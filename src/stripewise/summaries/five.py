@@ -16,7 +16,7 @@ NUMBERS = ("minimum", "q1", "median", "q3", "maximum")
 
 
 @dataclass(frozen=True)
-class Summary:
+class FiveNumbers:
     """One configuration in one context.
 
     Attributes
@@ -64,7 +64,7 @@ class Summary:
         }
 
 
-def five_numbers(table: Table, apart: str | None = None) -> list[Summary]:
+def five_numbers(table: Table, apart: str | None = None) -> list[FiveNumbers]:
     """Summarise each configuration of each context; rows that act alike (inactive parameters) count as one.
 
     Parameters
@@ -73,7 +73,7 @@ def five_numbers(table: Table, apart: str | None = None) -> list[Summary]:
     apart : str, optional
         A context column to leave out of the summaries' contexts.
     """
-    found: list[Summary] = []
+    found: list[FiveNumbers] = []
     for context in table.contexts():
         land = Landscape.of(table, context)
         space, groups = land.space, land.groups
@@ -87,7 +87,7 @@ def five_numbers(table: Table, apart: str | None = None) -> list[Summary]:
             both = bool(odd.any() and (~odd).any())
             chosen = space.configuration(space.points[point])
             found.append(
-                Summary(
+                FiveNumbers(
                     shown,
                     {name: chosen[name] if on else None for name, on in zip(space.names, active[point], strict=True)},
                     tuple(float(v) for v in np.quantile(values, [0, 0.25, 0.5, 0.75, 1])),  # type: ignore[arg-type]

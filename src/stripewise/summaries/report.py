@@ -10,25 +10,25 @@ from stripewise.errors import UserError
 from stripewise.model.table import Table
 from stripewise.summaries.clusters import Clusters, cluster
 from stripewise.summaries.defaults import Default, defaults
-from stripewise.summaries.dependable import Consistency, Effect, consistent, effects
-from stripewise.summaries.five import Summary, five_numbers
+from stripewise.summaries.dependable import Consistency, SettingEffect, consistent, effects
+from stripewise.summaries.five import FiveNumbers, five_numbers
 
 
 @dataclass(frozen=True)
-class Report:
+class SummaryReport:
     """All there is to say of one operation of a table.
 
     Attributes
     ----------
     operation : str
         ``read``, ``write``, or ``all`` where the table does not tell them apart.
-    summaries : tuple of Summary
+    summaries : tuple of FiveNumbers
         The best median first.
     clusters : Clusters or None
         None for fewer than four configurations.
     consistent : tuple of Consistency
         The most dependable first.
-    effects : tuple of Effect
+    effects : tuple of SettingEffect
         Parameter by parameter, the best value first.
     defaults : tuple of Default
         All workloads together first, then by class; those are left out of whose
@@ -36,14 +36,14 @@ class Report:
     """
 
     operation: str
-    summaries: tuple[Summary, ...]
+    summaries: tuple[FiveNumbers, ...]
     clusters: Clusters | None
     consistent: tuple[Consistency, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[SettingEffect, ...]
     defaults: tuple[Default, ...]
 
 
-def summarise(table: Table) -> list[Report]:
+def summarise(table: Table) -> list[SummaryReport]:
     """Summarise a table, operation by operation.
 
     Raises
@@ -68,14 +68,14 @@ def summarise(table: Table) -> list[Report]:
     return reports
 
 
-def _report(table: Table, operation: str, apart: str | None) -> Report:
+def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
     maximize = table.objective.maximize
     found = five_numbers(table, apart)
     clusters, labels = cluster([entry.numbers for entry in found], maximize)
     found = [_with(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
     sign = -1 if maximize else 1
     ordered = sorted(found, key=lambda entry: sign * entry.median)
-    return Report(
+    return SummaryReport(
         operation,
         tuple(ordered),
         clusters,
@@ -85,5 +85,7 @@ def _report(table: Table, operation: str, apart: str | None) -> Report:
     )
 
 
-def _with(entry: Summary, *, cluster: int) -> Summary:
-    return Summary(entry.context, entry.configuration, entry.numbers, entry.runs, cluster, entry.picked, entry.scored)
+def _with(entry: FiveNumbers, *, cluster: int) -> FiveNumbers:
+    return FiveNumbers(
+        entry.context, entry.configuration, entry.numbers, entry.runs, cluster, entry.picked, entry.scored
+    )

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.summaries.five import Summary
+from stripewise.summaries.five import FiveNumbers
 
 
 def best_values(
-    summaries: Sequence[Summary], maximize: bool, *, scored: bool = False, picked: bool = False
+    summaries: Sequence[FiveNumbers], maximize: bool, *, scored: bool = False, picked: bool = False
 ) -> dict[str, float]:
     """The best median of each context; with ``scored``, the best by odd repeats at its value in even ones."""
-    groups: dict[str, list[Summary]] = {}
+    groups: dict[str, list[FiveNumbers]] = {}
     for entry in summaries:
         groups.setdefault(signature(entry.context), []).append(entry)
     pick = max if maximize else min
@@ -27,9 +27,9 @@ def best_values(
     return found
 
 
-def by_configuration(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+def by_configuration(summaries: Sequence[FiveNumbers]) -> dict[str, list[FiveNumbers]]:
     """Gather a configuration's summaries over its workloads."""
-    groups: dict[str, list[Summary]] = {}
+    groups: dict[str, list[FiveNumbers]] = {}
     for entry in summaries:
         groups.setdefault(signature(entry.configuration), []).append(entry)
     return groups

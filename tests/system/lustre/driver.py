@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.simulate.access import Access
-from stripewise.simulate.batch import Batch
+from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.layout import pieces, striping
 from stripewise.simulate.romio import way
 from stripewise.simulate.traffic import Row, traffic
@@ -182,7 +182,7 @@ def predicted(case: Case, ranks: int, nodes: int) -> Row:
         collective=case.way.endswith("_all"),
         api="mpiio",
     )
-    batch = Batch.make(workload, operation, dict(case.hints), Access(hole_size=hole) if hole else None)
+    batch = RunBatch.make(workload, operation, dict(case.hints), Access(hole_size=hole) if hole else None)
     site = place()
     stripes, parts = striping(site, batch), pieces(batch)
     return traffic(site, batch, stripes, parts, way(site, batch, stripes, parts))

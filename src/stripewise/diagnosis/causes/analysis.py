@@ -18,7 +18,7 @@ _SIZES = 12
 
 
 @dataclass(frozen=True)
-class Factor:
+class CauseFactor:
     """A cluster of repeated operations, with the condition whose model is nearest, where the site is calibrated."""
 
     operation: str
@@ -40,7 +40,7 @@ class Causes:
     best : dict
         Direction to the seconds that its operations would take if the page cache had answered all: the best case
         that optimisation on the client can give.
-    factors : tuple of Factor
+    factors : tuple of CauseFactor
     anomalies : tuple of Anomaly
     rules : SpeedRules or None
     """
@@ -48,7 +48,7 @@ class Causes:
     counts: dict[str, dict[str, int]]
     seconds: dict[str, dict[str, float]]
     best: dict[str, float]
-    factors: tuple[Factor, ...]
+    factors: tuple[CauseFactor, ...]
     anomalies: tuple[Anomaly, ...]
     rules: SpeedRules | None
 
@@ -113,7 +113,7 @@ def analyse(timings: Sequence[Timing], calibration: Calibration | None = None) -
     )
 
 
-def _factors(timings: Sequence[Timing], calibration: Calibration | None) -> list[Factor]:
+def _factors(timings: Sequence[Timing], calibration: Calibration | None) -> list[CauseFactor]:
     repeated: dict[tuple[str, int], list[float]] = defaultdict(list)
     for timing in timings:
         repeated[timing.operation, timing.size].append(timing.seconds)
@@ -124,5 +124,5 @@ def _factors(timings: Sequence[Timing], calibration: Calibration | None) -> list
             condition = None
             if calibration is not None and calibration.models.get(way):
                 condition = calibration.classify(way, [size], [cluster.seconds])[0]
-            found.append(Factor(way, size, cluster, condition))
+            found.append(CauseFactor(way, size, cluster, condition))
     return found

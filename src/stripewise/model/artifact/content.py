@@ -18,7 +18,7 @@ from stripewise.model.artifact.program import OUTPUT, Numbers, Program, run
 
 
 @dataclass(frozen=True)
-class Setting:
+class InputValue:
     """A value of an input.
 
     Attributes
@@ -34,7 +34,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Input:
+class ArtifactInput:
     """A quantity that the model or a rule looks at.
 
     Attributes
@@ -44,7 +44,7 @@ class Input:
     kind : int
         ``CONTEXT``, ``WORD`` or ``TUNABLE`` of :mod:`stripewise.spec.formats`.
     categorical : bool
-    values : tuple of Setting
+    values : tuple of InputValue
         What may be chosen, or was seen in training.
     default : int
         Place among the values.
@@ -65,7 +65,7 @@ class Input:
     role: str = "other"
     unit: str = ""
     categorical: bool = False
-    values: tuple[Setting, ...] = ()
+    values: tuple[InputValue, ...] = ()
     default: int = 0
     carrier: str = "advice"
     layer: str = ""
@@ -146,7 +146,7 @@ class Artifact:
     maximize, simulated : bool
     margin : float
         Natural logarithm of the gain below which the current setting is kept.
-    inputs : tuple of Input
+    inputs : tuple of ArtifactInput
         Tunables in an order in which rules need earlier ones only.
     constraints : tuple of Program
     derived : tuple of DerivedSetting
@@ -161,7 +161,7 @@ class Artifact:
     objective: str
     unit: str
     maximize: bool
-    inputs: tuple[Input, ...]
+    inputs: tuple[ArtifactInput, ...]
     members: tuple[Member, ...]
     result: Program = OUTPUT
     identifier: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import Artifact, Input
+from stripewise.model.artifact.content import Artifact, ArtifactInput
 from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
@@ -78,7 +78,7 @@ class _Export:
             maximize=objective.maximize,
             simulated="simulated" in self._domain.schema.description.lower(),
             margin=margin_of(self._model),
-            inputs=(*inputs, *(Input(name, WORD) for name in self._inputs.words)),
+            inputs=(*inputs, *(ArtifactInput(name, WORD) for name in self._inputs.words)),
             constraints=constraints,
             derived=derived,
             members=members,

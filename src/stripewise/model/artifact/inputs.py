@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.content import ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.model.artifact.program import Program, apply, compile_expression, constant, read
 from stripewise.model.carriers import Knob, Way, bytes_of, derived_settings, knobs, known_parameters
 from stripewise.model.domain import Domain
@@ -59,7 +59,7 @@ class Inputs:
             remaining.remove(ready[0])
         return {place: number for number, place in enumerate(done)}
 
-    def every(self) -> list[Input]:
+    def every(self) -> list[ArtifactInput]:
         """All columns' inputs."""
         return [self.input(place) for place in self.places]
 
@@ -92,7 +92,7 @@ class Inputs:
         """A value as programs see it: texts by their code."""
         return float(self.texts.code(value)) if isinstance(value, str) else float(value)
 
-    def input(self, place: int) -> Input:
+    def input(self, place: int) -> ArtifactInput:
         """The input of a column, with its values, carrier and rules."""
         column, knob = self._domain.columns[place], self._knobs.get(place)
         seen = self._domain.seen[place]
@@ -106,13 +106,13 @@ class Inputs:
             "role": column.role,
             "unit": column.unit,
             "categorical": column.kind == "categorical",
-            "values": tuple(Setting(self.number(column, value), self._spell(column, value)) for value in kept),
+            "values": tuple(InputValue(self.number(column, value), self._spell(column, value)) for value in kept),
             "default": 0 if default is None else kept.index(default),
             "factor": bytes_of(column),
         }
         if knob is None:
-            return Input(**common)  # type: ignore[arg-type]
-        return Input(
+            return ArtifactInput(**common)  # type: ignore[arg-type]
+        return ArtifactInput(
             **common,  # type: ignore[arg-type]
             **self._carrier(knob),
             free=self._free(knob),

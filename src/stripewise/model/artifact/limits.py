@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stripewise.model.artifact.content import Artifact, Input
+from stripewise.model.artifact.content import Artifact, ArtifactInput
 from stripewise.spec.formats import TUNABLE
 from stripewise.spec.policy import Policy
 
@@ -22,7 +22,7 @@ def within(policy: Policy, artifact: Artifact) -> Artifact:
     return artifact if same else replace(artifact, inputs=inputs)
 
 
-def _allowed(policy: Policy, entry: Input) -> Input:
+def _allowed(policy: Policy, entry: ArtifactInput) -> ArtifactInput:
     if entry.carrier != "layout" and entry.role != "stripe_count":
         return entry
     name = entry.role if entry.role == "stripe_count" else entry.key

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
-from stripewise.model.artifact.content import Artifact, DerivedSetting, Input, Setting, Texts
+from stripewise.model.artifact.content import Artifact, ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact.program import Program
 from stripewise.spec.formats import (
@@ -64,7 +64,7 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
     ):
         raise UserError(f"{origin} is cut off or damaged", mend)
     try:
-        return _Reader(data, flags, rest[:14], rest[14:19], rest[19]).artifact()
+        return _ArtifactReader(data, flags, rest[:14], rest[14:19], rest[19]).artifact()
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
         raise UserError(f"{origin} is damaged: {error}", mend) from error
 
@@ -77,7 +77,7 @@ def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
     return TreeBlock(value, feature, nodes["right"].copy())
 
 
-class _Reader:
+class _ArtifactReader:
     def __init__(self, data: bytes, flags: int, counts: list[int], names: list[int], margin: float) -> None:
         self._flags, self._names, self._margin = flags, names, margin
         parts, at = [], form.HEADER.size
@@ -121,14 +121,16 @@ class _Reader:
             texts=self._texts,
         )
 
-    def _inputs(self, text: Callable[[int], str]) -> tuple[Input, ...]:
-        values = [Setting(number, text(place)) for number, place in form.ENTRIES["values"].iter_unpack(self._parts[5])]
+    def _inputs(self, text: Callable[[int], str]) -> tuple[ArtifactInput, ...]:
+        values = [
+            InputValue(number, text(place)) for number, place in form.ENTRIES["values"].iter_unpack(self._parts[5])
+        ]
         found = []
         for row in form.ENTRIES["inputs"].iter_unpack(self._parts[4]):
             kind, name, role, unit, categorical, first, count, default, carrier, layer, key = row[:11]
             free, active, same, factor, cost = row[11:]
             found.append(
-                Input(
+                ArtifactInput(
                     *(text(name), kind, text(role), text(unit), bool(categorical)),
                     *(tuple(values[first : first + count]), default, CARRIERS[carrier], text(layer), text(key)),
                     *(factor, cost, self._optional(free), self._optional(active), self._optional(same)),
@@ -136,7 +138,7 @@ class _Reader:
             )
         return tuple(found)
 
-    def _derived(self, text: Callable[[int], str], inputs: tuple[Input, ...]) -> tuple[DerivedSetting, ...]:
+    def _derived(self, text: Callable[[int], str], inputs: tuple[ArtifactInput, ...]) -> tuple[DerivedSetting, ...]:
         tunables = [number for number, entry in enumerate(inputs) if entry.kind == TUNABLE]
         found = []
         for carrier, layer, key, template, value, active, mask in form.ENTRIES["derived"].iter_unpack(self._parts[7]):

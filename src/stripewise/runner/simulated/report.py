@@ -15,8 +15,8 @@ import numpy as np
 from stripewise import __version__
 from stripewise.carriers import ENVIRONMENT, HDF5, HINT, LAYOUT, MCA, PNETCDF, Setting
 from stripewise.filesystems import USUAL, named
-from stripewise.simulate.batch import Batch
-from stripewise.simulate.engine import Outcome
+from stripewise.simulate.batch import RunBatch
+from stripewise.simulate.engine import SimulatedOutcome
 from stripewise.simulate.layout import pieces, striping
 from stripewise.simulate.romio import way
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
@@ -39,8 +39,8 @@ def simulated_report(
     site: Site,
     workload: Workload,
     plan: Plan,
-    batches: Mapping[str, Batch],
-    phases: Mapping[str, Outcome],
+    batches: Mapping[str, RunBatch],
+    phases: Mapping[str, SimulatedOutcome],
     started: float,
 ) -> Report | None:
     """Write the report of a run; None for POSIX I/O, which the runtime does not see.
@@ -107,8 +107,8 @@ def _files(
     site: Site,
     workload: Workload,
     plan: Plan,
-    batches: Mapping[str, Batch],
-    phases: Mapping[str, Outcome],
+    batches: Mapping[str, RunBatch],
+    phases: Mapping[str, SimulatedOutcome],
     data: Mapping[str, float],
     seconds: Mapping[str, float],
 ) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ def _files(
     return [{"path": name if each else f"/simulated/{site.name}/data", **entry} for name in names]
 
 
-def _view(batch: Batch) -> dict[str, Any] | None:
+def _view(batch: RunBatch) -> dict[str, Any] | None:
     parts = pieces(batch)
     if float(parts.a_call[0]) <= 1:
         return None
@@ -202,7 +202,7 @@ def _posix(made: Mapping[str, SystemCalls], collective: bool, files: int) -> dic
     return found
 
 
-def _layout(site: Site, outcome: Outcome) -> dict[str, Any] | None:
+def _layout(site: Site, outcome: SimulatedOutcome) -> dict[str, Any] | None:
     if site.mpi.driver == "romio_ufs":
         return None
     return {
@@ -257,7 +257,7 @@ class SystemCalls:
     read_first: int
 
 
-def system_calls(site: Site, batch: Batch) -> SystemCalls:
+def system_calls(site: Site, batch: RunBatch) -> SystemCalls:
     """Count the system calls of a batch of one row, by the way that the site's MPI library takes."""
     stripes, parts = striping(site, batch), pieces(batch)
     taken = way(site, batch, stripes, parts)

@@ -21,8 +21,8 @@ from stripewise.runner.simulated.report import simulated_report
 from stripewise.runner.simulated.settings import open_site, settings_of_plan
 from stripewise.simulate import noise
 from stripewise.simulate.access import Access, directions
-from stripewise.simulate.batch import Batch
-from stripewise.simulate.engine import Outcome as Simulated
+from stripewise.simulate.batch import RunBatch
+from stripewise.simulate.engine import SimulatedOutcome as Simulated
 from stripewise.simulate.engine import simulate
 from stripewise.simulate.runs import noisy
 from stripewise.spec.experiment import Experiment
@@ -199,10 +199,10 @@ class SimulatedRunner(Runner):
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def _batches(self, plan: Plan) -> dict[str, Batch]:
+    def _batches(self, plan: Plan) -> dict[str, RunBatch]:
         """What is simulated for each direction."""
         settings, access = settings_of_plan(plan), self._opened[1]
-        return {way: Batch.make(self.workload, way, settings, access) for way in directions(self.workload)}
+        return {way: RunBatch.make(self.workload, way, settings, access) for way in directions(self.workload)}
 
     def _answer(self, launch: Launch) -> Outcome:
         site, seed, number = self.site, self._experiment.seed, launch.number

@@ -29,7 +29,7 @@ from stripewise.spec.campaign import Campaign, campaign_text, changed_campaign, 
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import Job
 from stripewise.store.service.tokens import Token
-from stripewise.summaries import Report, summarise
+from stripewise.summaries import SummaryReport, summarise
 
 resource = Resource("/campaigns", "campaigns")
 evaluations = Resource("/evaluations", "models")
@@ -292,7 +292,7 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "state": "finished" if document["state"] == "done" else document["state"]}
 
 
-def _measured(service: Service, identifier: str) -> tuple[Table, list[Report]] | None:
+def _measured(service: Service, identifier: str) -> tuple[Table, list[SummaryReport]] | None:
     """Read a campaign's table with its summaries; None until it has ended."""
     try:
         path = table_path(service.settings.data, f"campaign:{identifier}")
@@ -302,7 +302,7 @@ def _measured(service: Service, identifier: str) -> tuple[Table, list[Report]] |
 
 
 @functools.lru_cache(maxsize=8)
-def _summarised(path: Path, changed: int) -> tuple[Table, list[Report]]:
+def _summarised(path: Path, changed: int) -> tuple[Table, list[SummaryReport]]:
     table = read_table(path)
     return table, summarise(table)
 

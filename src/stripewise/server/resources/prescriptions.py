@@ -14,7 +14,7 @@ from stripewise.model.registry import load_model
 from stripewise.model.table import Column, read_table
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import Request
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.report.export import export
 from stripewise.report.markup import measured_text
 from stripewise.server.files import table_path
@@ -60,7 +60,7 @@ def prescribe(service: Here, asked: Asked) -> dict[str, Any]:
     if asked.model is not None and asked.policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
     loaded = None if asked.model is None else load_model(model_path(service, asked.model))
-    request = Request(asked.workload or Workload(), asked.current, asked.context)
+    request = PrescriptionRequest(asked.workload or Workload(), asked.current, asked.context)
     if asked.diagnosis is not None:
         seen = observe(log_path(service, asked.diagnosis))
         domain = None if loaded is None else loaded.domain
