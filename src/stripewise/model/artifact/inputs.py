@@ -141,8 +141,8 @@ class Inputs:
         }
 
     def _free(self, knob: Knob) -> Program | None:
-        """Settings are free where the operation lets them act; what only people can change never is."""
-        if knob.way is not Way.SETTING:
+        """Settings are free where the operation lets them act and the runtime can apply them; others never are."""
+        if knob.parameter is None or not knob.parameter.carrier.decided:
             return constant(0.0)
         if knob.can_change("read") and knob.can_change("write"):
             return None
