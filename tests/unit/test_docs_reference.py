@@ -372,6 +372,20 @@ def test_commands_shown_exist(page: Path) -> None:
                 assert word.partition("=")[0] in options, f"{name} has no option {word}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_paragraph_is_one_line(page: Path) -> None:
+    before = ""
+    for line in re.sub(
+        r"^ *```.*?^ *```$", "```", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    ).splitlines():
+        text = line.strip()
+        starts = not text or re.match(r"[-*] |\d+\. |[|#>!]|<!--|```", text)
+        assert starts or not before or before[0] in "|#" or before == "```", (
+            f"{name_of(page)}: join '{text[:60]}' to its paragraph"
+        )
+        before = text
+
+
 def test_every_page_is_linked_from_the_index() -> None:
     index = (DOCS / "README.md").read_text("utf-8")
     missing = [name_of(page) for page in DOCS.rglob("*.md") if f"({page.relative_to(DOCS)})" not in index]
