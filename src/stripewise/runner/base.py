@@ -79,16 +79,16 @@ class Runner(ABC):
 
     @property
     def capacity(self) -> int:
-        """Runs that may be under way at the same time."""
+        """How many runs may be under way at the same time."""
         return 1
 
     @property
     def queued_seconds(self) -> float:
-        """Wall seconds so far in which all runs under way waited in a scheduler's queue: no budget is charged them."""
+        """Wall seconds in which all runs under way waited in a scheduler's queue; budgets do not count them."""
         return 0.0
 
     def charged(self, timeout: float) -> tuple[float, int | None]:
-        """Give the most that a run of a time limit costs, once :meth:`prepare` was called.
+        """Give the most that a run with a time limit can cost. Call it after :meth:`prepare`.
 
         Returns
         -------
@@ -99,12 +99,12 @@ class Runner(ABC):
 
     @abstractmethod
     def prepare(self) -> Preflight:
-        """Check, once and before the first run, that runs can be started, and get ready for them.
+        """Check, once before the first run, that runs can start, and prepare for them.
 
         Raises
         ------
         UserError
-            If no run could succeed: with what is wrong, and how to mend it.
+            If no run could succeed, with what is wrong and how to fix it.
         """
 
     @abstractmethod
@@ -140,11 +140,11 @@ class Runner(ABC):
         Raises
         ------
         StripewiseError
-            If that cannot be made sure from here (it was started on another host).
+            If this host cannot make sure, because another host started the run.
         """
 
     def close(self) -> None:  # noqa: B027  a runner without processes has nothing to end
-        """End all runs under way and give back what is held. May be called again."""
+        """End all runs under way and release all resources. May be called again."""
 
     def __enter__(self) -> Self:
         return self

@@ -114,7 +114,7 @@ def empty_caches(how: str, files: Iterable[Path]) -> Caches:
     how : str
         ``none``, ``advise`` or ``system``.
     files : iterable of Path
-        What the program was seen to use; those that exist are written back and advised away.
+        Files that the program used; those that exist are written back and dropped from memory.
     """
     if how == "none":
         return Caches("unknown")

@@ -39,7 +39,7 @@ class Evidence:
         How its settings travelled.
     objective : ObjectiveKind
     after : str
-        What an after hook failed of.
+        Why an after hook failed.
     notes : tuple of str
     metrics : mapping
         What was measured while the program ran, by objective.
@@ -119,7 +119,7 @@ def _setup_reason(evidence: Evidence) -> str:
 
 
 def _of_report(evidence: Evidence) -> tuple[State, str]:
-    """A run that ended well can still have failed to do what was asked of it."""
+    """Check that a run with exit code 0 did what was asked of it."""
     expected = "STRIPEWISE_REPORT" in evidence.injection.environment
     if not expected:
         return State.FINISHED, ""
@@ -140,7 +140,7 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
 
 
 def _full(folder: Path) -> str:
-    """Say that a file system is full, where it is: programs seldom do."""
+    """Say if a file system is full, because programs seldom do."""
     for path in (folder, Path.cwd()):
         try:
             state = os.statvfs(path)
@@ -196,7 +196,7 @@ def _killed(number: int) -> str:
 
 
 def _signal_of_rank(exit_code: int, *texts: str) -> int:
-    """Find the signal that a launcher speaks of; it must agree with the exit code, where that holds one."""
+    """Find the signal that a launcher names; it must agree with the exit code if that names one, too."""
     numbers = [int(match) for text in texts for match in _SAID_SIGNAL.findall(text)]
     for number in reversed(numbers):
         if exit_code in (number, _SHELL_SIGNAL + number):

@@ -1,4 +1,4 @@
-"""Runners by name. Each is loaded when it is wanted: a launch need not wait for the simulated cluster's mathematics."""
+"""Runners by name. Each is imported when it is used, because the simulated cluster takes time to import."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     Raises
     ------
     UserError
-        If the runner does not exist.
+        If the runner is unknown.
     """
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":

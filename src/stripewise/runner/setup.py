@@ -1,4 +1,4 @@
-"""Setup lines: shell lines, as ``module load``, that run in the same shell before each run of the program."""
+"""Setup lines: shell lines such as ``module load`` that run before each run of the program, in the same shell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shell() -> str:
     Raises
     ------
     UserError
-        If bash is missing: modules are functions of it.
+        If bash is missing; environment modules are functions of bash.
     """
     found = shutil.which("bash", path=os.defpath + ":/usr/local/bin") or shutil.which("bash")
     if found is None:
@@ -42,14 +42,14 @@ def script(lines: Sequence[str], exports: Mapping[str, str], command: Sequence[s
         Variables that win over what the setup lines set.
     command : sequence of str
     ready : int
-        File descriptor on which one byte says that the setup lines are through.
+        File descriptor on which one byte says that the setup lines have finished.
     """
     return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}\n"
 
 
 def prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:
-    """Write the setup lines, each with a word on its failure, and the variables that win over what they set."""
-    # By eval a line that opens a quote or a here-document cannot take the lines after it.
+    """Write the setup lines, each followed by a test for its failure, and then the variables that override theirs."""
+    # eval keeps a line that opens a quote or a here-document from swallowing the lines after it.
     text = ""
     for number, line in enumerate(lines, start=1):
         failed = quote(_FAILED.format(number=number))
@@ -66,7 +66,7 @@ def environment_after(
     cwd: Path,
     timeout: float,
 ) -> dict[str, str]:
-    """Run the setup lines once and give the environment that they leave.
+    """Run the setup lines once and give the resulting environment.
 
     Raises
     ------

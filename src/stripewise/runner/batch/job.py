@@ -1,4 +1,4 @@
-"""One run as a job: submitted, watched, judged; submitted again where the machine lost it."""
+"""One run as a job: it is submitted, watched and judged, and submitted again if the machine lost it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _BUSY = re.compile(
     r"submit limit|MaxSubmit|busy",
     re.IGNORECASE,
 )
-"""What schedulers say when a later try may be accepted."""
+"""What schedulers print when they may accept a later submission."""
 _RETRY_SECONDS = 5.0
 _GRACE_CERTAIN = 5.0
 GRACE = 60.0
-"""Network file systems show a new file on another host after up to a minute."""
+"""On network file systems another host sees a new file after up to a minute."""
 
 
 @dataclass(frozen=True)
 class JobTerms:
-    """What a job of a run must know of its experiment.
+    """What the experiment demands of the job of a run.
 
     Attributes
     ----------
     objective : ObjectiveKind
     nodes : int
-        That a run occupies, where the job does not say.
+        Nodes that a run occupies, if the job does not say.
     retries : int
     patience : float
     grace : float
@@ -100,7 +100,7 @@ class BatchJob:
 
     @property
     def waiting(self) -> bool:
-        """Whether the run has not begun: it is in a queue, or on its way into one."""
+        """Whether the run has not started yet."""
         return read_began(self.place.path) is None
 
     def look(self) -> Outcome | None:
@@ -128,7 +128,7 @@ class BatchJob:
         return self._given(standing) if standing.phase is JobPhase.OVER else None
 
     def cancel(self) -> None:
-        """Ask for the job's end; :meth:`gone` tells whether it came."""
+        """Ask for the end of the job; :meth:`gone` says whether it has ended."""
         owner = job_record.give_up(self.place.path)
         tickets = [self._ticket] if self._ticket is not None else []
         if owner and all(ticket.identifier != owner for ticket in tickets):
@@ -140,7 +140,7 @@ class BatchJob:
             self._queue.cancel(ticket)
 
     def gone(self) -> bool | None:
-        """Whether nothing of it runs any more; None if that cannot be known now."""
+        """Whether nothing of the job runs; None if the scheduler does not say."""
         return True if self._ticket is None else self._queue.gone(self._ticket)
 
     # -- parts ---------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class BatchJob:
             return
         self._next_try = now + _RETRY_SECONDS
         if self._doubtful:
-            # An unanswered submission may have arrived: never two jobs where one can be seen.
+            # The scheduler may have accepted a submission without answering: a run must not have two jobs.
             found = [job for job in self._named() if job not in self._past]
             if found:
                 self._took(self._queue.attach(found[0], self._request.name))
@@ -180,7 +180,7 @@ class BatchJob:
         self.place.note(self.record())
 
     def record(self) -> dict[str, Any]:
-        """What is kept of the job in the run's ``process.json``."""
+        """Describe the job for the run's ``process.json``."""
         return {
             "command": list(self._assembled.words),
             "plan": self.launch.plan.text(),
@@ -190,7 +190,7 @@ class BatchJob:
         }
 
     def _bear(self, error: TransientError) -> None:
-        """Wait out a scheduler that does not answer, as long as the experiment's patience lasts."""
+        """Wait for a scheduler that does not answer, for as long as the experiment allows."""
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now
@@ -200,11 +200,11 @@ class BatchJob:
             ) from error
 
     def _given(self, standing: Standing) -> Outcome | None:
-        """Decide on a job that the scheduler says is over, though it left no record of its end."""
+        """Decide on a job that left no record of its end, although the scheduler says that it is over."""
         now = time.monotonic()
         if self._over_since is None:
             self._over_since = now
-        # What is not known to have failed may have come through, and its record be on its way.
+        # A job that is not known to have failed may have finished, and its record may still be on its way.
         certain = standing.why and standing is not UNKNOWN
         if now - self._over_since < (self._setting.grace if not certain else min(_GRACE_CERTAIN, self._setting.grace)):
             return None
@@ -230,9 +230,9 @@ class BatchJob:
         )
 
     def _came_through(self, through: Through) -> Outcome | None:
-        """Judge a run by its record, unless the scheduler's absence may have made it what it is.
+        """Judge a run by its record, unless its launcher may have waited for the scheduler.
 
-        A step that srun (22.05) starts while the controller is away waits 130 s: that tells nothing of the settings.
+        A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
         """
         began = read_began(self.place.path)
         by_time = through.cause in ("timeout", "bound") or self._setting.objective.wall_time
@@ -248,7 +248,7 @@ class BatchJob:
         return self._judged(through)
 
     def _again(self, why: str) -> None:
-        """Submit the run again. Its job is through or lost, which the scheduler may not have seen yet."""
+        """Submit the run again. Its job is finished or lost, which the scheduler may not have noticed yet."""
         job = f" (job {self._ticket.identifier})" if self._ticket else ""
         if self._ticket is not None:
             self._past.add(self._ticket.identifier)
@@ -259,7 +259,7 @@ class BatchJob:
         self._over_since = None
 
     def _charge(self, began: Began | None, seconds: float) -> None:
-        """Count what a job has used that gives no result."""
+        """Count what a job without a result has used."""
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
             self._lost_hours += (began.nodes or self._setting.nodes) * seconds / 3600
@@ -306,7 +306,7 @@ def outcome_of(
     facts: Mapping[str, Any],
     notes: tuple[str, ...] = (),
 ) -> Outcome:
-    """Judge a run by what its job has left."""
+    """Judge a run by the records that its job left."""
     report, missing = place.read_report()
     outcome = judge(
         Evidence(
@@ -322,7 +322,7 @@ def outcome_of(
             facts={"cache": through.cache},
         )
     )
-    # The scheduler's count of nodes: a report tells host names, which nodes may share.
+    # The scheduler counts the nodes; a report only has host names, which nodes may share.
     merged = {**outcome.facts, **facts}
     if through.cause == "hook":
         return replace(outcome, state=State.FAILED, reason=through.message or "a hook failed", facts=merged)
@@ -330,7 +330,7 @@ def outcome_of(
 
 
 def finished_before(base: Path, launch: Launch) -> Scratch | None:
-    """Give the folder of an earlier attempt whose job came through after its tuner was gone, with the same plan."""
+    """Give the folder of an earlier attempt with the same plan whose job finished after its tuner was gone."""
     for attempt in range(launch.attempt - 1, -1, -1):
         place = Scratch.of(base, replace(launch, attempt=attempt))
         if read_through(place.path) is None:

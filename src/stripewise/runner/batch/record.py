@@ -1,4 +1,4 @@
-"""What a run's job has left in the run's folder, and who owns the run."""
+"""The records that a job leaves in its run's folder, and the owner of the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stripewise.runner.batch.script import BEGAN, ENDED, OWNER
 from stripewise.runner.local.supervise import Cause, Ended
 
 GIVEN_UP = "given-up"
-"""Owner of a run that no job may carry out any more."""
+"""The owner of a run that no job may carry out."""
 _LIMIT = 1 << 16
 
 
@@ -25,7 +25,7 @@ class Began:
     nodes : int or None
     node_list, host : str
     restart : int
-        How often the scheduler has started the job anew.
+        How often the scheduler has restarted the job.
     time : float
         Epoch seconds of the job's start, by the node's clock.
     """
@@ -40,7 +40,7 @@ class Began:
 
 @dataclass(frozen=True)
 class Through:
-    """A job is through with a run.
+    """A job has finished with a run.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Through:
         Of the whole job, with setup lines and hooks.
     cache : str
     message : str
-        What a hook failed of.
+        Why a hook failed.
     """
 
     cause: str
@@ -106,12 +106,12 @@ def owner(folder: Path) -> str:
 
 
 def give_up(folder: Path) -> str:
-    """Keep every job that has not begun from beginning with a run.
+    """Prevent every job that has not started from carrying out a run.
 
     Returns
     -------
     str
-        The job that had begun before, if one had.
+        The job that had started before; empty if none had.
     """
     with contextlib.suppress(FileExistsError):
         (folder / OWNER).symlink_to(GIVEN_UP)
@@ -120,7 +120,7 @@ def give_up(folder: Path) -> str:
 
 
 def clear(folder: Path) -> None:
-    """Make room for another job with a run, once no earlier one can be alive."""
+    """Remove the records of a run, so that another job can carry it out. Call it once no earlier job can be alive."""
     for name in (OWNER, BEGAN, ENDED):
         (folder / name).unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""The batch runner: each run is a job of a scheduler, several of them at a time."""
+"""The batch runner: each run is a job of a scheduler, and several jobs may run at a time."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class BatchRunner(Runner):
 
     @property
     def capacity(self) -> int:
-        """Jobs at a time, those in the queue included."""
+        """Jobs at a time, including those in the queue."""
         return self._jobs
 
     @property
@@ -159,14 +159,14 @@ class BatchRunner(Runner):
         return outcomes
 
     def cancel(self, number: int) -> None:
-        """End a run's job; see :class:`Runner`. Where the scheduler does not answer, the next reap will."""
+        """End a run's job; see :class:`Runner`. If the scheduler does not answer, the next :meth:`reap` ends it."""
         self._ready = [outcome for outcome in self._ready if outcome.number != number]
         job = self._under_way.pop(number, None)
         if job is not None:
             self._end([job])
 
     def reap(self, launch: Launch) -> None:
-        """Make sure that no job of an earlier attempt runs or will ever run; see :class:`Runner`."""
+        """Make sure that no job of an earlier attempt runs or will run; see :class:`Runner`."""
         attempts = [replace(launch, attempt=attempt) for attempt in range(launch.attempt + 1)]
         tickets: dict[str, Ticket] = {}
         for attempt in attempts:
@@ -209,7 +209,7 @@ class BatchRunner(Runner):
         return self._batch.nodes or self._directives.nodes or line or declared or 1
 
     def _walltime(self, timeout: float | None) -> float:
-        """Most seconds that a job takes: what was asked for, or what the run and its hooks may take."""
+        """The time limit of a job: the one that was asked for, or what the run and its hooks may take."""
         given = self._batch.walltime or self._directives.walltime
         if given is not None:
             return given
@@ -270,7 +270,7 @@ class BatchRunner(Runner):
         return job
 
     def _adopted(self, launch: Launch, place: Scratch) -> Outcome:
-        """Take the result of a job that came through while nobody waited for it."""
+        """Take the result of a job that finished while no tuner was attached."""
         through = job_record.read_through(place.path)
         began = job_record.read_began(place.path)
         assert through is not None
@@ -282,7 +282,7 @@ class BatchRunner(Runner):
             "job": began.job if began else None,
             "adopted": True,
         }
-        note = "its job came through while no tuner waited for it"
+        note = "its job finished while no tuner was attached"
         return outcome_of(
             launch, place, through, Injection({}, {}, ()), kind_of(self._experiment.objective.name), facts, (note,)
         )
@@ -301,8 +301,8 @@ class BatchRunner(Runner):
             try:
                 job.cancel()
             except TransientError:
-                # The scheduler does not answer. The run is given up: its job can begin with nothing any more, and a
-                # resumed session makes sure that it is over.
+                # The scheduler does not answer. The run is given up, so its job cannot start it, and a resumed
+                # session makes sure that the job is over.
                 continue
         _wait(lambda: [job for job in jobs if job.gone() is False], _END_SECONDS)
 
@@ -311,7 +311,7 @@ class BatchRunner(Runner):
             self._files |= dict.fromkeys(outcome.report.paths)
 
     def _tick(self) -> None:
-        """Count the time in which all runs that are under way only waited."""
+        """Count the time in which all runs under way waited in the queue."""
         now = time.monotonic()
         if self._under_way and all(job.waiting for job in self._under_way.values()):
             self._queued += now - self._ticked
@@ -319,7 +319,7 @@ class BatchRunner(Runner):
 
 
 def _of_script(experiment: Experiment, cwd: Path, scheduler: Scheduler) -> tuple[Experiment, Directives]:
-    """Let bash carry out a job script that is the command, and take over what it asks the scheduler for."""
+    """If the command is a job script, run it with bash and take over its directives."""
     added = scheduler.read_options(experiment.batch.directives)
     words = experiment.command
     path = cwd / words[1 if len(words) > 1 and Path(words[0]).name in ("bash", "sh") else 0] if words else None

@@ -1,7 +1,7 @@
-"""The shell script that carries out one run within a job: text in, text out; nothing is written or started here.
+"""The shell script that carries out one run within a job, as text.
 
-Compute nodes need no Python: bash and coreutils do what the local runner does itself. The script leaves two records in
-the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it is through. They are
+Compute nodes do not need Python: bash and coreutils do the local runner's work. The script leaves two records in
+the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it finishes. They are
 what the runner believes; what the scheduler says only tells it when no record will come any more. First of all it
 makes the link ``owner`` to its job's number, which only one can: a job that finds another's, or a runner's that has
 given the run up, ends without having done anything.
@@ -62,7 +62,7 @@ exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
 
 @dataclass(frozen=True)
 class Work:
-    """All that a run's job does.
+    """Everything that the job of a run does.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def _setup(work: Work) -> list[str]:
     unset = f"unset -v {' '.join(map(variable_name, work.unset))}\n" if work.unset else ""
     if not work.setup:
         return [unset, assign_all(work.exports)]
-    # A line that fails leaves the shell: the trap tells which, for what it printed says so.
+    # A line that fails leaves the shell: what it printed says which line it was.
     return [
         "trap '__end setup $?' EXIT\n",
         prologue(work.setup, work.exports),
@@ -151,7 +151,7 @@ def _setup(work: Work) -> list[str]:
 
 
 def _deletions(patterns: Sequence[str]) -> list[str]:
-    """Delete files; where one is a link, what it points to, so that the program writes where it did before."""
+    """Delete files. If one is a link, delete its target, so that the program writes to the same place."""
     return [
         f"for __file in {_globbed(pattern)}; do\n"
         '    __target=$(readlink -f -- "$__file") || continue\n'
@@ -163,7 +163,7 @@ def _deletions(patterns: Sequence[str]) -> list[str]:
 
 
 def _globbed(pattern: str) -> str:
-    """Quote a path so that only the signs of a pattern in its last part keep their meaning."""
+    """Quote a path except for the pattern characters of its last part."""
     folder, slash, name = pattern.rpartition("/")
     signs = "".join(c if c in "*?[]" else quote(c) for c in name)
     return (quote(folder) if folder else "") + slash + signs
@@ -180,7 +180,7 @@ def _hook(when: str, number: int, line: str) -> str:
 
 
 def _caches(work: Work) -> str:
-    # One node's memory only: with more nodes nothing is claimed.
+    # This empties the memory of one node only, so with more nodes it claims nothing.
     alone = f'[ "{work.inside.nodes}" = 1 ] && '
     if work.caches == "system":
         return f"sync; {alone}echo 3 2>/dev/null > /proc/sys/vm/drop_caches && __cache=dropped\n"

@@ -1,4 +1,4 @@
-"""The steps runner: inside an allocation, runs side by side, each on a set of nodes of its own."""
+"""The steps runner: runs side by side within an allocation, each on nodes of its own."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StepsRunner(LocalRunner):
 
     @property
     def capacity(self) -> int:
-        """Runs side by side: as many as there are sets of nodes, unless fewer are asked for."""
+        """Runs side by side: as many as there are sets of nodes, or fewer if asked for."""
         live = len(self._slots) - len(self._dead)
         return max(1, min(live or 1, self._batch.jobs or 1 << 30, self._most or 1 << 30))
 
@@ -86,12 +86,12 @@ class StepsRunner(LocalRunner):
         line = self._found.target.line
         if not line.launcher:
             raise UserError(
-                "runner steps gives each run its nodes through srun or mpiexec, and the command has neither",
+                "runner steps gives each run its nodes through srun or mpiexec, but the command has neither",
                 "write srun before the program, or use --runner batch for a script",
             )
         if PurePath(line.launcher).name not in (*self._queue.scheduler.start[:1], *_MPIEXEC):
             raise UserError(
-                f"runner steps cannot tell {line.launcher} on which nodes to run", "use srun, or --runner batch"
+                f"runner steps does not know how to give nodes to {line.launcher}", "use srun, or --runner batch"
             )
         self._size = self._batch.nodes or line.nodes or self._experiment.workload.nodes or 1
         self._allocation = allocation
@@ -154,7 +154,7 @@ class StepsRunner(LocalRunner):
         self._taken.pop(number, None)
 
     def reap(self, launch: Launch) -> None:
-        """End what an earlier process left of a run, in this allocation or in another; see :class:`Runner`."""
+        """End what an earlier process left of a run, in this or another allocation; see :class:`Runner`."""
         places = [Scratch.of(self._folder, replace(launch, attempt=n)) for n in range(launch.attempt + 1)]
         allocations = {text for place in places if (text := _read(place.path / _ALLOCATION))}
         try:
@@ -167,7 +167,7 @@ class StepsRunner(LocalRunner):
                         raise StripewiseError(what, "end it by hand, then resume")
         except TransientError as error:
             raise StripewiseError(
-                f"whether run {launch.number} is over cannot be known: {error.what}", "resume when Slurm answers"
+                f"whether run {launch.number} is over cannot be known: {error.what}", "resume when the scheduler answers"
             ) from error
         if not gone or not earlier(self._folder, launch):
             reap(self._folder, launch)
@@ -175,16 +175,16 @@ class StepsRunner(LocalRunner):
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _slot(self, launch: Launch) -> int | None:
-        """Choose the nodes of a run: those of its pair, or the first that are free; None where it must wait.
+        """Choose the nodes of a run: those of its pair, or the first that are free; None if it must wait.
 
         Raises
         ------
         StripewiseError
-            If no node of the allocation is left.
+            If the allocation has lost all its nodes.
         """
         live = [at for at in range(len(self._slots)) if at not in self._dead]
         if not live:
-            raise StripewiseError("no node of the allocation is up any more", "resume in another allocation")
+            raise StripewiseError("all nodes of the allocation are down", "resume in another allocation")
         busy = set(self._taken.values())
         candidates = live if launch.pair is None else [live[launch.pair % len(live)]]
         return next((at for at in candidates if at not in busy), None)
@@ -197,7 +197,7 @@ class StepsRunner(LocalRunner):
             return target
         name = PurePath(line.launcher).name
         if name in self._queue.scheduler.start[:1]:
-            # First of all options: what the command itself says comes later and wins.
+            # These options come first, so that the options of the command itself win.
             options = self._steps.options(nodes, _name(self._folder, launch))
         elif target.mpi is not None and target.mpi.abi == "openmpi":
             ranks = line.per_node or -(-(line.ranks or len(nodes)) // len(nodes))
@@ -211,7 +211,7 @@ class StepsRunner(LocalRunner):
     def _told(self, outcome: Outcome) -> Outcome | None:
         slot, launch = self._taken.pop(outcome.number), self._launches.pop(outcome.number)
         if outcome.state is not State.FINISHED:
-            # A launcher that was ended by force may leave its step, and the next run would wait for the nodes.
+            # A killed launcher may leave its step behind, and the next run would wait for the nodes.
             self._end_step(launch)
         losses = self._losses.setdefault(outcome.number, [])
         down = self._down(slot) if outcome.state is State.FAILED else ()
@@ -233,7 +233,7 @@ class StepsRunner(LocalRunner):
         return replace(outcome, facts=facts, reason=reason)
 
     def _down(self, slot: int) -> tuple[str, ...]:
-        """Give those nodes of a set that are down, or that were and no longer belong to the allocation."""
+        """List the nodes of a set that are down or no longer belong to the allocation."""
         assert self._allocation is not None
         try:
             left = self._steps.nodes_left(self._allocation.job, self._queue.call)
@@ -245,7 +245,7 @@ class StepsRunner(LocalRunner):
         self._end_named(_name(self._folder, launch))
 
     def _end(self, allocation: str, name: str) -> list[str]:
-        """End the steps with a name and wait until they are over; give those that go on in spite of it.
+        """End the steps with a name and wait until they are over; give those that continue.
 
         Raises
         ------
@@ -265,7 +265,7 @@ class StepsRunner(LocalRunner):
         try:
             self._end(self._allocation.job, name)
         except TransientError:
-            # Its processes on this node are ended. What is left elsewhere is seen to by the next reap.
+            # Its processes on this node have ended. The next reap ends what is left elsewhere.
             return
 
 

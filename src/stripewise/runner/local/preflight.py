@@ -1,4 +1,4 @@
-"""The local runner's look at the machine before the first run."""
+"""What the local runner checks on this machine before the first run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack, stack_names
 
 _DERIVED = "<derived>"
-"""Stands for the value of a derived setting, which only a configuration has."""
+"""Stands for the value of a derived setting, which depends on the configuration."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Found:
     _libraries: dict[str, Path] = field(default_factory=dict)
 
     def library_for(self, target: Target) -> Path | None:
-        """Give the runtime for a program, built if need be; None where it cannot or shall not be preloaded.
+        """Give the runtime for a program, built if need be; None if it cannot or must not be preloaded.
 
         Raises
         ------
@@ -111,7 +111,7 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
 
 
 def _carried(experiment: Experiment, target: Target, library: Path | None) -> tuple[Carried, ...]:
-    """Say of every parameter that may be searched how it would travel."""
+    """Say how each parameter that may be searched would reach the program."""
     implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
     names = experiment.stacks or [implied or "romio"]
     settings: list[Setting] = []
@@ -128,7 +128,7 @@ def _carried(experiment: Experiment, target: Target, library: Path | None) -> tu
 
 
 def _lost(experiment: Experiment, target: Target, library: Path | None) -> Callable[[Parameter], str]:
-    """Give a function that tells why a parameter cannot reach the program."""
+    """Give a function that says why a parameter cannot reach the program."""
     program = target.program
     if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
         # A script may start what cannot be seen from here; whoever knows so names the stack.

@@ -1,4 +1,4 @@
-"""One local run: hooks, the program, hooks; in a thread of its own, since each of them may take its time."""
+"""One local run: hooks, the program, hooks. It has a thread of its own, because each of them may take long."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunContext:
     output_limit : int
     guard : OrphanGuard
     known_files : callable
-        Gives the files that earlier runs were seen to use.
+        Gives the files that earlier runs used.
     """
 
     experiment: Experiment
@@ -61,13 +61,12 @@ class LocalRun:
     launch : Launch
     place : Scratch
     target : Target or UserError
-        The command; or why there is none any more.
+        The command, or why it can no longer be started.
     values : mapping
         What placeholders stand for.
     surroundings : RunContext
     on_end : callable
-        Called from the run's thread with its outcome, or with the error that kept it from having one; not if it was
-        cancelled.
+        Called from the run's thread with its outcome or an error, unless the run was cancelled.
     """
 
     def __init__(
@@ -133,11 +132,11 @@ class LocalRun:
             outcome = error
         except OSError as error:
             what = f"run {self.launch.number}: {error.strerror or error} ({error.filename or self._place.path})"
-            outcome = StripewiseError(what, "make room or mend the folder of the runs, then resume")
+            outcome = StripewiseError(what, "make room or fix the folder of the runs, then resume")
         except Exception as error:
-            # The session waits for this thread's word: even a fault of ours must not keep it waiting for ever.
+            # The session waits for this thread, so a bug of ours must not end it without an outcome.
             what = f"run {self.launch.number}: unexpected {type(error).__name__}: {error}"
-            outcome = StripewiseError(what, "this is a fault of stripewise: report it; stripewise resume goes on")
+            outcome = StripewiseError(what, "this is a bug in stripewise: report it; stripewise resume continues")
         if not self._cancelled:
             self._on_end(self, outcome)
 
@@ -236,7 +235,7 @@ class LocalRun:
         def started(pid: int) -> None:
             self._guarded(pid)
             with contextlib.suppress(OSError):
-                # The record that was written beforehand lacks the number, but names the marker: enough to reap by.
+                # The record that was written before lacks the process number, but its marker is enough to reap by.
                 self._place.note({"command": words}, pid)
 
         if not experiment.setup:

@@ -136,7 +136,7 @@ class Command:
         ----------
         pipe : tuple of int
             Read end and write end, both owned by the command from now on; it inherits the latter. The script around a
-            program writes when its setup lines are through.
+            program writes when its setup lines have finished.
         """
         self._ready = pipe
 

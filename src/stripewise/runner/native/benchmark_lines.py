@@ -39,7 +39,7 @@ class RunLines:
     command : tuple of str
         What is measured.
     before, after : tuple of str
-        Shell lines round it: the file is laid out and, for a read, written before, and deleted after.
+        Shell lines around it: they lay out the file and, for a read, write it; afterwards they delete it.
     """
 
     command: tuple[str, ...]
@@ -226,7 +226,9 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
     for point in points.all:
         check_program(campaign, point)
     if not campaign.files.folder:
-        raise UserError("nothing says where the benchmark's file shall lie", "give --folder, or folder in [files]")
+        raise UserError(
+            "the campaign does not say where the benchmark's file goes", "give --folder, or folder in [files]"
+        )
     folder = Path(campaign.files.folder).absolute()
     if not folder.is_dir():
         raise UserError(f"the folder {folder} does not exist", "make it on the file system that is to be measured")

@@ -1,4 +1,4 @@
-"""What this machine has for tuning and what is missing: one finding a part, each with its mend."""
+"""What this machine has for tuning, and what is missing and how to get it."""
 
 from __future__ import annotations
 

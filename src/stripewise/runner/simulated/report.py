@@ -213,7 +213,7 @@ def _layout(site: Site, outcome: SimulatedOutcome) -> dict[str, Any] | None:
 
 
 def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]:
-    """What became of one setting: passed on, or not applicable; an echo is left out, for it proves nothing."""
+    """What became of one setting: passed on, or not applicable. Echoes are left out, because they prove nothing."""
     lustre = site.mpi.driver != "romio_ufs"
     note, outcome = "", "applied"
     if setting.carrier is LAYOUT:

@@ -67,7 +67,7 @@ def _value(text: str) -> Any:
 def settings_of_plan(plan: Plan) -> dict[str, Any]:
     """Give the plan's settings by the names of the stacks' parameters, as batches take them.
 
-    MPI libraries ignore values that they do not understand without a word; so are they here.
+    Like an MPI library, this ignores values that it does not understand.
     """
     known = _parameters()
     found: dict[str, Any] = {}
