@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from stripewise.errors import TransientError, UserError
-from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Standing
+from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Scheduler, Standing
 from stripewise.schedulers.flux import Flux
 from stripewise.schedulers.lsf import Lsf
 from stripewise.schedulers.pbs import ClassicPbs, Pbs
@@ -164,6 +165,25 @@ def test_what_a_scheduler_lacks_is_said_with_those_that_have_it(ask: Any) -> Non
     for scheduler in (Pbs(), Lsf(), Flux()):
         with pytest.raises(UserError, match="use Slurm"):
             ask(scheduler)
+
+
+@pytest.mark.parametrize("scheduler", all_schedulers(), ids=lambda scheduler: scheduler.name)
+def test_the_reference_says_what_each_scheduler_is_asked_for(scheduler: Scheduler) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "schedulers.md").read_text("utf-8")
+    programs = ", ".join(f"`{program}`" for program in scheduler.programs)
+    assert f"| `{scheduler.name}` | {scheduler.title} | `{scheduler.mark}` | {programs} |" in page
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{scheduler.name}` | `"))
+    written = set(re.findall(r"`([^`]+)`", row)) - {scheduler.name}
+    asked = {*scheduler.resource_options(2, 4, True), *scheduler.time_options(5400)}
+    plain = scheduler.place_options(Batch(scheduler=scheduler.name))
+    for values in ({"queue": "Q"}, {"account": "A"}, {"reservation": "R"}):
+        try:
+            found = scheduler.place_options(Batch.model_validate({"scheduler": scheduler.name, **values}))
+        except UserError:
+            assert "refused" in row
+            continue
+        asked |= {option for option in found if option not in plain}
+    assert written == asked
 
 
 # -- the queue, over commands that a test stands for ---------------------------------------------------------------

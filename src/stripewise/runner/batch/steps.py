@@ -167,7 +167,8 @@ class StepsRunner(LocalRunner):
                         raise StripewiseError(what, "end it by hand, then resume")
         except TransientError as error:
             raise StripewiseError(
-                f"whether run {launch.number} is over cannot be known: {error.what}", "resume when the scheduler answers"
+                f"it is not known whether run {launch.number} is over: {error.what}",
+                "resume when the scheduler answers",
             ) from error
         if not gone or not earlier(self._folder, launch):
             reap(self._folder, launch)
