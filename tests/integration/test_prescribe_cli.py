@@ -121,7 +121,7 @@ def test_an_artifact_is_written(
     "words, message",
     [
         (["site.model"], "the workload is missing"),
-        (["site.model", "--workload", "missing.toml"], "cannot read missing.toml"),
+        (["site.model", "--workload", "missing.toml"], "cannot read the workload file missing.toml"),
         (["no.model", "--workload", "workload.toml"], "no.model"),
         (["site.model", "--workload", "workload.toml", "--policy", "mpi-io-study"], "both a model and a policy"),
         (["--workload", "workload.toml", "--policy", "guess"], "no policy is called 'guess'"),

@@ -23,7 +23,8 @@ from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
-from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, PLAN_HEADER
+from stripewise.spec.documents import read_document
+from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.vocabulary import check_plan
@@ -209,16 +210,7 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
 
 
 def _read_plan(path: Path) -> Plan:
-    try:
-        if path.stat().st_size > MAX_PLAN_BYTES:
-            raise UserError(
-                f"{path} is larger than {MAX_PLAN_BYTES >> 20} MiB", "a plan is a short text: is it the right file?"
-            )
-        return Plan.parse(path.read_text("utf-8"), str(path))
-    except OSError as error:
-        raise UserError(f"cannot read the plan {path}: {error.strerror}", "check the path") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not a plan: it is not UTF-8 text", f"a plan begins with '{PLAN_HEADER}'") from error
+    return Plan.parse(read_document(path, "plan", most=MAX_PLAN_BYTES), str(path))
 
 
 def _folder_name(plan: Plan, source: str) -> str:

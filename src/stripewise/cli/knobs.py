@@ -16,6 +16,7 @@ from stripewise.diagnosis.knobs import dead, judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError, UserError
 from stripewise.report.bundle import helpdesk_bundle
+from stripewise.spec.documents import read_document
 from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.opening import open_store
@@ -42,12 +43,7 @@ def knobs(
     json_output: JsonOption = False,
 ) -> int:
     """Find settings in a job script that do nothing where they are, and say why."""
-    try:
-        text = script.read_text("utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read {script}: {error.strerror}", "check the path") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{script} is not UTF-8 text", "is it the right file?") from error
+    text = read_document(script, "script")
     if operation not in (None, "read", "write", "both"):
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
     workload, effects = Workload(), {}

@@ -25,6 +25,7 @@ from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import Neighbour, Prescription, prescription_of
 from stripewise.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.report.export import TARGETS, export
+from stripewise.spec.documents import read_document
 from stripewise.spec.sizes import format_size
 from stripewise.spec.workload import Workload
 
@@ -105,12 +106,7 @@ def _prescribed_there(
 def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> PrescriptionRequest:
     request = PrescriptionRequest(Workload())
     if workload is not None:
-        try:
-            request = parse_request(workload.read_text("utf-8"), str(workload))
-        except OSError as error:
-            raise UserError(f"cannot read {workload}: {error.strerror}", "check the path") from error
-        except UnicodeDecodeError as error:
-            raise UserError(f"{workload} is not UTF-8 text", "is it the right file?") from error
+        request = parse_request(read_document(workload, "workload"), str(workload))
     if observed is not None:
         seen = observe(observed)
         domain = None if model is None else model.domain

@@ -19,6 +19,7 @@ from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
 from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
+from stripewise.spec.documents import read_document
 from stripewise.spec.experiment import Experiment, parse_experiment
 from stripewise.spec.policy import load_policy
 from stripewise.spec.trial import State
@@ -172,16 +173,7 @@ def resume(
 
 
 def _read(file: str) -> Experiment:
-    path = Path(file)
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise UserError(
-            f"cannot read the experiment file {file}: {error.strerror}",
-            "a command to tune follows two dashes: tune -- ...",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"experiment file {file} is not UTF-8 text", "is it the right file?") from error
+    text = read_document(Path(file), "experiment", "a command to tune follows two dashes: tune -- ...")
     return parse_experiment(text, file)
 
 

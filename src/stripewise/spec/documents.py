@@ -63,20 +63,20 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
         raise UserError(f"{origin}: {error}", "mend the value") from error
 
 
-def read_document(path: Path, noun: str) -> str:
-    """Read the text of a file; ``noun`` says what it is, for messages.
+def read_document(path: Path, noun: str, cure: str = "check the path", most: int = MOST_BYTES) -> str:
+    """Read the text of a file; ``noun`` says what it is, for messages, and ``cure`` what to do where it is not there.
 
     Raises
     ------
     UserError
-        If it cannot be read, is larger than :data:`MOST_BYTES`, or is not UTF-8.
+        If it cannot be read, is larger than ``most`` bytes, or is not UTF-8.
     """
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{noun} file {path} is larger than 1 MiB", "is it the right file?")
+        if path.stat().st_size > most:
+            raise UserError(f"{noun} file {path} is larger than {most >> 20} MiB", "is it the right file?")
         return path.read_text("utf-8")
     except OSError as error:
-        raise UserError(f"cannot read the {noun} file {path}: {error.strerror}", "check the path") from error
+        raise UserError(f"cannot read the {noun} file {path}: {error.strerror}", cure) from error
     except UnicodeDecodeError as error:
         raise UserError(f"{noun} file {path} is not UTF-8 text", "is it the right file?") from error
 
