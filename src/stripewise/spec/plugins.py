@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 from stripewise.errors import UserError
@@ -59,7 +60,7 @@ class Plugins:
             found = entry.load()
         except Exception as error:  # whatever a foreign package raises while it is imported
             raise UserError(
-                f"{self.noun} '{name}' ({entry.value}) cannot be loaded: {error}", "mend or uninstall the package"
+                f"{self.noun} '{name}' ({entry.value}) cannot be loaded: {error}", "fix or uninstall the package"
             ) from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             wanted = f"{self.base.__module__}.{self.base.__qualname__}"
@@ -67,7 +68,13 @@ class Plugins:
         return found
 
     def _foreign(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+        return _installed(entry_points, self.group)
+
+
+@functools.cache
+def _installed(find: Callable[..., EntryPoints], group: str) -> dict[str, EntryPoint]:
+    # Reading what is installed takes milliseconds, and every run asks.
+    return {entry.name: entry for entry in find(group=group)}
 
 
 def imported(place: str) -> Any:
