@@ -5,7 +5,7 @@ A user's own file has the same form, so any component can be tuned without code;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -79,7 +79,7 @@ class ParameterEntry(BaseModel):
 
     _renamed = model_validator(mode="before")(staticmethod(renamed))
 
-    def build(self, layer: str) -> Parameter:
+    def build(self, layer: str, io_component: Sequence[str] = ()) -> Parameter:
         """Make the parameter.
 
         Raises
@@ -95,7 +95,7 @@ class ParameterEntry(BaseModel):
         fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
         fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
         fields |= {"values": values, "default": values[0] if default is None else default}
-        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer)
+        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer, io_component=tuple(io_component))
 
     def _number(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -193,8 +193,6 @@ class Stack:
     name, layer, description : str
     parameters, constraints, derived, knowledge
         See :class:`~stripewise.spec.space.Space`.
-    io_component : tuple of str
-        MPI-IO implementations under which the stack acts (``romio``, ``ompio``); empty for any.
     env : mapping
         Environment that switches the component on, in every run but the reference.
     off : OffEntry or None
@@ -208,7 +206,6 @@ class Stack:
     constraints: tuple[Expression, ...] = ()
     derived: tuple[Derived, ...] = ()
     knowledge: tuple[Knowledge, ...] = ()
-    io_component: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
     off: OffEntry | None = None
 
@@ -239,14 +236,13 @@ def parse_stack(text: str, origin: str) -> Stack:
             name=entry.name,
             layer=layer,
             description=entry.description,
-            parameters=tuple(parameter.build(layer) for parameter in entry.parameter),
+            parameters=tuple(parameter.build(layer, entry.io_component) for parameter in entry.parameter),
             constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
             derived=tuple(
                 Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
                 for d in entry.derived
             ),
             knowledge=tuple(Knowledge(Expression.parse(k.condition), k.gain, k.source) for k in entry.knowledge),
-            io_component=tuple(entry.io_component),
             env=entry.env,
             off=entry.off,
         )
