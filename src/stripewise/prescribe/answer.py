@@ -13,8 +13,7 @@ from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import Knob, Way, knobs
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
-from stripewise.prescribe.advice import advice_text
-from stripewise.prescribe.carrying import lines
+from stripewise.prescribe.carrying import advice_text, lines
 from stripewise.prescribe.grid import CandidateGrid, Expected
 from stripewise.prescribe.points import natural, rows_of
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
