@@ -34,7 +34,7 @@ def validate(
         int | None,
         typer.Option(help="Hold out each of K random parts (default 5); with --leave-out: K groups.", metavar="K"),
     ] = None,
-    inverse: Annotated[int | None, typer.Option(help="Learn from one of K random parts only.", metavar="K")] = None,
+    inverse: Annotated[int | None, typer.Option(help="Train on one of K random parts only.", metavar="K")] = None,
     leave: Annotated[
         str | None,
         typer.Option(
@@ -44,7 +44,7 @@ def validate(
         ),
     ] = None,
     depths: Annotated[
-        str | None, typer.Option(help="Judge prescribing trees of these depths too, as in 1-10.", metavar="A-B")
+        str | None, typer.Option(help="Also judge prescribing trees of these depths, as in 1-10.", metavar="A-B")
     ] = None,
     seed: SeedOption = 0,
     server: ServerOption = None,
