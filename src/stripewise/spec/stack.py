@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from stripewise.carriers import ARGUMENT, Carrier
 from stripewise.errors import UserError
+from stripewise.shell import VariableName, VariableValue
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.expression import Expression
@@ -160,8 +161,8 @@ class OffEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     description: str = ""
-    env: dict[str, str] = Field(default_factory=dict)
-    unset: list[str] = Field(default_factory=list)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
+    unset: list[VariableName] = Field(default_factory=list)
     command: str | None = None
 
 
@@ -176,7 +177,7 @@ class StackFile(BaseModel):
     description: str = ""
     source: str = ""
     io_component: list[str] = Field(default_factory=list)
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
     parameter: list[ParameterEntry] = Field(min_length=1)
     constraint: list[str] = Field(default_factory=list)
     derived: list[DerivedEntry] = Field(default_factory=list)
