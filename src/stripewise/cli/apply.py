@@ -71,7 +71,7 @@ def run(
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
     With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
-    program runs. The program takes the place of this command: its output, signals and exit code are its own.
+    program runs. The program replaces this command: its output, signals and exit code are its own.
     """
     command: list[str] = context.obj["command"]
     if not command:

@@ -35,7 +35,7 @@ def run_calibrate(
     seed: Annotated[int, typer.Option(help="Seed of random places.")] = 0,
     json_output: JsonOption = False,
 ) -> None:
-    """Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone."""
+    """Learn how long reads and writes take here from memory, cache and storage, to derive causes from time alone."""
     extent = parse_size(size)
     if extent < _LEAST:
         raise UserError(f"--size {size} is too small", f"give at least {format_size(_LEAST)}")

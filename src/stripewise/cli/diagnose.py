@@ -65,7 +65,7 @@ def run_diagnose(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> int:
-    """Say why I/O is slow, and what would mend it, from logs of past runs."""
+    """Say why I/O is slow, and how to fix it, from logs of past runs."""
     level = _severity(fail_on)
     limits = _limits(limit)
     for option, path in (("--html", html), ("--plan", plan), ("--table", table)):

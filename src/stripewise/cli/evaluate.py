@@ -62,7 +62,7 @@ def evaluate(
 ) -> None:
     """Compare default test cases with their prescribed settings, measured, beside an oracle.
 
-    Interrupted, it goes on where it was when the same command is given again.
+    After an interruption, the same command continues where it stopped.
     """
     if html is not None and not html.absolute().parent.is_dir():
         raise UserError(f"--html: the folder {html.absolute().parent} does not exist", "create it first")

@@ -44,7 +44,7 @@ def knobs(
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> int:
-    """Find settings in a job script that do nothing where they are, and say why."""
+    """Find settings in a job script that do nothing, and say why."""
     text = read_document(script, "script")
     if operation not in (None, "read", "write", "both"):
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")

@@ -83,7 +83,7 @@ def show(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Show what an experiment has found."""
+    """Show the result of an experiment."""
     opened = open_experiments(store, server)
     try:
         record = opened.record(identifier)

@@ -96,7 +96,7 @@ def profile(
 ) -> None:
     """Measure a site: run a campaign of benchmarks and write its table.
 
-    Interrupted, it goes on where it was when the same command is given again.
+    After an interruption, the same command continues where it stopped.
     """
     if show:
         sys.stdout.write(campaign_text(campaign)[0])

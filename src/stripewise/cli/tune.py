@@ -160,7 +160,7 @@ def resume(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Go on with an interrupted experiment, as if it had never stopped."""
+    """Continue an interrupted experiment, as if it had never stopped."""
     check_place("--report", report)
     service = remote.server_of(store, server)
     if service is not None:

@@ -50,7 +50,7 @@ def validate(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Say how well a model predicts, and prescribes for, what it has not seen."""
+    """Say how well a model predicts and prescribes for what it has not seen."""
     asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
     asked |= {"options": model_options(model_option), "depths": _depths(depths)}
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]

@@ -110,7 +110,7 @@ def worker(
     data: DataOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Carry on the experiments and campaigns that the service was asked for; on any number of hosts."""
+    """Carry out the experiments and campaigns of the service, on any number of hosts."""
     from stripewise.server.worker import Worker, end_when_closed  # noqa: PLC0415  loads all that tunes
 
     _log()
