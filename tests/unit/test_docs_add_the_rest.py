@@ -33,6 +33,7 @@ def block(guide: str, language: str) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_a_hint_is_one_table(tmp_path: Path) -> None:
     text, _ = Bundled("stack", "spec/stacks").find("romio")
     path = tmp_path / "romio.toml"
