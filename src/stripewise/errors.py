@@ -36,6 +36,10 @@ class UserError(StripewiseError):
     exit_code = 2
 
 
+class NotFound(UserError):  # noqa: N818  a kind of UserError, which says more
+    """Nothing is kept under the name that the request gives; the service answers it with 404."""
+
+
 class StoreError(StripewiseError):
     """The store cannot be read or written."""
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import uvicorn
 
 from stripewise.model.table import Schema, make_table, write_table
-from stripewise.server import campaigns, diagnosing, models
 from stripewise.server.app import create_app
+from stripewise.server.resources import campaigns, diagnoses, tables
 from stripewise.server.resources.campaigns import preset
 from stripewise.server.settings import Settings
 from stripewise.server.work import WORK, folder_of
@@ -79,10 +79,11 @@ def fill(service, folder):
     )  # fmt: skip
     facts = {**record.facts, "folder": str(folder), "submitter": "ada"}
     made["finished"] = put(store, record.experiment, facts, placed, "finished", record.result)
-    other = {**record.result, "environment": {**record.result["environment"], "mpi": "MPICH 4.1"}}
+    surroundings = {**record.result.environment, "mpi": "MPICH 4.1"}
+    other = record.result.model_copy(update={"environment": surroundings})
     twin = record.experiment.model_copy(update={"name": "kernel on another MPI"})
     made["twin"] = put(store, twin, facts, trials, "finished", other)
-    known = {**facts, "space": record.result["space"], "objective": record.result["objective"]}
+    known = {**facts, "space": record.result.space.model_dump(), "objective": vars(record.result.objective)}
     early = tuple(trial for trial in trials if trial.number < 6)
     early = tuple(
         replace(trial, runs=tuple(run for run in trial.runs if run.phase is not Phase.CONFIRMATION)) for trial in early
@@ -134,9 +135,8 @@ def knowledge(service):
     )  # fmt: skip
     written = data / "made"
     write_table(table, written)
-    models.keep_table(
-        service, "writes", written.with_suffix(".csv").read_text(), written.with_suffix(".toml").read_text(), user
-    )
+    csv, toml = (written.with_suffix(ending).read_text() for ending in (".csv", ".toml"))
+    tables.keep(service, tables.NewTable(name="writes", csv=csv, toml=toml), user)
     asked = {"table": "writes", "options": {}, "seed": 0}
     WORK["training"](service.jobs.submit("training", "site", "ada", {"name": "site", "model": "tree", **asked}),
                      data, items, lambda: False)  # fmt: skip
@@ -151,7 +151,7 @@ def knowledge(service):
     write_table(table, place / "table")
     log = data / "report.json"
     log.write_text(json.dumps(recorded("romio_strided_write")["default"]))
-    found = diagnosing.keep(service, log, "job.json", user)
+    found = diagnoses.upload_log(service, user, "job.json", log)
     return {"campaign": campaign["id"], "diagnosis": found["id"]}
 
 

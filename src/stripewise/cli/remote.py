@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,14 +15,15 @@ from rich.markup import escape
 from stripewise.cli import hints
 from stripewise.cli.output import notes
 from stripewise.errors import StripewiseError, UserError
+from stripewise.model.files import write_whole
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 
 if TYPE_CHECKING:
     from stripewise.cli.progress import Progress
     from stripewise.client.client import Client
+    from stripewise.client.store import RemoteStore
     from stripewise.measure.activity import Activity
-    from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Result
 
 
@@ -45,8 +45,11 @@ def server_of(store: str | None, server: str | None) -> str | None:
 def open_experiments(store: str | None, server: str | None) -> Store:
     """Open a store, or the experiments of a service."""
     url = server_of(store, server)
-    if url is None:
-        return open_store(store)
+    return open_store(store) if url is None else experiments_of(url)
+
+
+def experiments_of(url: str) -> RemoteStore:
+    """Get ready to read the experiments of a service."""
     from stripewise.client.store import RemoteStore  # noqa: PLC0415  not needed without a service
 
     return RemoteStore(connect(url))
@@ -59,39 +62,12 @@ def connect(url: str) -> Client:
     return Client(url)
 
 
-def start(url: str, experiment: Experiment, *, agreed: bool) -> str:
-    """Hand an experiment to a service and give its identifier."""
-    # A key makes it harmless to send the request again where the answer was lost.
-    made = connect(url).create(
-        experiment.model_dump(mode="json"), str(Path.cwd()), agreed=agreed, key=secrets.token_hex(16)
-    )
-    return str(made["id"])
-
-
-def dry_run(url: str, experiment: Experiment) -> dict[str, Any]:
-    """Ask a service what an experiment would do."""
-    asked = {"definition": experiment.model_dump(mode="json"), "folder": str(Path.cwd())}
-    document: dict[str, Any] = connect(url).post("/experiments/dry-run", asked)
-    return document
-
-
-def resume(url: str, identifier: str, *, agreed: bool) -> int:
-    """Ask a service to go on with an experiment; gives the number of its last message."""
-    client = connect(url)
-    after, page = 0, [{"number": 0}]
-    while page:
-        page = client.get(f"/experiments/{identifier}/messages", after=after)["items"]
-        after = page[-1]["number"] if page else after
-    client.resume(identifier, agreed=agreed)
-    return after
-
-
-def follow(url: str, identifier: str, progress: Progress, after: int = 0) -> Result:
+def follow(client: Client, identifier: str, progress: Progress, after: int = 0) -> Result:
     """Show an experiment of a service as it runs, and give its result."""
     from stripewise.client.follow import Follower  # noqa: PLC0415  only with a service
     from stripewise.tuning.events import Event  # noqa: PLC0415  only with a service
 
-    return Follower(connect(url), identifier, lambda kind, data: progress(Event(kind, data))).run(after)
+    return Follower(client, identifier, lambda kind, data: progress(Event(kind, data))).run(after)
 
 
 # -- tables, models, campaigns and logs ----------------------------------------------------------------------------
@@ -142,6 +118,12 @@ def _known_already() -> Iterator[None]:
     except ServiceError as error:
         if error.status != 409:
             raise
+
+
+def fetch(client: Client, address: str, path: Path) -> None:
+    """Write a file of the service here, whole or not at all."""
+    content = client.download(address)
+    write_whole(path, lambda part: part.write_bytes(content), "file")
 
 
 def wait(client: Client, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +195,7 @@ def profile(
         what, _, mend = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
         raise StripewiseError(what, mend or "the same command goes on")
     for ending in (".csv", ".toml"):
-        write_bytes(out.with_name(out.name + ending), client.download(f"{place}/table{ending}"))
+        fetch(client, f"{place}/table{ending}", out.with_name(out.name + ending))
     return {**found["result"], "table": str(out.with_name(out.name + ".csv"))}
 
 
@@ -228,13 +210,3 @@ def activity(client: Client, log: Path) -> tuple[str, Activity]:
         raise ServiceError(error.status, error.what.replace("the upload", str(log)), error.mend) from error
     found = Activity.model_validate(client.get(f"/diagnoses/{identifier}/activity"))
     return identifier, found.model_copy(update={"source": str(log)})
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}", "check the folder") from error

@@ -41,7 +41,7 @@ def train(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Train a performance model on a table."""
+    """Learn a performance model from a table."""
     options = model_options(model_option)
     if not out.absolute().parent.is_dir():
         raise UserError(f"folder {out.absolute().parent} for the model does not exist", "make it first")
@@ -67,7 +67,7 @@ def _learned_there(
     client = remote.connect(service)
     asked = {"options": dict(options), "seed": seed, "replace": True, "explain": explain}
     made = remote.wait(client, client.train(out.stem, remote.table_there(client, table), model, **asked))
-    remote.write_bytes(out, client.download(f"/models/{made['model']}/file"))
+    remote.fetch(client, f"/models/{made['model']}/file", out)
     return made["name"], Learned(load_model(out), made["rows"], made["seconds"], made["speed_rules"])
 
 

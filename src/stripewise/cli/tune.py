@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -33,6 +34,9 @@ from stripewise.tuning.folders import make_runs_folder, runs_folder, working_fol
 from stripewise.tuning.process import owner_name, terminated_as_interrupted
 from stripewise.tuning.session import Session
 
+if TYPE_CHECKING:
+    from stripewise.client.store import RemoteStore
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -43,14 +47,11 @@ def register(app: typer.Typer) -> None:
 def tune(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="[EXPERIMENT.toml]")] = None,
-    budget: Annotated[
-        int | None, typer.Option(help="Launches in total: warm-up, failures, confirmation.", min=1)
-    ] = None,
-    time: Annotated[float | None, typer.Option(help="Seconds in total.", metavar="SECONDS")] = None,
-    node_hours: Annotated[float | None, typer.Option(help="Node-hours in total.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Launches in all: warm-up, failures, confirmation.", min=1)] = None,
+    time: Annotated[float | None, typer.Option(help="Seconds in all.", metavar="SECONDS")] = None,
+    node_hours: Annotated[float | None, typer.Option(help="Node-hours in all.")] = None,
     sampler: Annotated[
-        str | None,
-        typer.Option(help="The sampler that proposes configurations: auto, surrogate, genetic, annealing, random, ..."),
+        str | None, typer.Option(help="Who proposes configurations: auto, surrogate, genetic, annealing, random, ...")
     ] = None,
     sampler_option: Annotated[
         list[str] | None, typer.Option(help="An option of the sampler, NAME=VALUE; repeatable.", metavar="NAME=VALUE")
@@ -64,13 +65,13 @@ def tune(
     runner: Annotated[
         str | None,
         typer.Option(
-            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
+            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
             "cluster, or replay:TABLE for recorded measurements."
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Performance model to start from, written by train.", metavar="FILE"),
+        typer.Option(help="Performance model to start from, as train has written it.", metavar="FILE"),
     ] = None,
     warm_start: Annotated[
         list[str] | None,
@@ -80,9 +81,9 @@ def tune(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices.")
+        int | None, typer.Option(help="Of every random choice; the same seed makes the same choices.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="A name for the experiment.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name to find the experiment by.")] = None,
     setup: Annotated[
         list[str] | None, typer.Option(help="A shell line to run first (module load ...); repeatable.")
     ] = None,
@@ -151,16 +152,14 @@ def tune(
 
 
 def resume(
-    identifier: Annotated[
-        str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
-    ],
+    identifier: Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")],
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Continue an interrupted experiment, as if it had never stopped."""
+    """Go on with an interrupted experiment, as if it had never stopped."""
     check_place("--report", report)
     service = remote.server_of(store, server)
     if service is not None:
@@ -204,36 +203,38 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
 def _tune_there(
     service: str, experiment: Experiment, report: Path | None, json_output: bool, *, only_dry: bool, agreed: bool
 ) -> None:
+    opened = remote.experiments_of(service)
+    client = opened.client
+    definition, folder = experiment.model_dump(mode="json"), str(Path.cwd())
     if only_dry:
-        print_dry_run(remote.dry_run(service, experiment), json_output)
+        print_dry_run(client.dry_run(definition, folder), json_output)
         return
-    identifier = remote.start(service, experiment, agreed=agreed)
-    with remote.open_experiments(None, service) as opened:
-        try:
-            _follow(opened, service, identifier, report, json_output)
-        except UserError:
-            if not opened.trials(identifier, facts=False):
-                opened.delete(identifier)
-            raise
+    # A key makes it harmless to send the request again where the answer was lost.
+    identifier = str(client.create(definition, folder, agreed=agreed, key=secrets.token_hex(16))["id"])
+    try:
+        _follow(opened, identifier, report, json_output)
+    except UserError:
+        if not opened.trials(identifier, facts=False):
+            opened.delete(identifier)
+        raise
 
 
 def _resume_there(service: str, identifier: str, report: Path | None, json_output: bool, *, agreed: bool) -> None:
-    with remote.open_experiments(None, service) as opened:
-        record = opened.record(identifier)
-        if record.state == "finished" and record.result is not None:
-            deliver(opened, record.id, record.result, report, json_output)
-            return
-        after = remote.resume(service, record.id, agreed=agreed)
-        _follow(opened, service, record.id, report, json_output, after)
+    opened = remote.experiments_of(service)
+    record = opened.record(identifier)
+    if record.state == "finished" and record.result is not None:
+        deliver(opened, record.id, record.result, report, json_output)
+        return
+    known = opened.client.messages(record.id)
+    opened.client.resume(record.id, agreed=agreed)
+    _follow(opened, record.id, report, json_output, known[-1]["number"] if known else 0)
 
 
-def _follow(
-    opened: Store, service: str, identifier: str, report: Path | None, json_output: bool, after: int = 0
-) -> None:
+def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_output: bool, after: int = 0) -> None:
     """Show what a service's worker does, and end as if it had been done here."""
     with Progress(notes if json_output or not console.is_terminal else console) as progress:
         try:
-            result = remote.follow(service, identifier, progress, after)
+            result = remote.follow(opened.client, identifier, progress, after)
         except KeyboardInterrupt:
             progress.__exit__()
             stops = completed(f"stripewise stop {identifier} ends it")

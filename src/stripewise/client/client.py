@@ -119,42 +119,36 @@ class Client:
 
     def keep_table(self, name: str, csv: str, toml: str) -> dict[str, Any]:
         """Keep a table of measurements."""
-        made: dict[str, Any] = self.post("/tables", {"name": name, "csv": csv, "toml": toml})
-        return made
+        return dict(self.post("/tables", {"name": name, "csv": csv, "toml": toml}))
 
     def train(self, name: str, table: str, model: str = "auto", **more: Any) -> dict[str, Any]:
         """Ask for a model of a table; gives the job, for :meth:`wait`.
 
         ``more``: ``options``, ``seed``, ``replace``, ``explain``.
         """
-        job: dict[str, Any] = self.post("/models/train", {"name": name, "table": table, "model": model, **more})
-        return job
+        return dict(self.post("/models/train", {"name": name, "table": table, "model": model, **more}))
 
     def validate(self, table: str, model: str = "auto", **more: Any) -> dict[str, Any]:
         """Ask how well a kind of model does on a table; gives the job.
 
         ``more``: ``options``, ``seed``, ``folds``, ``inverse``, ``leave_out``, ``depths``.
         """
-        job: dict[str, Any] = self.post("/models/validate", {"table": table, "model": model, **more})
-        return job
+        return dict(self.post("/models/validate", {"table": table, "model": model, **more}))
 
     def run_campaign(self, toml: str, changes: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         """Run a campaign, given as the text of its file; ``more``: ``start``, ``resume``, ``retry``."""
-        made: dict[str, Any] = self.post("/campaigns", {"toml": toml, "changes": dict(changes or {}), **more})
-        return made
+        return dict(self.post("/campaigns", {"toml": toml, "changes": dict(changes or {}), **more}))
 
     def evaluate(self, toml: str, model: str, changes: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         """Ask for an evaluation of a model of the service; gives the job; ``more``: ``eager``, ``retry``."""
         asked = {"toml": toml, "model": model, "changes": dict(changes or {}), **more}
-        job: dict[str, Any] = self.post("/evaluations", asked)
-        return job
+        return dict(self.post("/evaluations", asked))
 
     # -- experiments ---------------------------------------------------------------------------------------
 
     def experiments(self, **query: Any) -> dict[str, Any]:
         """Give a page of experiments: ``state``, ``name``, ``sort``, ``order``, ``limit``, ``offset``."""
-        found: dict[str, Any] = self.get("/experiments", **query)
-        return found
+        return dict(self.get("/experiments", **query))
 
     def create(
         self,
@@ -167,13 +161,15 @@ class Client:
     ) -> dict[str, Any]:
         """Keep a new experiment, and start it; ``agreed``: also where it may cost more than the site's limits."""
         document = {"definition": dict(definition), "folder": folder, "start": start, "agreed": agreed}
-        made: dict[str, Any] = self.post("/experiments", document, key=key)
-        return made
+        return dict(self.post("/experiments", document, key=key))
+
+    def dry_run(self, definition: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
+        """Say what an experiment would do; nothing is kept or started."""
+        return dict(self.post("/experiments/dry-run", {"definition": dict(definition), "folder": folder}))
 
     def experiment(self, identifier: str) -> dict[str, Any]:
         """Give an experiment with definition, facts and result."""
-        found: dict[str, Any] = self.get(f"/experiments/{identifier}")
-        return found
+        return dict(self.get(f"/experiments/{identifier}"))
 
     def trials(self, identifier: str, *, facts: bool = False) -> list[dict[str, Any]]:
         """Give all trials with their runs."""
@@ -184,15 +180,21 @@ class Client:
             if len(found) >= page["total"] or not page["items"]:
                 return found
 
+    def messages(self, identifier: str, after: int = 0) -> list[dict[str, Any]]:
+        """Give all that the session of an experiment had to say after a message's number."""
+        found: list[dict[str, Any]] = []
+        while page := self.get(f"/experiments/{identifier}/messages", after=after)["items"]:
+            found += page
+            after = int(page[-1]["number"])
+        return found
+
     def stop(self, identifier: str) -> dict[str, Any]:
         """Ask an experiment to stop."""
-        done: dict[str, Any] = self.post(f"/experiments/{identifier}/stop")
-        return done
+        return dict(self.post(f"/experiments/{identifier}/stop"))
 
     def resume(self, identifier: str, *, agreed: bool = False) -> dict[str, Any]:
         """Let a worker go on with an experiment; ``agreed`` as for :meth:`create`."""
-        done: dict[str, Any] = self.post(f"/experiments/{identifier}/resume", {"agreed": agreed})
-        return done
+        return dict(self.post(f"/experiments/{identifier}/resume", {"agreed": agreed}))
 
     def events(self, identifier: str | None = None, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give events of one experiment or of all, as they come."""

@@ -11,10 +11,14 @@ from stripewise.errors import StoreError, UserError
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts, RunFacts
-from stripewise.spec.result import Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store import codec
-from stripewise.store.base import Claim, Record, Sort, Store
+from stripewise.store.base import Record, Sort, Store
+
+
+def _not_here(*given: object, **named: object) -> NoReturn:
+    """Refuse what only the workers of the service do."""
+    raise StoreError("experiments of a service are carried on by its workers", "use the service's own commands")
 
 
 class RemoteStore(Store):
@@ -86,10 +90,6 @@ class RemoteStore(Store):
         """Ask for a stop; see :meth:`Store.request_stop`."""
         self.client.stop(identifier)
 
-    def stop_requested(self, identifier: str) -> bool:
-        """Not told by the service: nobody but its workers asks."""
-        _not_here()
-
     def delete(self, identifier: str) -> None:
         """Delete an experiment; see :meth:`Store.delete`."""
         self.client.delete(f"/experiments/{identifier}")
@@ -97,45 +97,15 @@ class RemoteStore(Store):
     def close(self) -> None:
         """Do nothing: no connection is kept."""
 
-    def claim(self, identifier: str, owner: str, lease_seconds: float = 60.0) -> Claim:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-    def renew(self, claim: Claim) -> None:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-    def release(self, claim: Claim) -> None:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-    def update(
-        self,
-        identifier: str,
-        *,
-        claim: Claim,
-        state: str | None = None,
-        facts: Mapping[str, Any] | None = None,
-        result: Result | None = None,
-    ) -> None:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-    def plan(self, identifier: str, claim: Claim, trial: Trial | None, run: Run) -> None:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-    def begin(self, identifier: str, claim: Claim, run: int, facts: Mapping[str, Any] | None = None) -> None:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-    def accept(self, identifier: str, claim: Claim, run: Run) -> None:
-        """Refuse: the service's workers write."""
-        _not_here()
-
-
-def _not_here() -> NoReturn:
-    raise StoreError("experiments of a service are carried on by its workers", "use the service's own commands")
+    # Only the service's workers write.
+    stop_requested: Any = _not_here
+    claim: Any = _not_here
+    renew: Any = _not_here
+    release: Any = _not_here
+    update: Any = _not_here
+    plan: Any = _not_here
+    begin: Any = _not_here
+    accept: Any = _not_here
 
 
 def record_of(document: Mapping[str, Any]) -> Record:

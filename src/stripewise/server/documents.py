@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import json
+from importlib import resources
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +16,31 @@ Identifier = Annotated[str, Field(description="identifier", examples=["51e11ec7"
 Interval = tuple[float | None, float | None] | None
 
 
+@functools.cache
+def _examples() -> dict[str, Any]:
+    text = resources.files("stripewise.server").joinpath("examples.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def _exemplify(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Add the example of a model, or of the one that it extends, to its schema."""
+    found = next((name for name in (cls.__name__ for cls in model.__mro__) if name in _examples()), None)
+    if found is not None:
+        schema["examples"] = [_examples()[found]]
+
+
+class Document(BaseModel):
+    """What an answer holds; ``examples.json`` has an example of each kind, by its name."""
+
+    model_config = ConfigDict(json_schema_extra=_exemplify)
+
+
+class RequestDocument(Document):
+    """What a request holds; a key that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class Objective(BaseModel):
     """What is improved."""
 
@@ -21,40 +49,9 @@ class Objective(BaseModel):
     unit: str = Field(examples=["MiB/s"])
 
 
-class Summary(BaseModel):
+class Summary(Document):
     """An experiment as lists have it."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "51e11ec7",
-                    "name": "my_app",
-                    "state": "finished",
-                    "queued": False,
-                    "command": ["mpiexec", "-n", "4", "./my_app"],
-                    "runner": "local",
-                    "objective": {"name": "write_bandwidth", "direction": "maximize", "unit": "MiB/s"},
-                    "simulated": False,
-                    "default": 25.98,
-                    "best": 75.62,
-                    "speedup": 2.82,
-                    "speedup_ci95": [1.97, 3.65],
-                    "confirmed": True,
-                    "trials": 17,
-                    "runs": 40,
-                    "ended": 40,
-                    "budget": 40,
-                    "elapsed": 82.1,
-                    "created": 1790000000.0,
-                    "updated": 1790000082.1,
-                    "submitter": "ada",
-                    "owner": "ada@node1:4711",
-                    "error": "",
-                }
-            ]
-        }
-    )
     id: Identifier
     name: str
     state: Literal["created", "running", "finished", "stopped", "failed"]
@@ -98,62 +95,24 @@ class ExperimentPage(BaseModel):
     items: list[Detail | Summary] = Field(description="with whole=true in detail")
 
 
-class NewExperiment(BaseModel):
+class NewExperiment(RequestDocument):
     """A request for an experiment."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "definition": {
-                        "name": "my_app",
-                        "runner": "sim:kay",
-                        "stacks": ["lustre"],
-                        "objective": {"name": "write_bandwidth"},
-                        "budget": {"runs": 20},
-                        "workload": {"operation": "write", "nodes": 2, "processes_per_node": 4, "file_size": "1 GiB"},
-                    }
-                }
-            ]
-        },
-    )
     definition: Experiment
     folder: str | None = Field(default=None, description="absolute folder in which the program starts", max_length=4096)
     start: bool = Field(default=True, description="false: only keep it; resume starts it")
     agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
 
 
-class Resumption(BaseModel):
+class Resumption(RequestDocument):
     """How to go on with an experiment."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"agreed": False}]})
     agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
 
 
-class RunDocument(BaseModel):
+class RunDocument(Document):
     """One launch."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "number": 3,
-                    "trial": 1,
-                    "phase": "search",
-                    "state": "finished",
-                    "value": 71.2,
-                    "elapsed": 1.9,
-                    "started": 1790000010.0,
-                    "reason": "",
-                    "pair": None,
-                    "arm": "",
-                    "folder": "/home/ada/.local/state/stripewise/runs/51e11ec7/3",
-                    "facts": None,
-                }
-            ]
-        }
-    )
     number: int
     trial: int
     phase: Literal["warmup", "search", "confirmation"]
@@ -227,27 +186,9 @@ class Done(BaseModel):
     stopping: bool = Field(default=False, examples=[True])
 
 
-class JobDocument(BaseModel):
+class JobDocument(Document):
     """Work for a worker."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "9c0f00d1e2a3b4c5",
-                    "kind": "training",
-                    "subject": "site",
-                    "state": "done",
-                    "submitter": "ada",
-                    "created": 1790000000.0,
-                    "updated": 1790000003.0,
-                    "owner": "ada@node1:4711",
-                    "result": {"model": "site", "rows": 1152},
-                    "error": "",
-                }
-            ]
-        }
-    )
     id: Identifier
     kind: Literal["experiment", "campaign", "training", "validation", "evaluation"]
     subject: str

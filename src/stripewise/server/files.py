@@ -7,7 +7,7 @@ import re
 import secrets
 from pathlib import Path
 
-from stripewise.errors import UserError
+from stripewise.errors import NotFound, UserError
 from stripewise.spec.campaign import Campaign, changed_campaign, parse_campaign
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
@@ -38,7 +38,7 @@ def table_path(data: Path, name: str) -> Path:
     kind, colon, identifier = name.partition(":")
     path = folder_of(data, "campaign", identifier) if colon and kind == "campaign" else folder_of(data, "table", name)
     if not (path / "table.toml").is_file():
-        raise UserError(f"table '{name[:64]}' does not exist", "upload one, or run a campaign to its end")
+        raise NotFound(f"table '{name[:64]}' does not exist", "upload one, or run a campaign to its end")
     return path / "table"
 
 

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from stripewise.errors import StripewiseError, TransientError, UserError
+from stripewise.errors import NotFound, StripewiseError, TransientError
 
 
 class Problem(BaseModel):
@@ -97,8 +97,8 @@ def status_of(error: StripewiseError) -> int:
         return error.status
     if isinstance(error, TransientError):
         return 503
-    if isinstance(error, UserError):
-        return 404 if error.what.startswith("there is no ") else 422
+    if isinstance(error, NotFound):
+        return 404
     return 503 if type(error).__name__ == "StoreError" else 422
 
 

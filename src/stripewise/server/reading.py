@@ -16,12 +16,12 @@ from stripewise.server.service import Service
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows
 from stripewise.store.base import Record
-from stripewise.store.codec import load
 from stripewise.store.schema import runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Job
 
 T = TypeVar("T")
+_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token")]
 
 
 def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any]]:
@@ -108,9 +108,7 @@ def trials_page(
         query = sa.select(*columns).where(mine).order_by(trials.c.number).limit(limit).offset(offset)
         found = list(connection.execute(query))
         numbers = [row.number for row in found]
-        where = (runs.c.experiment == identifier, runs.c.trial.in_(numbers))
-        columns = [column for column in runs.c if column.name not in ("experiment", "token")]
-        query = sa.select(*columns).where(*where).order_by(runs.c.number)
+        query = _runs(identifier, None, *_COLUMNS).where(runs.c.trial.in_(numbers)).order_by(runs.c.number)
         return total, found, list(connection.execute(query)) if numbers else []
 
     total, found, made = database_of(service.store).read(work)
@@ -123,32 +121,27 @@ def trials_page(
 
 def runs_page(service: Service, identifier: str, limit: int, offset: int, state: str | None) -> list[dict[str, Any]]:
     """Give a page of an experiment's runs without reading the others."""
-    where = [runs.c.experiment == identifier] + ([runs.c.state == state] if state else [])
-    query = sa.select(runs).where(*where).order_by(runs.c.number).limit(limit).offset(offset)
+    query = _runs(identifier, state, *_COLUMNS).order_by(runs.c.number).limit(limit).offset(offset)
     found = database_of(service.store).read(lambda connection: connection.execute(query).all())
-    return [_run_row(row, identifier) for row in found]
+    return [finite(run_document(rows.run(row, identifier))) for row in found]
 
 
 def count_runs(service: Service, identifier: str, state: str | None) -> int:
     """Count an experiment's runs."""
-    where = [runs.c.experiment == identifier] + ([runs.c.state == state] if state else [])
-    query = sa.select(sa.func.count()).select_from(runs).where(*where)
-    return database_of(service.store).read(lambda connection: connection.execute(query).scalar_one())
+    query = _runs(identifier, state, sa.func.count())
+    return int(database_of(service.store).read(lambda connection: connection.execute(query).scalar_one()))
 
 
 def one_run(service: Service, identifier: str, number: int) -> dict[str, Any] | None:
     """Give one run with its facts, or None."""
-    query = sa.select(runs).where(runs.c.experiment == identifier, runs.c.number == number)
+    query = _runs(identifier, None, *_COLUMNS).where(runs.c.number == number)
     row = database_of(service.store).read(lambda connection: connection.execute(query).first())
-    return None if row is None else _run_row(row, identifier, facts=True)
+    return None if row is None else finite(run_document(rows.run(row, identifier), facts=True))
 
 
-def _run_row(row: sa.Row[Any], identifier: str, *, facts: bool = False) -> dict[str, Any]:
-    seen = load(row.facts, f"run {row.number} of experiment {identifier}")
-    names = ("number", "trial", "phase", "state", "value", "elapsed", "started", "reason", "pair", "arm")
-    given = {name: row._mapping[name] for name in names}
-    document: dict[str, Any] = finite({**given, "folder": seen.get("folder"), "facts": seen if facts else None})
-    return document
+def _runs(identifier: str, state: str | None, *columns: Any) -> sa.Select[Any]:
+    query = sa.select(*columns).where(runs.c.experiment == identifier)
+    return query.where(runs.c.state == state) if state else query
 
 
 def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stripewise.errors import StoreError, UserError
+from stripewise.errors import NotFound, StoreError, UserError
 from stripewise.spec.trial import Run, Trial
 from stripewise.store.base import STATES, Claim, Sort
 
@@ -57,7 +57,7 @@ def check_identifier(identifier: str, where: str) -> None:
 def no_experiment(identifier: str, where: str) -> UserError:
     """Say that the experiment does not exist."""
     shown = identifier[:40].encode("ascii", "backslashreplace").decode()
-    return UserError(f"experiment '{shown}' does not exist in {where}", "see: stripewise list")
+    return NotFound(f"experiment '{shown}' does not exist in {where}", "see: stripewise list")
 
 
 def ambiguous(identifier: str, found: list[str]) -> UserError:

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 from fastapi import Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import NotFound, StripewiseError, UserError
 from stripewise.model.table import Table, read_table
 from stripewise.profiling.book import collect
 from stripewise.report.summary import summary_context, summary_figures
-from stripewise.server.documents import JobDocument, job_document
+from stripewise.server.documents import JobDocument, RequestDocument, job_document
 from stripewise.server.files import campaign_in, folder_of, new_identifier, table_path
 from stripewise.server.html import as_json, render
 from stripewise.server.policy import check_campaign, confined, files_of
@@ -38,10 +38,9 @@ _MOST = 10_000
 """Campaigns that are looked through for the same one."""
 
 
-class Changes(BaseModel):
+class Changes(RequestDocument):
     """Keys of a campaign's file to be put in place of its own."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"runner": "sim:kay", "repeats": 3}]})
     folder: str | None = Field(default=None, max_length=4096, description="[files] folder")
     runner: str | None = Field(default=None, max_length=4096)
     repeats: int | None = Field(default=None, ge=1, le=10_000)
@@ -54,13 +53,9 @@ class Changes(BaseModel):
         return {"files.folder" if name == "folder" else name: value for name, value in given.items()}
 
 
-class NewCampaign(BaseModel):
+class NewCampaign(RequestDocument):
     """A campaign to run."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"toml": 'name = "small"\nrunner = "sim:kay"\n...', "start": False}]},
-    )
     toml: str = Field(description="a campaign file", max_length=1 << 20)
     changes: Changes = Changes()
     start: bool = True
@@ -68,13 +63,9 @@ class NewCampaign(BaseModel):
     retry: bool = Field(default=False, description="with resume: make runs that failed once more")
 
 
-class NewEvaluation(BaseModel):
+class NewEvaluation(RequestDocument):
     """A model to judge by what it prescribes for a campaign's points."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"toml": 'name = "small"\nrunner = "sim:kay"\n...', "model": "site-2026"}]},
-    )
     toml: str = Field(description="a campaign file: its points are the default test cases", max_length=1 << 20)
     changes: Changes = Changes()
     model: str = Field(min_length=1, max_length=64)
@@ -84,14 +75,14 @@ class NewEvaluation(BaseModel):
 
 @resource.get("", model=ItemPage)
 def list_campaigns(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Return a page of campaigns."""
+    """Give a page of campaigns."""
     page = page_of(service, "campaign", limit, offset)
     return {**page, "items": [show(service, item["id"]) for item in page["items"]]}
 
 
 @resource.post("", 409, status=201)
 def create_campaign(service: Here, user: User, asked: NewCampaign, once: Once) -> Response:
-    """Store a campaign and let a worker run it."""
+    """Keep a campaign and let a worker run it."""
 
     def work() -> dict[str, Any]:
         if asked.resume:
@@ -103,13 +94,13 @@ def create_campaign(service: Here, user: User, asked: NewCampaign, once: Once) -
 
 @resource.get("/{id}", 404)
 def show_campaign(service: Here, id: Name) -> dict[str, Any]:
-    """Return a campaign with its state and its summary."""
+    """Give a campaign with where it stands and its summary."""
     return show(service, id)
 
 
 @resource.action("/{id}/start", 404, 409, back="/campaigns/{id}")
 def start_campaign(service: Here, user: User, id: Name) -> dict[str, Any]:
-    """Let a worker start or continue a campaign."""
+    """Let a worker begin a campaign, or go on with it."""
     item = service.items.get("campaign", id)
     job = service.jobs.of(item.id)
     if job is not None and job.state in ("running", "done"):
@@ -122,7 +113,7 @@ def start_campaign(service: Here, user: User, id: Name) -> dict[str, Any]:
 
 @resource.action("/{id}/stop", 404, 409, back="/campaigns/{id}")
 def stop_campaign(service: Here, id: Name) -> dict[str, Any]:
-    """Ask a campaign to stop; it can be continued later."""
+    """Ask a campaign to stop; it can go on later."""
     item = service.items.get("campaign", id)
     if not service.jobs.stop(item.id):
         raise Refused(409, f"campaign {item.id} neither runs nor waits", "there is nothing to stop")
@@ -131,13 +122,13 @@ def stop_campaign(service: Here, id: Name) -> dict[str, Any]:
 
 @resource.file("/{id}/table.csv", 404, kind=PlainTextResponse)
 def campaign_table(service: Here, id: Name) -> str:
-    """Return the measurements of a finished campaign."""
+    """Give the measurements of a campaign that has ended."""
     return _text(service, id, ".csv")
 
 
 @resource.file("/{id}/table.toml", 404, kind=PlainTextResponse)
 def campaign_schema(service: Here, id: Name) -> str:
-    """Return the meaning of the columns of a campaign's table."""
+    """Give what the columns of a campaign's table mean."""
     return _text(service, id, ".toml")
 
 
@@ -246,7 +237,7 @@ def _check_stacks(service: Service, text: str) -> None:
 
 @evaluations.post("", 404, 409, status=202, model=JobDocument)
 def evaluate_model(service: Here, user: User, asked: NewEvaluation, once: Once) -> Response:
-    """Let a worker measure a campaign's test cases with their own and with prescribed settings.
+    """Let a worker measure a campaign's test cases and what a model prescribes for them.
 
     The same request again goes on where it was.
     """
@@ -278,7 +269,7 @@ def preset(name: str) -> str:
         If there is none of this name.
     """
     if name not in preset_names():
-        raise UserError(f"preset '{name}' does not exist", f"choose from {', '.join(preset_names())}")
+        raise NotFound(f"preset '{name}' does not exist", f"choose from {', '.join(preset_names())}")
     return campaign_text(name)[0]
 
 
@@ -320,7 +311,7 @@ def campaigns_page(request: Request, service: Here, start: Annotated[str, Query(
 def create_from_page(
     request: Request, service: Here, user: User, text: Annotated[str, Form(max_length=200_000)] = ""
 ) -> Response:
-    """Store a campaign and let a worker run it."""
+    """Keep a campaign and let a worker run it."""
     try:
         made = create(service, text, user)
     except StripewiseError as error:

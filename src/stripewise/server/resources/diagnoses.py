@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.opening import open_all
@@ -18,6 +18,7 @@ from stripewise.diagnosis.site import slowness
 from stripewise.errors import StripewiseError
 from stripewise.measure.activity import Activity
 from stripewise.report import diagnosis as page
+from stripewise.server.documents import RequestDocument
 from stripewise.server.files import folder_of, new_identifier
 from stripewise.server.html import as_json, attached, render
 from stripewise.server.problems import Refused
@@ -33,16 +34,15 @@ _SUFFIXES = (".darshan", ".json", ".txt", ".out", ".log")
 FileName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$", examples=["job.darshan"])]
 
 
-class Predicting(BaseModel):
+class Predicting(RequestDocument):
     """A model to be asked about a job."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"model": "site-2026"}]})
     model: str = Field(min_length=1, max_length=64)
 
 
 @resource.get("", model=ItemPage)
 def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Return a page of diagnoses, without their findings."""
+    """Give a page of diagnoses, without their findings."""
     found = service.items.page("diagnosis", limit, offset)
     return {"total": service.items.count("diagnosis"), "items": [_line(item) for item in found]}
 
@@ -72,7 +72,7 @@ def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dic
 
 @resource.get("/{id}", 404)
 def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
-    """Return a diagnosis."""
+    """Give a diagnosis."""
     item = service.items.get("diagnosis", id)
     head = {"id": item.id, "name": item.name, "owner": item.owner, "created": item.created}
     return {**head, "diagnosis": {key: value for key, value in item.document.items() if key != "file"}}
@@ -80,13 +80,13 @@ def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
 
 @resource.get("/{id}/activity", 404)
 def show_activity(service: Here, id: Name) -> dict[str, Any]:
-    """Return everything that was read from a log, on which its diagnosis is based."""
+    """Give all that was read of a log, from which its diagnosis follows."""
     return finite(activity(service, id).model_dump(mode="json"))
 
 
 @resource.post("/{id}/prediction", 404)
 def predict(service: Here, id: Name, asked: Predicting) -> dict[str, Any]:
-    """Predict a job with a model: with its own settings, with prescribed settings, and in the best case."""
+    """Say what a model expects of a job: as it is, with the settings that it prescribes, and at best."""
     found = activity(service, id)
     return finite(predicted(found, log_path(service, id), model_path(service, asked.model)).as_json())
 
@@ -133,7 +133,7 @@ def _line(item: Item) -> dict[str, Any]:
 
 
 def _drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
-    """Return a diagnosis, what was diagnosed, and its figures."""
+    """Give a diagnosis, what was diagnosed, and its figures."""
     shown = show_diagnosis(service, identifier)
     found = activity(service, shown["id"])
     return shown, found, dict(page.figures(found, slowness(diagnose(found))))

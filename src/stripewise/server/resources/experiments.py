@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 from fastapi import Body, Form, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.runner.registry import make_runner
 from stripewise.server import reading
-from stripewise.server.documents import Detail, Done, ExperimentPage, NewExperiment, Resumption
+from stripewise.server.documents import Detail, Done, ExperimentPage, NewExperiment, RequestDocument, Resumption
 from stripewise.server.html import render
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
@@ -42,10 +42,9 @@ _PAGE = 50
 _COLUMNS = (("name", "Experiment"), ("state", "State"), ("runs", "Runs"), ("owner", "Owner"), ("updated", "Updated"))
 
 
-class Clone(BaseModel):
+class Clone(RequestDocument):
     """What is to differ in a copy."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"changes": {"seed": 1}}]})
     changes: dict[str, Any] = Field(default_factory=dict, description="fields of the definition to replace")
     start: bool = True
     agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
@@ -62,7 +61,7 @@ def list_experiments(
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """Return a page of experiments."""
+    """Give a page of experiments."""
     found = service.store.records(state, name, limit, offset, sort=sort, descending=order == "descending")
     lines = reading.summaries(service, found)
     if whole:
@@ -72,7 +71,7 @@ def list_experiments(
 
 @resource.post("", 409, status=201, model=Detail)
 def create_experiment(request: Request, service: Here, user: User, asked: NewExperiment, once: Once) -> Response:
-    """Store a new experiment and let a worker start it.
+    """Keep a new experiment and let a worker start it.
 
     The program runs as the user of the service, on the worker's host.
     """
@@ -93,7 +92,7 @@ def try_dry(service: Here, asked: NewExperiment) -> dict[str, Any]:
 
 @resource.get("/{id}", 404, model=Detail)
 def show_experiment(service: Here, id: Id) -> dict[str, Any]:
-    """Return an experiment with its definition, facts and result."""
+    """Give an experiment with its definition, facts and result."""
     return reading.detail(service, service.store.record(id))
 
 
@@ -123,7 +122,7 @@ def stop_experiment(service: Here, id: Id) -> dict[str, Any]:
 def resume_experiment(
     service: Here, user: User, id: Id, asked: Annotated[Resumption | None, Body()] = None
 ) -> dict[str, Any]:
-    """Let a worker continue an experiment."""
+    """Let a worker go on with an experiment."""
     record = resume(service, id, user, agreed=asked is not None and asked.agreed)
     return {"id": record.id, "state": record.state, "queued": True}
 
@@ -132,7 +131,7 @@ def resume_experiment(
 def clone_experiment(
     service: Here, user: User, id: Id, once: Once, asked: Annotated[Clone | None, Body()] = None
 ) -> Response:
-    """Store a new experiment like this one, with some fields changed."""
+    """Keep a new experiment like this one, with some fields changed."""
     wanted = asked or Clone()
 
     def work() -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import Form, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import NotFound, StripewiseError, UserError
 from stripewise.model.registry import load_model, make_model, model_names
-from stripewise.server.documents import JobDocument, job_document
+from stripewise.server.documents import JobDocument, RequestDocument, job_document
 from stripewise.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.server.html import as_json, render
 from stripewise.server.problems import Refused
@@ -29,10 +29,9 @@ validations = Resource("/validations")
 ModelName = Annotated[str, Query(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 
 
-class Learning(BaseModel):
+class Learning(RequestDocument):
     """A table and the kind of model that learns it."""
 
-    model_config = ConfigDict(extra="forbid")
     table: str = Field(min_length=1, max_length=128, description="a table's name, or campaign:ID")
     model: str = Field(default="auto", max_length=64)
     options: dict[str, str] = Field(default_factory=dict)
@@ -42,7 +41,6 @@ class Learning(BaseModel):
 class Training(Learning):
     """A model to learn."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "pm", "table": "site-2026", "model": "forest"}]})
     name: str = Field(min_length=1, max_length=64)
     replace: bool = Field(default=False, description="in place of your own model of this name, if there is one")
     explain: bool = Field(default=False, description="the job's result has rules for slow, average and fast too")
@@ -51,7 +49,6 @@ class Training(Learning):
 class Validation(Learning):
     """A kind of model to judge."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"table": "site-2026", "model": "forest", "folds": 5}]})
     folds: int | None = Field(default=None, ge=2, le=1000)
     inverse: int | None = Field(default=None, ge=2, le=1000)
     leave_out: list[str] = Field(default_factory=list, max_length=100)
@@ -62,13 +59,13 @@ class Validation(Learning):
 
 @resource.get("", model=ItemPage)
 def list_models(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Return a page of models."""
+    """Give a page of models."""
     return page_of(service, "model", limit, offset)
 
 
 @resource.post("", 409, 415, status=201, openapi_extra=BODY)
 def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> dict[str, Any]:
-    """Store a model written by `stripewise train`."""
+    """Keep a model that `stripewise train` has written."""
     place = folder_of(service.settings.data, "model", checked_name(name, "model"))
     try:
         model = load_model(upload)
@@ -82,25 +79,25 @@ def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> 
 
 @resource.post("/train", 404, 409, status=202, model=JobDocument)
 def train_model(service: Here, user: User, asked: Training, once: Once) -> Response:
-    """Let a worker train a model; the answer is the job."""
+    """Let a worker learn a model; the answer is the job to look at."""
     return once("train", asked, lambda: job_document(train(service, asked, user)), 202)
 
 
 @resource.post("/validate", 404, 409, status=202, model=JobDocument)
 def validate_model(service: Here, user: User, asked: Validation, once: Once) -> Response:
-    """Let a worker validate a kind of model on data that it has not seen."""
+    """Let a worker say how well a kind of model predicts what it has not seen."""
     return once("validate", asked, lambda: job_document(validate(service, asked, user)), 202)
 
 
 @resource.get("/{id}", 404)
 def show_model(service: Here, id: Name) -> dict[str, Any]:
-    """Return what is known about a model."""
+    """Give what is known of a model."""
     return shown(service.items.get("model", id))
 
 
 @resource.file("/{id}/file", 404, kind=FileResponse, responses={200: {"content": {"application/octet-stream": {}}}})
 def download_model(service: Here, id: Name) -> FileResponse:
-    """Return the file of a model."""
+    """Give the file of a model."""
     return FileResponse(model_path(service, id), media_type="application/octet-stream", filename=f"{id}.model")
 
 
@@ -188,7 +185,7 @@ def validate_from_page(
     folds: Annotated[int, Form(ge=2, le=50)] = 5,
     options: Annotated[str, Form(max_length=4000)] = "",
 ) -> RedirectResponse:
-    """Let a worker validate a kind of model on data that it has not seen."""
+    """Let a worker say how well a kind of model predicts what it has not seen."""
     held: dict[str, Any] = {"inverse": folds} if how == "inverse" else {"folds": folds}
     if how == "contexts":
         held["leave_out"] = ["contexts"]
@@ -265,7 +262,7 @@ def validation_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     where = _standing(service, id)
     document = _validation(service, id)
     if document is None and where["state"] == "created":
-        raise UserError(f"validation '{id}' does not exist", "see the list of models")
+        raise NotFound(f"validation '{id}' does not exist", "see the list of models")
     return render(request, "validation.html", title="Validation", name=id, document=document, where=where)
 
 

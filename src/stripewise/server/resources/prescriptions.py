@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from stripewise.errors import UserError
 from stripewise.measure.observed import observe
@@ -17,6 +17,7 @@ from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.report.export import export
 from stripewise.report.markup import measured_text
+from stripewise.server.documents import RequestDocument
 from stripewise.server.files import table_path
 from stripewise.server.resource import Resource, log_path, model_path
 from stripewise.server.service import Here
@@ -26,21 +27,9 @@ from stripewise.spec.workload import Workload
 resource = Resource("/prescriptions", "prescriptions")
 
 
-class Asked(BaseModel):
+class Asked(RequestDocument):
     """A request for settings."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "policy": "t3pio-like",
-                    "osts": 16,
-                    "workload": {"operation": "write", "nodes": 4, "processes_per_node": 8, "file_size": "64 GiB"},
-                }
-            ]
-        },
-    )
     model: str | None = Field(default=None, max_length=64, description="a model of the service")
     policy: str | None = Field(default=None, max_length=64, description="without a model: a rule of thumb")
     osts: int | None = Field(default=None, ge=1, le=1_000_000, description="OSTs of the file system, for policies")
@@ -54,7 +43,7 @@ class Asked(BaseModel):
 
 @resource.post("", 404)
 def prescribe(service: Here, asked: Asked) -> dict[str, Any]:
-    """Choose settings for a workload or for what an uploaded log shows; this runs and stores nothing."""
+    """Choose settings for a workload or for what an uploaded log shows; nothing is run or kept."""
     if asked.workload is None and asked.diagnosis is None:
         raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
     if asked.model is not None and asked.policy is not None:

@@ -6,10 +6,11 @@ import shutil
 from typing import Any
 
 from fastapi import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from stripewise.errors import UserError
 from stripewise.model.table import read_table
+from stripewise.server.documents import RequestDocument
 from stripewise.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.server.problems import Refused
 from stripewise.server.repeats import Once
@@ -20,23 +21,9 @@ from stripewise.store.service.tokens import Token
 resource = Resource("/tables", "models")
 
 
-class NewTable(BaseModel):
+class NewTable(RequestDocument):
     """A table to keep."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "site-2026",
-                    "csv": "stripes,bandwidth,repeat\n1,100,0\n2,180,0\n",
-                    "toml": 'name = "site"\nrepeat = "repeat"\n[objective]\ncolumn = "bandwidth"\n'
-                    'direction = "maximize"\nunit = "MiB/s"\n[[parameter]]\nname = "stripes"\nkind = "ordinal"\n'
-                    'role = "stripe_count"\nunit = ""\nscale = "log2"\nvalues = [1, 2]\ndefault = 1\n',
-                }
-            ]
-        },
-    )
     name: str = Field(min_length=1, max_length=64)
     csv: str
     toml: str
@@ -44,14 +31,14 @@ class NewTable(BaseModel):
 
 @resource.get("", model=ItemPage)
 def list_tables(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Return a page of tables."""
+    """Give a page of tables."""
     return page_of(service, "table", limit, offset)
 
 
 @resource.post("", 409, status=201)
 def create_table(service: Here, user: User, asked: NewTable, once: Once) -> Response:
-    """Store a table of measurements."""
-    return once("table", asked, lambda: _keep(service, asked, user), 201)
+    """Keep a table of measurements."""
+    return once("table", asked, lambda: keep(service, asked, user), 201)
 
 
 @resource.action("/{id}", 404, back="/models", method="DELETE", status=200)
@@ -86,7 +73,7 @@ def choices(service: Service) -> list[dict[str, str]]:
     return found
 
 
-def _keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
+def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
     """Keep an uploaded table after reading it.
 
     Raises

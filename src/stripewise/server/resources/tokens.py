@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from stripewise.server.documents import RequestDocument
 from stripewise.server.guard import COOKIE, cookie_of
 from stripewise.server.html import render
 from stripewise.server.problems import Refused
@@ -43,10 +44,9 @@ class TokenList(BaseModel):
     items: list[TokenDocument]
 
 
-class NewToken(BaseModel):
+class NewToken(RequestDocument):
     """A request for a token."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "ada", "role": "viewer"}]})
     name: str = Field(min_length=1, max_length=100)
     role: Literal["viewer", "operator"] = "viewer"
     days: Annotated[float, Field(gt=0, le=3650)] | None = Field(default=None, description="until it expires")
@@ -60,19 +60,19 @@ class MadeToken(TokenDocument):
 
 @own.get("/me", model=TokenDocument)
 def me(user: User) -> dict[str, Any]:
-    """Return the name and the role of the token."""
+    """Say whose token it is, and what it may do."""
     return vars(user)
 
 
 @resource.get("", model=TokenList)
 def list_tokens(service: Here) -> dict[str, Any]:
-    """List all tokens; for operators."""
+    """Give all tokens; for operators."""
     return {"items": [vars(token) for token in service.tokens.all()]}
 
 
 @resource.post("", status=201, model=MadeToken)
 def create_token(service: Here, asked: NewToken) -> dict[str, Any]:
-    """Create a token; only this answer contains its secret."""
+    """Make a token; its secret is in this answer and nowhere else."""
     seconds = None if asked.days is None else asked.days * 86400
     token, secret = service.tokens.create(asked.name, asked.role, seconds)
     return {**vars(token), "secret": secret}

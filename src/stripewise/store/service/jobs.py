@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.errors import StoreError, UserError
+from stripewise.errors import NotFound, StoreError
 from stripewise.store import codec, rows
 from stripewise.store.holder import Holder
 from stripewise.store.service_schema import jobs
@@ -141,7 +141,7 @@ class Jobs:
             lambda connection: connection.execute(sa.select(jobs).where(jobs.c.id == identifier)).first()
         )
         if found is None:
-            raise UserError(f"job '{identifier[:40]}' does not exist", "see the list of jobs")
+            raise NotFound(f"job '{identifier[:40]}' does not exist", "see the list of jobs")
         return _job(found)
 
     def of(self, subject: str) -> Job | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.errors import UserError
+from stripewise.errors import NotFound, UserError
 from stripewise.store import codec
 from stripewise.store.service_schema import answers, audit, items, messages
 from stripewise.store.transactions import Transactions
@@ -127,7 +127,7 @@ class Items:
         query = sa.select(items).where(items.c.kind == kind, items.c.id == identifier)
         found = self._database.read(lambda connection: connection.execute(query).first())
         if found is None:
-            raise UserError(f"there is no {kind} '{identifier[:64]}'", f"see the list of {kind}s")
+            raise NotFound(f"{kind} '{identifier[:64]}' does not exist", f"see the list of {kind}s")
         return _item(found)
 
     def page(self, kind: str, limit: int = 50, offset: int = 0) -> list[Item]:

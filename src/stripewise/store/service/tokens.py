@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.errors import UserError
+from stripewise.errors import NotFound, UserError
 from stripewise.store.service_schema import sessions, tokens
 from stripewise.store.transactions import Transactions
 
@@ -136,7 +136,7 @@ class Tokens:
             found = connection.execute(sa.select(tokens).where(either)).all()
             found = [row for row in found if row.revoked is None] or found
             if not found:
-                raise UserError(f"token '{identifier[:100]}' does not exist", "see: stripewise token list")
+                raise NotFound(f"token '{identifier[:100]}' does not exist", "see: stripewise token list")
             if len(found) > 1:
                 raise UserError(f"several tokens are called '{identifier[:100]}'", "give the identifier instead")
             now = self._database.now(connection)
