@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stripewise.cli import simulate_fit
+from stripewise.cli.simulate import register
 from stripewise.errors import UserError
 from stripewise.evaluation.calibration import measured
 from stripewise.model.table import Schema, Table, make_table, write_table
@@ -206,7 +206,7 @@ def test_hints_and_roles_become_settings_of_their_direction() -> None:
 @pytest.fixture
 def app() -> typer.Typer:
     group = typer.Typer()
-    simulate_fit.register(group)
+    register(group)
 
     @group.callback()
     def root() -> None:
@@ -219,7 +219,7 @@ def test_the_command_calibrates_and_writes_a_site(tmp_path: Path, app: typer.Typ
     write_table(campaign(0), tmp_path / "campaign")
     (tmp_path / "start.toml").write_text(site_toml(start()))
     (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
-    words = ["fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
+    words = ["simulate", "fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
     words += ["--workload", str(tmp_path / "rest.toml"), "--out", str(tmp_path / "mine.toml")]
     words += ["--free", "ost.write_bandwidth", "--free", "network.node_write_bandwidth"]
     shown = CliRunner().invoke(app, [*words, "--json"])
@@ -243,7 +243,7 @@ def test_a_site_that_predicts_poorly_is_not_recommended(tmp_path: Path, app: typ
     write_table(campaign(0), tmp_path / "campaign")
     (tmp_path / "start.toml").write_text(site_toml(start()))
     (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
-    words = ["fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
+    words = ["simulate", "fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
     words += ["--workload", str(tmp_path / "rest.toml"), "--free", "ost.write_bandwidth"]
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 0, told.output

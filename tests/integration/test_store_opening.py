@@ -17,7 +17,7 @@ from stripewise.errors import StoreError, StripewiseError, UserError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Run, State
 from stripewise.store.base import MEMORY
-from stripewise.store.journal_folder import MARKER
+from stripewise.store.journal_files import MARKER
 from stripewise.store.locality import mount_type, network_name, statfs_type
 from stripewise.store.opening import default_path, open_store
 from stripewise.testing.stores import refused, result_of, run_of, trial_of

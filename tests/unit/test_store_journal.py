@@ -18,8 +18,7 @@ from stripewise.store import holder, journal_files
 from stripewise.store.base import Claim
 from stripewise.store.holder import Holder
 from stripewise.store.journal import JournalStore
-from stripewise.store.journal_files import Writer, create_file, read_lines, write_line
-from stripewise.store.journal_folder import prepare_folder
+from stripewise.store.journal_files import Writer, create_file, prepare_folder, read_lines, write_line
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
 
 

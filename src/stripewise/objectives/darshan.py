@@ -11,6 +11,7 @@ from pathlib import Path
 from stripewise.errors import RunFailed
 from stripewise.interpreter import python
 from stripewise.objectives.base import ObjectiveKind, Phases
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 
 _SECONDS = 120
@@ -35,7 +36,7 @@ class DarshanBandwidth(ObjectiveKind):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        named = outcome.facts.get("darshan_log")
+        named = RunFacts(outcome.facts).darshan_log
         return log_bandwidth(Path(named) if named else find_log(outcome.folder))
 
     def simulated(self, phases: Phases) -> float:

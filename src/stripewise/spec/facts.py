@@ -178,6 +178,21 @@ class RunFacts(_Observed):
         return []
 
     @property
+    def notes(self) -> list[str]:
+        """What went wrong on the way and was put right."""
+        return list(self.get("notes", []))
+
+    @property
+    def job(self) -> str:
+        """The scheduler's identifier of the run's job; empty where it has none."""
+        return str(self.get("job") or "")
+
+    @property
+    def darshan_log(self) -> str | None:
+        """The run's Darshan log, where its runner knows it."""
+        return self.get("darshan_log")
+
+    @property
     def against(self) -> int | None:
         """Of a confirmation: the candidate's trial that its pair is about."""
         return self.get("against")

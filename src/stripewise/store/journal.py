@@ -55,7 +55,7 @@ class JournalStore(JournalReader):
     Parameters
     ----------
     folder : Path
-        Prepared by :func:`~stripewise.store.journal_folder.prepare_folder`.
+        Prepared by :func:`~stripewise.store.journal_files.prepare_folder`.
     clock : callable
         Epoch seconds; the clocks of the hosts should agree to a fraction of a lease.
     """

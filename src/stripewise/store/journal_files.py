@@ -18,7 +18,8 @@ from typing import Any
 
 from stripewise.errors import StoreError
 from stripewise.store import codec
-from stripewise.store.folders import sync_folder
+from stripewise.store.faults import explained
+from stripewise.store.folders import make_folder, sync_folder
 
 PART = ".stripewise-"
 """Begins the names of files that are not finished."""
@@ -259,3 +260,45 @@ class Writer:
             handle, self._handle = self._handle, -1
             with contextlib.suppress(OSError):
                 os.close(handle)
+
+
+MARKER = "stripewise-journal.json"
+_FORMAT = "stripewise-journal"
+_VERSION = 1
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder of a journal, or check that it is one.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be made or read, is something else, or was made by a newer version.
+    """
+    where = f"journal:{folder}"
+    marker = folder / MARKER
+    with explained(where):
+        make_folder(folder)
+        if not marker.exists():
+            # Somebody else may be making it just now.
+            others = sorted(p.name for p in folder.iterdir() if not p.name.startswith(PART) and p.name != MARKER)
+            if others and not marker.exists():
+                raise StoreError(
+                    f"store {where}: the folder holds other things ('{others[0]}') and no journal",
+                    "name a new or an empty folder",
+                )
+            create_file(marker, {"format": _FORMAT, "version": _VERSION})
+        _check_marker(marker, where)
+        if not (folder / "experiments").is_dir():
+            (folder / "experiments").mkdir(mode=0o700, exist_ok=True)
+
+
+def _check_marker(marker: Path, where: str) -> None:
+    data = read_file(marker)
+    if data is None or data.get("format") != _FORMAT or not isinstance(data.get("version"), int):
+        raise StoreError(f"store {where}: {marker} is not of a journal of Stripewise", "name another folder")
+    if data["version"] > _VERSION:
+        raise StoreError(
+            f"store {where} was written by a newer Stripewise (version {data['version']}, this one knows {_VERSION})",
+            "update Stripewise: pip install --upgrade stripewise",
+        )

@@ -10,7 +10,7 @@ from stripewise.store.base import MEMORY, Store
 from stripewise.store.engines import create_file, postgresql_engine, shown, sqlite_engine
 from stripewise.store.faults import explained
 from stripewise.store.journal import JournalStore
-from stripewise.store.journal_folder import prepare_folder
+from stripewise.store.journal_files import prepare_folder
 from stripewise.store.locality import Statfs, check_local, statfs_type
 from stripewise.store.sql import SqlStore
 from stripewise.store.upgrade import upgrade

@@ -18,6 +18,7 @@ from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import steps_of
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
@@ -229,7 +230,7 @@ class StepsRunner(LocalRunner):
             "node_hours": self._size * outcome.elapsed / 3600,
         }
         if losses:
-            facts |= {"resubmissions": len(losses), "notes": [*losses, *outcome.facts.get("notes", [])]}
+            facts |= {"resubmissions": len(losses), "notes": [*losses, *RunFacts(outcome.facts).notes]}
         reason = f"node {', '.join(down)} went down: {outcome.reason}" if down else outcome.reason
         return replace(outcome, facts=facts, reason=reason)
 
