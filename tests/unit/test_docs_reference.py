@@ -216,6 +216,14 @@ def test_evidence_rules_are_documented() -> None:
     assert RULES.keys() == rows(section(text, "Rules")).keys()
 
 
+def test_statuses_of_settings_and_roles_of_tokens_are_in_the_glossary() -> None:
+    text = (DOCS / "explanation" / "effects.md").read_text("utf-8")
+    statuses = rows(text.partition("## Rules")[0]).keys()
+    assert {"requested", "effective", "unprovable"} <= statuses
+    words = set(re.findall(r"^\| ([^|]+?) \|", reference("glossary"), re.MULTILINE))
+    assert {word.replace("_", " ") for word in statuses} | {"viewer", "operator"} <= words
+
+
 def test_samplers_with_their_options_are_documented() -> None:
     text = reference("samplers")
     for name in sampler_names():
