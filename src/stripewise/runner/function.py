@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
@@ -15,7 +15,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import State
 
 
-class FunctionRunner(Runner):
+class FunctionRunner(AnsweringRunner):
     """Calls a function with each configuration.
 
     Parameters
@@ -29,10 +29,10 @@ class FunctionRunner(Runner):
     name = "function"
 
     def __init__(self, function: Callable[[Configuration], float], space: Space, objective: Objective) -> None:
+        super().__init__()
         self._function = function
         self._space = space
         self._objective = objective
-        self._ended: list[Outcome] = []
 
     def prepare(self) -> Preflight:
         """Give the space and objective that came with the function."""
@@ -44,7 +44,7 @@ class FunctionRunner(Runner):
         parts += [constraint.text for constraint in space.constraints] + [self._objective.direction]
         return f"{', '.join(space.names)} ({hashlib.sha256(' '.join(parts).encode()).hexdigest()[:12]})"
 
-    def start(self, launch: Launch) -> None:
+    def answer(self, launch: Launch) -> Outcome:
         """Call the function."""
         started = time.time()
         begin = time.perf_counter()
@@ -55,15 +55,4 @@ class FunctionRunner(Runner):
             state, reason = State.FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
         elapsed = time.perf_counter() - begin
         facts: dict[str, Any] = {"nodes": 1}
-        self._ended.append(Outcome(launch.number, state, elapsed, started, reason=reason, metrics=metrics, facts=facts))
-
-    def poll(self, timeout: float) -> list[Outcome]:
-        """Give the calls that have returned."""
-        ended, self._ended = self._ended, []
-        return ended
-
-    def cancel(self, number: int) -> None:
-        """Nothing to end: a call has returned before it can be cancelled."""
-
-    def reap(self, launch: Launch) -> None:
-        """Nothing to end: calls die with their process."""
+        return Outcome(launch.number, state, elapsed, started, reason=reason, metrics=metrics, facts=facts)

@@ -13,7 +13,7 @@ from stripewise.errors import UserError
 from stripewise.model.carriers import bytes_of, derived_settings, knobs
 from stripewise.model.landscape import Landscape, TableSpace, workload
 from stripewise.model.table import Table, read_table
-from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
@@ -22,7 +22,7 @@ from stripewise.spec.trial import State
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
 
-class ReplayRunner(Runner):
+class ReplayRunner(AnsweringRunner):
     """Answers a run with one of the values that were measured for its configuration.
 
     Which one is drawn depends on the seed, the number of the run and the configuration alone; so an experiment that
@@ -40,10 +40,10 @@ class ReplayRunner(Runner):
     kind: ClassVar[str] = "replayed"
 
     def __init__(self, table: str | Landscape, seed: int = 0) -> None:
+        super().__init__()
         self._table = table
         self._seed = seed
         self._landscape = table if isinstance(table, Landscape) else None
-        self._ended: list[Outcome] = []
 
     @property
     def landscape(self) -> Landscape:
@@ -79,27 +79,8 @@ class ReplayRunner(Runner):
             objective=land.table.objective,
         )
 
-    def start(self, launch: Launch) -> None:
-        """Draw a value; see :class:`Runner`."""
-        self._ended.append(self._answer(launch))
-
-    def poll(self, timeout: float) -> list[Outcome]:
-        """Give the answers."""
-        ended, self._ended = self._ended, []
-        return ended
-
-    def cancel(self, number: int) -> None:
-        """Forget an answer that was not given yet."""
-        self._ended = [outcome for outcome in self._ended if outcome.number != number]
-
-    def reap(self, launch: Launch) -> None:
-        """Nothing to end: no process is started."""
-
-    def close(self) -> None:
-        """Forget what was not polled."""
-        self._ended = []
-
-    def _answer(self, launch: Launch) -> Outcome:
+    def answer(self, launch: Launch) -> Outcome:
+        """Draw one of the values that were measured."""
         land, started = self.landscape, time.time()
         facts = {"nodes": workload(land.table, land.context).nodes or 1, "replayed": land.table.name}
         configuration = launch.configuration or land.space.default

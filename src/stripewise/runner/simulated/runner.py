@@ -16,7 +16,7 @@ import numpy as np
 
 from stripewise.errors import UserError
 from stripewise.objectives import Phases, kind_of, kinds, objective_of
-from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.runner.simulated.report import simulated_report
 from stripewise.runner.simulated.settings import open_site, settings_of_plan
 from stripewise.simulate import noise
@@ -48,7 +48,7 @@ class _Ending:
     reason: str
 
 
-class SimulatedRunner(Runner):
+class SimulatedRunner(AnsweringRunner):
     """Answers a run with what the simulated cluster makes of the experiment's workload.
 
     A run's outcome depends on the site, the workload, the plan, the seed and the run's number alone. So does the
@@ -68,9 +68,9 @@ class SimulatedRunner(Runner):
     kind: ClassVar[str] = "simulated"
 
     def __init__(self, name: str, experiment: Experiment) -> None:
+        super().__init__()
         self._name = name
         self._experiment = experiment
-        self._ended: list[Outcome] = []
 
     @cached_property
     def _opened(self) -> tuple[Site, Access]:
@@ -134,26 +134,6 @@ class SimulatedRunner(Runner):
             largest={"stripe_count": site.ost.count},
         )
 
-    def start(self, launch: Launch) -> None:
-        """Simulate a run; see :class:`Runner`."""
-        self._ended.append(self._answer(launch))
-
-    def poll(self, timeout: float) -> list[Outcome]:
-        """Give the answers."""
-        ended, self._ended = self._ended, []
-        return ended
-
-    def cancel(self, number: int) -> None:
-        """Forget an answer that was not given yet."""
-        self._ended = [outcome for outcome in self._ended if outcome.number != number]
-
-    def reap(self, launch: Launch) -> None:
-        """Nothing to end: no process is started."""
-
-    def close(self) -> None:
-        """Forget what was not polled."""
-        self._ended = []
-
     # -- checks ----------------------------------------------------------------------------------------------
 
     @property
@@ -204,7 +184,8 @@ class SimulatedRunner(Runner):
         settings, access = settings_of_plan(plan), self._opened[1]
         return {way: RunBatch.make(self.workload, way, settings, access) for way in directions(self.workload)}
 
-    def _answer(self, launch: Launch) -> Outcome:
+    def answer(self, launch: Launch) -> Outcome:
+        """Simulate a run."""
         site, seed, number = self.site, self._experiment.seed, launch.number
         wait = self._wait(number)
         started = number * self._pace + wait
