@@ -11,8 +11,7 @@ import numpy as np
 
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table
 from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.simulate.runs import noisy
+from stripewise.simulate.engine import noisy, simulate
 from stripewise.spec.campaign import load_campaign
 from stripewise.spec.site import load_site
 from stripewise.spec.sizes import parse_size

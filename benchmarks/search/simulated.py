@@ -18,8 +18,7 @@ import numpy as np
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, write_table
 from stripewise.simulate.access import Access
 from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.simulate.runs import noisy
+from stripewise.simulate.engine import noisy, simulate
 from stripewise.spec.site import load_site
 from stripewise.spec.workload import Workload
 

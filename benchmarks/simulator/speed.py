@@ -15,8 +15,7 @@ import numpy as np
 from maxmin import Flows, rates
 
 from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.simulate.runs import noisy
+from stripewise.simulate.engine import noisy, simulate
 from stripewise.spec.site import Site, load_site
 from stripewise.spec.workload import Workload
 

@@ -96,7 +96,7 @@ size_t sw_arena_left(struct sw_arena *arena) {
     return left;
 }
 
-static uint32_t hash_text(const char *text) {
+uint32_t sw_hash(const char *text) {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (; *text; text++)
         hash = (hash ^ (unsigned char)*text) * 16777619u;
@@ -106,7 +106,7 @@ static uint32_t hash_text(const char *text) {
 const char *sw_arena_intern(struct sw_arena *arena, const char *text) {
     if (!text)
         return NULL;
-    struct sw_interned **bucket = &arena->interned[hash_text(text) % SW_INTERN_BUCKETS];
+    struct sw_interned **bucket = &arena->interned[sw_hash(text) % SW_INTERN_BUCKETS];
     size_t length = strlen(text), class = size_class(sizeof **bucket + length + 1);
     if (class == SW_ARENA_CLASSES)
         return NULL;

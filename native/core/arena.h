@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A lock for a few instructions; never held across a call that may block. */
 typedef atomic_flag sw_lock;
@@ -58,5 +59,8 @@ size_t sw_arena_left(struct sw_arena *arena);
 /* One shared, never released copy of a string: hint values and file system names repeat in every file.
  * NULL for NULL or when the arena is full. Thread-safe. */
 const char *sw_arena_intern(struct sw_arena *arena, const char *text);
+
+/* A hash of a text (FNV-1a). */
+uint32_t sw_hash(const char *text);
 
 #endif

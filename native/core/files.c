@@ -18,13 +18,6 @@ void sw_files_close(struct sw_files *files) {
     memset(files, 0, sizeof *files);
 }
 
-static uint32_t hash_path(const char *path) {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *path; path++)
-        hash = (hash ^ (unsigned char)*path) * 16777619u;
-    return hash;
-}
-
 static void free_file(struct sw_files *files, struct sw_file *file) {
     struct sw_arena *arena = &files->arena;
     for (int op = 0; op < SW_OPERATIONS; op++)
@@ -100,22 +93,21 @@ static struct sw_file *find(const struct sw_files *files, const char *path, uint
     return file;
 }
 
+/* A record's counters, made on first use; NULL if memory is out. */
+static void *made(struct sw_files *files, void *counters, size_t size) {
+    return counters ? counters : sw_arena_take(&files->arena, size);
+}
+
 static struct sw_calls *calls_of(struct sw_files *files, struct sw_file *file, enum sw_op op) {
-    if (!file->calls[op])
-        file->calls[op] = sw_arena_take(&files->arena, sizeof *file->calls[op]);
-    return file->calls[op];
+    return file->calls[op] = made(files, file->calls[op], sizeof *file->calls[op]);
 }
 
 static struct sw_posix *posix_of(struct sw_files *files, struct sw_file *file, bool write) {
-    if (!file->posix[write])
-        file->posix[write] = sw_arena_take(&files->arena, sizeof *file->posix[write]);
-    return file->posix[write];
+    return file->posix[write] = made(files, file->posix[write], sizeof *file->posix[write]);
 }
 
 static struct sw_pattern *pattern_of(struct sw_files *files, struct sw_file *file, bool write) {
-    if (!file->patterns[write])
-        file->patterns[write] = sw_arena_take(&files->arena, sizeof *file->patterns[write]);
-    return file->patterns[write];
+    return file->patterns[write] = made(files, file->patterns[write], sizeof *file->patterns[write]);
 }
 
 struct sw_hdf5 *sw_file_hdf5(struct sw_files *files, struct sw_file *file) {
@@ -127,7 +119,7 @@ struct sw_hdf5 *sw_file_hdf5(struct sw_files *files, struct sw_file *file) {
 /* The summed record has all its counters from the start, so that it can take what finds no memory elsewhere.
  */
 static bool make_other(struct sw_files *files) {
-    struct sw_file *other = new_file(files, SW_OTHER_FILES, hash_path(SW_OTHER_FILES));
+    struct sw_file *other = new_file(files, SW_OTHER_FILES, sw_hash(SW_OTHER_FILES));
     bool whole = other != NULL;
     for (int op = 0; whole && op < SW_OPERATIONS; op++)
         whole = calls_of(files, other, (enum sw_op)op) != NULL;
@@ -145,7 +137,7 @@ static bool make_other(struct sw_files *files) {
 }
 
 static struct sw_file *get_locked(struct sw_files *files, const char *path) {
-    uint32_t hash = hash_path(path);
+    uint32_t hash = sw_hash(path);
     struct sw_file *file = find(files, path, hash);
     if (file)
         return file;

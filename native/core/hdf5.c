@@ -12,13 +12,6 @@ const char *const sw_storage_names[SW_STORAGES] = {"compact", "contiguous", "chu
 const char *const sw_filter_names[SW_FILTERS] = {"deflate", "shuffle",     "fletcher32", "szip",
                                                  "nbit",    "scaleoffset", "other"};
 
-static uint32_t hash_name(const char *name) {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash;
-}
-
 struct sw_hdf5 *sw_hdf5_new(struct sw_arena *arena) {
     return sw_arena_take(arena, sizeof(struct sw_hdf5));
 }
@@ -92,7 +85,7 @@ static bool evict_oldest(struct sw_arena *arena, struct sw_hdf5 *hdf5) {
 struct sw_dataset *sw_hdf5_dataset(struct sw_arena *arena, struct sw_hdf5 *hdf5, const char *name,
                                    uint32_t limit) {
     bool summed = strcmp(name, SW_OTHER_DATASETS) == 0;
-    uint32_t hash = summed ? 0 : hash_name(name);
+    uint32_t hash = summed ? 0 : sw_hash(name);
     struct sw_dataset *dataset = summed ? NULL : hdf5->oldest;
     while (dataset && (dataset == hdf5->other || dataset->hash != hash || strcmp(dataset->name, name) != 0))
         dataset = dataset->newer;

@@ -12,6 +12,15 @@
 #define TIME(from, name) sw_json_decimal(json, sw_key.name, (from)->name, 9)
 #define TEXT(from, name) sw_json_text(json, sw_key.name, (from)->name)
 
+/* Opens an object; where there is none, writes null and returns false. */
+static bool begin(struct sw_json *json, const char *key, bool there) {
+    if (there)
+        sw_json_open(json, key, '{');
+    else
+        sw_json_null(json, key);
+    return there;
+}
+
 static void print_list(struct sw_json *json, const char *key, const uint64_t *numbers, uint32_t count) {
     sw_json_open(json, key, '[');
     for (uint32_t i = 0; i < count; i++)
@@ -87,11 +96,8 @@ static void print_mode(struct sw_json *json, const char *key, const struct sw_fi
 }
 
 static void print_view(struct sw_json *json, const struct sw_view *view) {
-    if (!view->set) {
-        sw_json_null(json, sw_key.view);
+    if (!begin(json, sw_key.view, view->set))
         return;
-    }
-    sw_json_open(json, sw_key.view, '{');
     sw_json_integer(json, sw_key.filetype_size, view->filetype_size);
     sw_json_bool(json, sw_key.contiguous, view->contiguous);
     sw_json_close(json, '}');
@@ -104,11 +110,8 @@ static void print_pattern(struct sw_json *json, const struct sw_pattern *pattern
 }
 
 static void print_direction(struct sw_json *json, const char *key, const struct sw_pattern *pattern) {
-    if (!pattern || !pattern->top[0].count) {
-        sw_json_null(json, key);
+    if (!begin(json, key, pattern && pattern->top[0].count))
         return;
-    }
-    sw_json_open(json, key, '{');
     print_pattern(json, pattern);
     sw_json_close(json, '}');
 }
@@ -135,11 +138,8 @@ static void print_posix(struct sw_json *json, const char *key, const struct sw_p
 
 static void print_layout(struct sw_json *json, const struct sw_layout *layout) {
     const struct sw_file_system *system = sw_layout_system(layout);
-    if (!system) {
-        sw_json_null(json, sw_key.layout);
+    if (!begin(json, sw_key.layout, system))
         return;
-    }
-    sw_json_open(json, sw_key.layout, '{');
     sw_json_text(json, sw_key.file_system, system->name);
     for (size_t i = 0; i < SW_LAYOUT_NUMBERS; i++)
         if (layout->numbers[i] >= 0)
@@ -155,11 +155,8 @@ static void print_predicted(struct sw_json *json, const char *key, double value,
 }
 
 static void print_choice(struct sw_json *json, const struct sw_choice_facts *choice, const char *why) {
-    if (!choice->count) {
-        sw_json_null(json, sw_key.decision);
+    if (!begin(json, sw_key.decision, choice->count))
         return;
-    }
-    sw_json_open(json, sw_key.decision, '{');
     COUNT(choice, count);
     sw_json_text(json, sw_key.verdict, sw_verdict_names[choice->verdict % SW_VERDICTS]);
     print_predicted(json, sw_key.current, choice->current, choice->combinations);
@@ -195,11 +192,8 @@ static const char *const causes[] = {
 
 static void print_transfers(struct sw_json *json, const char *key, const struct sw_transfers *transfers) {
     static const char *const selections[SW_SELECTIONS] = {SW_SELECTION_NAMES};
-    if (!transfers) {
-        sw_json_null(json, key);
+    if (!begin(json, key, transfers))
         return;
-    }
-    sw_json_open(json, key, '{');
     COUNT(transfers, calls), COUNT(transfers, bytes);
     COUNT(transfers, collective), COUNT(transfers, independent);
     sw_json_unsigned(json, sw_key.broken_collective, transfers->broken);
@@ -235,11 +229,8 @@ static void print_dataset(struct sw_json *json, const struct sw_dataset *dataset
 }
 
 static void print_hdf5(struct sw_json *json, const struct sw_hdf5 *hdf5) {
-    if (!hdf5) {
-        sw_json_null(json, sw_key.hdf5);
+    if (!begin(json, sw_key.hdf5, hdf5))
         return;
-    }
-    sw_json_open(json, sw_key.hdf5, '{');
     TEXT(hdf5, driver);
     print_words(json, sw_key.properties, hdf5->properties);
     sw_json_open(json, sw_key.operations, '{');

@@ -98,19 +98,21 @@ int stripewise_fill(MPI_Comm comm, const char *filename, int amode, MPI_Info inf
         /* All hints that are asked for, also the plan's, as every rank is to have them. */
         for (size_t i = 0; i < matches.count; i++)
             if (matches.results[i].carrier == SW_HINT)
-                sw_settings_put(&orders.set, SW_HINT, matches.results[i].key, matches.results[i].requested);
+                sw_settings_put(&orders.decision.chosen, SW_HINT, matches.results[i].key,
+                                matches.results[i].requested);
     }
     if (opening.size > 1)
         sw_pmpi.Bcast(&orders, (int)sizeof orders, MPI_BYTE, 0, comm);
-    for (uint32_t i = 0; i < orders.set.count; i++) {
-        const struct sw_decided *hint = &orders.set.settings[i];
+    for (uint32_t i = 0; i < orders.decision.chosen.count; i++) {
+        const struct sw_decided *hint = &orders.decision.chosen.settings[i];
         char value[MPI_MAX_INFO_VAL + 1];
         if (!sw_info_get(info, hint->key, value) && strlen(hint->key) < MPI_MAX_INFO_KEY)
             sw_pmpi.Info_set(info, hint->key, hint->value);
     }
-    sw_explain(opening.path, &orders.set, orders.why);
+    sw_explain(opening.path, &orders.decision.chosen, orders.decision.why);
     sw_matches_close(&matches);
-    return orders.set.count || orders.verdict != SW_UNDECIDED ? STRIPEWISE_OK : STRIPEWISE_UNDECIDED;
+    return orders.decision.chosen.count || orders.decision.verdict != SW_UNDECIDED ? STRIPEWISE_OK
+                                                                                   : STRIPEWISE_UNDECIDED;
 }
 
 int stripewise_advise(MPI_Comm comm, const char *filename, int amode, struct stripewise_advice *advice) {

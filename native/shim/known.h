@@ -18,14 +18,10 @@ struct sw_opening {
 
 /* What rank 0 tells the others. */
 struct sw_orders {
-    bool decided, tracked; /* tracked: the phase is measured */
-    enum sw_verdict verdict;
-    double current, predicted, gain;
-    uint64_t combinations;
-    int64_t seconds, broadcast; /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
-    uint32_t site, candidate;   /* of the learner, for rank 0 */
-    struct sw_decided_set set;  /* hints for all; layouts are done */
-    char why[SW_WHY];
+    bool decided, tracked;       /* tracked: the phase is measured */
+    struct sw_decision decision; /* chosen: hints for all ranks; layouts are done */
+    int64_t seconds, broadcast;  /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
+    uint32_t site, candidate;    /* of the learner, for rank 0 */
 };
 
 /* The words that are known of a file before it is opened. With model: the model of this process, loaded on

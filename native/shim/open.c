@@ -102,7 +102,7 @@ static void choose(const struct request *request, const struct sw_opening *openi
     if (request->rank != 0) {
         if (request->mode == SW_RUN_ONLINE)
             sw_matches_take(matches, &dropped);
-        sw_matches_decide(matches, &orders->set, NULL);
+        sw_matches_decide(matches, &orders->decision.chosen, NULL);
     }
 }
 
@@ -110,7 +110,7 @@ static int open_chosen(const struct request *request, const struct sw_opening *o
                        struct sw_matches *matches, struct sw_orders *orders) {
     MPI_Info tuned;
     choose(request, opening, matches, orders);
-    if (!orders->set.count && (!request->hints || request->mode == SW_RUN_ONLINE))
+    if (!orders->decision.chosen.count && (!request->hints || request->mode == SW_RUN_ONLINE))
         return open_plainly(request);
     /* The application's own hints may differ from rank to rank, and so may whether ours change them; all
      * ranks take this way. */
@@ -127,13 +127,13 @@ static void record_choice(const struct sw_orders *orders, struct sw_file *record
     sw_lock_take(&record->lock);
     struct sw_choice_facts *facts = &record->facts.choice;
     facts->count++;
-    facts->verdict = (uint32_t)orders->verdict;
-    facts->current = orders->current;
-    facts->predicted = orders->predicted;
-    facts->combinations = orders->combinations;
+    facts->verdict = (uint32_t)orders->decision.verdict;
+    facts->current = orders->decision.current;
+    facts->predicted = orders->decision.predicted;
+    facts->combinations = orders->decision.combinations;
     facts->seconds = orders->seconds;
     facts->broadcast = orders->broadcast;
-    record->why = sw_arena_intern(&sw_runtime.files.arena, orders->why);
+    record->why = sw_arena_intern(&sw_runtime.files.arena, orders->decision.why);
     sw_lock_release(&record->lock);
 }
 
@@ -191,7 +191,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
         sw_files_put(record);
     }
     if (orders.decided) {
-        sw_explain(request->path, &orders.set, orders.why);
+        sw_explain(request->path, &orders.decision.chosen, orders.decision.why);
         struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL);
         if (handle)
             handle->tracking = tracking;

@@ -142,17 +142,11 @@ static void ask(struct sw_site *site, const struct sw_opening *opening, const st
     struct sw_workload workload;
     struct sw_choice_context context;
     struct sw_scene scene;
-    struct sw_decision decision;
     size_t count = OTHERS;
     sw_known_workload(opening, &workload);
     sw_choice_scene(opening, matches, &context, &scene);
-    sw_decide(model, &workload, &scene, &decision, others, &count);
-    orders->verdict = decision.verdict;
-    orders->current = decision.current;
-    orders->predicted = decision.predicted;
-    orders->gain = decision.gain;
-    orders->combinations = decision.combinations;
-    add(site, &decision.chosen, decision.gain);
+    sw_decide(model, &workload, &scene, &orders->decision, others, &count);
+    add(site, &orders->decision.chosen, orders->decision.gain);
     for (size_t i = 0; i < count; i++)
         add(site, &others[i].set, others[i].gain);
     free(others);
@@ -166,7 +160,7 @@ void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches
     sw_known_workload(opening, &known);
     bool write = !known.known[SW_WORD_OPERATION] || strcmp(known.text[SW_WORD_OPERATION], "read") != 0;
     if (!sw_fold_digits(opening->path, name, sizeof name)) {
-        snprintf(orders->why, sizeof orders->why, "the path is too long to be a site");
+        snprintf(orders->decision.why, sizeof orders->decision.why, "the path is too long to be a site");
         return;
     }
     sw_lock_take(&sites_lock);
@@ -190,9 +184,9 @@ void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches
         orders->site = (uint32_t)(site - sites);
         orders->candidate = choice;
         orders->tracked = true;
-        sw_settings_parse(candidate->settings, &orders->set);
-        orders->verdict = choice ? SW_CHANGED : SW_KEPT;
-        snprintf(orders->why, sizeof orders->why, "phase %u of %s: %s %u of %u (%s)",
+        sw_settings_parse(candidate->settings, &orders->decision.chosen);
+        orders->decision.verdict = choice ? SW_CHANGED : SW_KEPT;
+        snprintf(orders->decision.why, sizeof orders->decision.why, "phase %u of %s: %s %u of %u (%s)",
                  (unsigned)site->phases + 1, site->write ? "writing" : "reading",
                  site->settled ? "keeping candidate" : "trying candidate", (unsigned)choice,
                  (unsigned)site->count - 1, choice ? candidate->settings : "the default");

@@ -14,7 +14,7 @@ from stripewise.model.ann import AnnModel
 from stripewise.model.artifact.export import columns_of, input_row, to_artifact
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.artifact.writer import artifact_bytes
-from stripewise.model.carriers import Way, knobs
+from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.domain import table_frame
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.registry import make_model
@@ -105,8 +105,8 @@ def test_the_runtime_chooses_what_python_chooses(library: ctypes.CDLL, operation
     finally:
         native.close()
     answer = Prescriber(model)
-    every = knobs(model.domain.schema)
-    free = [k for k in every if k.way is Way.SETTING and k.can_change(operation)]
+    every = tunable_columns(model.domain.schema)
+    free = [k for k in every if k.set_by is SetBy.SETTING and k.can_change(operation)]
     grid = CandidateGrid(model, free, every)
     fixed = model.domain.points(
         {
@@ -127,10 +127,10 @@ def test_the_runtime_chooses_what_python_chooses(library: ctypes.CDLL, operation
         chosen = {
             entry.name: choice.values[place] for place, entry in enumerate(artifact.inputs) if entry.kind == TUNABLE
         }
-        for knob in free:
-            value = model.domain.values(knob.place, best.points[:, knob.place]).tolist()[0]
+        for tunable in free:
+            value = model.domain.values(tunable.place, best.points[:, tunable.place]).tolist()[0]
             number = artifact.texts.find(value) if isinstance(value, str) else value
-            assert chosen[knob.name] == number
+            assert chosen[tunable.name] == number
     else:
         assert not choice.changed
     assert answer.prescribe(PrescriptionRequest(workload, current)).combinations == int(best.combinations[0])

@@ -35,6 +35,7 @@ from stripewise.spec.batch import Batch
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.plan import Plan
+from stripewise.spec.stack import StackFile
 
 SCHEDULERS = scheduler_names()
 REFUSED = (UserError, ValidationError)
@@ -207,6 +208,10 @@ def test_whatever_a_run_is_given(
 def test_variables_of_experiments_and_campaigns_have_names(payload: str) -> None:
     with pytest.raises(ValidationError):
         Experiment.model_validate({"command": ["true"], "env": {payload: "x"}})
+    for part in ("env", "off"):
+        given = {"env": {payload: "x"}} if part == "env" else {"off": {"unset": [payload]}}
+        with pytest.raises(ValidationError, match=part):
+            StackFile.model_validate({"name": "s", "layer": "s", "parameter": [], **given})
     with pytest.raises(ValidationError, match="env"):
         Campaign.model_validate({"name": "c", "env": {payload: "x"}, "tunable": []})
 

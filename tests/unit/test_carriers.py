@@ -23,7 +23,7 @@ from stripewise.carriers import (
 )
 from stripewise.errors import UserError
 from stripewise.measure.evidence import RULES, check_evidence
-from stripewise.model.carriers import Way, knobs
+from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.table import Column, ObjectiveColumn, Schema
 from stripewise.prescribe.carrying import lines
 from stripewise.spec.campaign import parse_campaign
@@ -104,9 +104,9 @@ def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():
         Column(name="level", kind="ordinal", values=[1, 2], default=1, carrier="argument"),
     ]
     schema = Schema(name="t", objective=ObjectiveColumn(column="b", direction="maximize"), parameter=columns)
-    found = knobs(schema)
-    assert [knob.way for knob in found] == [Way.SETTING] * 4
-    plan = lines([(knob, knob.column.values[-1]) for knob in found], None, "write", {"operation": "write"})
+    found = tunable_columns(schema)
+    assert [tunable.set_by for tunable in found] == [SetBy.SETTING] * 4
+    plan = lines([(tunable, tunable.column.values[-1]) for tunable in found], None, "write", {"operation": "write"})
     assert plan == [
         Setting(HDF5, "alignment", str(1 << 20)),
         Setting(PNETCDF, "nc_var_align_size", "4096"),

@@ -18,6 +18,7 @@ from stripewise.report.page import environment
 from stripewise.report.reading import Reading
 from tests.unit.finished_experiment import finished
 
+pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-plot.md"
 ROOT = GUIDE.parents[2]
 TEMPLATE = "src/stripewise/report/templates/sections.html"

@@ -18,6 +18,7 @@ from stripewise.server.resource import Resource
 from stripewise.server.resources import RESOURCES
 from tests.unit.service import running
 
+pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-resource.md"
 
 

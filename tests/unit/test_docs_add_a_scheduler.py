@@ -66,6 +66,7 @@ def test_the_name_is_known_to_experiments_and_to_the_page(package):
     assert choice.choices == tuple(scheduler_names())
 
 
+@pytest.mark.slow
 def test_its_jobs_run(package, tmp_path):
     """Over commands of its own that start a job at once."""
     (tmp_path / "bin").mkdir()

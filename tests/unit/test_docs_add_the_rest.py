@@ -12,7 +12,7 @@ from stripewise import carriers, filesystems
 from stripewise.carriers import LAYOUT, Carrier, Program, Setting
 from stripewise.diagnosis.script import parse_script
 from stripewise.measure.evidence import check_evidence
-from stripewise.model.carriers import Way, knobs
+from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.table import Column, ObjectiveColumn, Schema
 from stripewise.report.export import export
 from stripewise.runner.inject.injection import inject
@@ -33,6 +33,7 @@ def block(guide: str, language: str) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_a_hint_is_one_table(tmp_path: Path) -> None:
     text, _ = Bundled("stack", "spec/stacks").find("romio")
     path = tmp_path / "romio.toml"
@@ -112,5 +113,5 @@ def test_a_file_system_is_one_module_and_one_stack(
     )
     columns = [Column(name="stripes", kind="ordinal", role="stripe_count", values=[1, 2], default=1)]
     schema = Schema(name="t", objective=ObjectiveColumn(column="b", direction="maximize"), parameter=columns)
-    (column,) = knobs(schema, "stonefs")
-    assert column.way is Way.SETTING and column.parameter is stack.parameters[0]
+    (column,) = tunable_columns(schema, "stonefs")
+    assert column.set_by is SetBy.SETTING and column.parameter is stack.parameters[0]

@@ -65,7 +65,10 @@ def test_counters_that_wrap_more_than_once_are_sampled(fake_sysfs, monkeypatch):
     counter = fake_sysfs / "intel-rapl:0" / "energy_uj"
 
     def seen(value):
-        counter.write_text(str(value))
+        # As the kernel's: never read half written.
+        fresh = counter.with_name("fresh")
+        fresh.write_text(str(value))
+        fresh.replace(counter)
         until = energy.time.monotonic() + 10
         while meter._last[counter] != value and energy.time.monotonic() < until:
             energy.time.sleep(0.005)

@@ -12,7 +12,7 @@ import pytest
 
 from stripewise.carriers import HINT, LAYOUT
 from stripewise.errors import UserError
-from stripewise.model.carriers import Way, knobs
+from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.data import Data
 from stripewise.model.registry import make_model, model_class
 from stripewise.model.table import Column, Schema
@@ -218,8 +218,8 @@ def test_a_pool_and_a_directory_can_be_chosen() -> None:
     found = Prescriber(model, table).prescribe(PrescriptionRequest(workload()))
     assert found.directory == "/fast"
     assert lines(found)["pool"] == "flash"
-    ways = {knob.name: knob.way for knob in knobs(both)}
-    assert ways == {"stripe_count": Way.SETTING, "pool": Way.SETTING, "directory": Way.PLACE}
+    ways = {tunable.name: tunable.set_by for tunable in tunable_columns(both)}
+    assert ways == {"stripe_count": SetBy.SETTING, "pool": SetBy.SETTING, "directory": SetBy.PLACE}
 
 
 def test_stripes_of_a_ceph_file_system_are_its_own() -> None:

@@ -207,7 +207,7 @@ def test_no_improvement_over_a_window(statistic):
     rule = {"improvement": {"window": 5, "statistic": statistic, "minimum": 0.05}}
     falling = [10.0 / 1.2**k for k in range(12)]
     assert reason(rule, history(*falling)) is None
-    assert "no 5% better" in reason(rule, history(*falling, *[falling[-1] * 1.01] * 3, *[falling[0]] * 5))
+    assert "not 5% better" in reason(rule, history(*falling, *[falling[-1] * 1.01] * 3, *[falling[0]] * 5))
     assert reason(rule, history(*[1.0] * 5)) is None, "nothing to compare with yet"
 
 

@@ -30,7 +30,7 @@ from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
 
-SourceArgument = Annotated[str, typer.Argument(help="A finished experiment, or the file of a plan.", metavar="ID|PLAN")]
+SourceArgument = Annotated[str, typer.Argument(help="A finished experiment, or a plan file.", metavar="ID|PLAN")]
 
 MODES = ("observe", "apply", "predict", "online")
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
@@ -46,7 +46,7 @@ def run(
     context: typer.Context,
     source: Annotated[
         str | None,
-        typer.Argument(help="A finished experiment, or the file of a plan; none: with --mode.", metavar="[ID|PLAN]"),
+        typer.Argument(help="A finished experiment, or a plan file; not needed with --mode.", metavar="[ID|PLAN]"),
     ] = None,
     store: StoreOption = None,
     mode: Annotated[
@@ -63,15 +63,15 @@ def run(
     ] = None,
     workload: Annotated[
         list[str] | None,
-        typer.Option(help="What is known of the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
+        typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
     ] = None,
     server: ServerOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but what the program says.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
 ) -> None:
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
     With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
-    program runs. The program takes the place of this command: its output, signals and exit code are its own.
+    program runs. The program replaces this command: its output, signals and exit code are its own.
     """
     command: list[str] = context.obj["command"]
     if not command:
@@ -147,8 +147,10 @@ def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
 def export_plan(
     source: SourceArgument,
     to: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "plan",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the text there.", metavar="FILE")] = None,
-    directory: Annotated[str, typer.Option(help="For lfs: the directory whose new files are laid out.")] = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the text to this file.", metavar="FILE")
+    ] = None,
+    directory: Annotated[str, typer.Option(help="For lfs: the directory whose new files get the layout.")] = "",
     program: Annotated[str, typer.Option(help="For sbatch: the program with its arguments.")] = "",
     store: StoreOption = None,
     server: ServerOption = None,

@@ -32,10 +32,10 @@ def run_calibrate(
     ),
     size: Annotated[str, typer.Option(help="Size of the test file.")] = "64 MiB",
     repeats: Annotated[int, typer.Option(help="Operations of each series.", min=6)] = 12,
-    seed: Annotated[int, typer.Option(help="Of random places.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of random places.")] = 0,
     json_output: JsonOption = False,
 ) -> None:
-    """Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone."""
+    """Learn how long reads and writes take here from memory, cache and storage, to derive causes from time alone."""
     extent = parse_size(size)
     if extent < _LEAST:
         raise UserError(f"--size {size} is too small", f"give at least {format_size(_LEAST)}")

@@ -37,7 +37,7 @@ def demo(
         Path, typer.Option(help="Where the benchmark writes, if the disk there can prove anything.", metavar="FOLDER")
     ] = Path(),
 ) -> None:
-    """Tune the bundled benchmark on this machine in under three minutes, and leave demo-report.html."""
+    """Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html."""
     begin = time.monotonic()
     stripewise = python("-m", "stripewise")
     built = subprocess.run([*stripewise, "native", "build", "--json"], stdout=subprocess.PIPE, check=False)

@@ -43,10 +43,10 @@ def run_diagnose(
         ),
     ],
     html: Annotated[Path | None, typer.Option(help="Write an HTML report of one job.", metavar="FILE.html")] = None,
-    plan: Annotated[
-        Path | None, typer.Option(help="Write the settings that mend it as a plan.", metavar="FILE")
+    plan: Annotated[Path | None, typer.Option(help="Write the settings that fix it as a plan.", metavar="FILE")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Write a CSV file with one row per job.", metavar="FILE.csv")
     ] = None,
-    table: Annotated[Path | None, typer.Option(help="Write a CSV file with a row a job.", metavar="FILE.csv")] = None,
     fail_on: Annotated[
         str | None, typer.Option(help="End with exit code 3 on findings of this severity.", metavar="low|medium|high")
     ] = None,
@@ -57,13 +57,15 @@ def run_diagnose(
         Path | None, typer.Option(help="The site's calibration, for CSV timings.", metavar="FILE.json")
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="A performance model: what it expects of one job.", metavar="FILE")
+        Path | None, typer.Option(help="A performance model that predicts one job.", metavar="FILE")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Logs read at a time; by default one a core.", min=1)] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Logs read at the same time; by default one per core.", min=1)
+    ] = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> int:
-    """Say why I/O is slow, and what would mend it, from logs of past runs."""
+    """Say why I/O is slow, and how to fix it, from logs of past runs."""
     level = _severity(fail_on)
     limits = _limits(limit)
     for option, path in (("--html", html), ("--plan", plan), ("--table", table)):

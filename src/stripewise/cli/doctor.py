@@ -32,7 +32,7 @@ def doctor(
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Look at what this machine has for tuning, what is missing, and how to get it."""
+    """Check what this machine has for tuning, what is missing, and how to get it."""
     if not path.exists():
         raise UserError(f"{path} does not exist", "name a folder in which your program writes")
     findings = [*checkup(path, os.environ), _store(store)]

@@ -37,32 +37,32 @@ def evaluate(
     campaign: Annotated[
         str, typer.Argument(help="A campaign whose points are the default test cases.", metavar="CAMPAIGN.toml")
     ],
-    model: Annotated[str, typer.Option(help="A model that train has written.", metavar="FILE")],
-    folder: Annotated[str | None, typer.Option(help="Where the benchmark's file lies.", metavar="PATH")] = None,
+    model: Annotated[str, typer.Option(help="A model written by train.", metavar="FILE")],
+    folder: Annotated[str | None, typer.Option(help="Folder for the benchmark's file.", metavar="PATH")] = None,
     runner: Annotated[
         str | None,
         typer.Option(
-            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
+            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
         ),
     ] = None,
     repeats: Annotated[int | None, typer.Option(help=f"Runs of each point, {LEAST_REPEATS} or more.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the design and the order of runs.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the design and the order of runs.", min=0)] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(help="Folder in which results are kept; the same command goes on from it.", metavar="FOLDER"),
+        typer.Option(help="Folder in which results are kept; the same command continues from it.", metavar="FOLDER"),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page.", metavar="FILE.html")] = None,
     eager: Annotated[
-        bool, typer.Option("--eager", help="Take the best prediction even where its gain is within its uncertainty.")
+        bool, typer.Option("--eager", help="Take the best prediction even if its gain is within its uncertainty.")
     ] = False,
     yes: YesOption = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Make runs that failed once more.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Compare default test cases with their prescribed settings, measured, beside an oracle.
 
-    Interrupted, it goes on where it was when the same command is given again.
+    After an interruption, the same command continues where it stopped.
     """
     if html is not None and not html.absolute().parent.is_dir():
         raise UserError(f"--html: the folder {html.absolute().parent} does not exist", "create it first")

@@ -33,16 +33,18 @@ def register(app: typer.Typer) -> None:
 def knobs(
     script: Annotated[Path, typer.Argument(help="A job script, hints file or program text.", metavar="SCRIPT")],
     mpi: Annotated[str, typer.Option(help=f"The program's MPI library: {', '.join(MPI)}.")] = "mpich",
-    file_system: Annotated[str, typer.Option(help="Where its files lie: lustre, ceph, gpfs, nfs, ext4 ...")] = "",
+    file_system: Annotated[
+        str, typer.Option(help="The file system of its files: lustre, ceph, gpfs, nfs, ext4 ...")
+    ] = "",
     mpi_version: Annotated[str, typer.Option(help="Version of the MPI library, as in 4.2.")] = "",
     operation: Annotated[str | None, typer.Option(help="What the program does: read, write or both.")] = None,
     evidence: Annotated[
-        str | None, typer.Option(help="An experiment with the same program: what it has shown counts.", metavar="ID")
+        str | None, typer.Option(help="An experiment with the same program, whose evidence is used.", metavar="ID")
     ] = None,
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> int:
-    """Find settings in a job script that do nothing where they are, and say why."""
+    """Find settings in a job script that do nothing, and say why."""
     text = read_document(script, "script")
     if operation not in (None, "read", "write", "both"):
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
@@ -76,8 +78,12 @@ def knobs(
 
 
 def bundle(
-    identifier: Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there.", metavar="FILE.zip")] = None,
+    identifier: Annotated[
+        str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the ZIP file to this path.", metavar="FILE.zip")
+    ] = None,
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> None:

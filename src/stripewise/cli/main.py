@@ -73,9 +73,9 @@ class _Commands(LazyGroup):
             "stripewise.cli.tune",
             "Find better settings for a program, prove the gain, and say how to apply them.",
         ),
-        "resume": ("stripewise.cli.tune", "Go on with an interrupted experiment, as if it had never stopped."),
+        "resume": ("stripewise.cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
         "list": ("stripewise.cli.manage", "List experiments."),
-        "show": ("stripewise.cli.manage", "Show what an experiment has found."),
+        "show": ("stripewise.cli.manage", "Show the result of an experiment."),
         "stop": ("stripewise.cli.manage", "Ask a running experiment to stop; it can be resumed."),
         "delete": ("stripewise.cli.manage", "Delete an experiment with all its runs."),
         "run": (
@@ -86,7 +86,7 @@ class _Commands(LazyGroup):
             "stripewise.cli.apply",
             "Write the settings found for another tool, with their undo and what it cannot express.",
         ),
-        "race": ("stripewise.cli.race", "Race samplers over measured tables: how few runs each of them needs."),
+        "race": ("stripewise.cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
         "profile": (
             "stripewise.cli.profile",
             "Measure a site: run a campaign of benchmarks and write its table.",
@@ -97,7 +97,8 @@ class _Commands(LazyGroup):
         ),
         "calibrate": (
             "stripewise.cli.calibrate",
-            "Learn how long reads and writes take here from memory, cache and storage, to tell causes from time alone.",
+            "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
+            "time alone.",
         ),
         "evaluate": (
             "stripewise.cli.evaluate",
@@ -105,11 +106,11 @@ class _Commands(LazyGroup):
         ),
         "diagnose": (
             "stripewise.cli.diagnose",
-            "Say why I/O is slow, and what would mend it, from logs of past runs.",
+            "Say why I/O is slow, and how to fix it, from logs of past runs.",
         ),
         "knobs": (
             "stripewise.cli.knobs",
-            "Find settings in a job script that do nothing where they are, and say why.",
+            "Find settings in a job script that do nothing, and say why.",
         ),
         "bundle": (
             "stripewise.cli.knobs",
@@ -119,10 +120,10 @@ class _Commands(LazyGroup):
             "stripewise.cli.simulate",
             "The simulated cluster: run workloads on it, or calibrate it.",
         ),
-        "train": ("stripewise.cli.train", "Learn a performance model from a table."),
+        "train": ("stripewise.cli.train", "Train a performance model on a table."),
         "validate": (
             "stripewise.cli.validate",
-            "Say how well a model predicts, and prescribes for, what it has not seen.",
+            "Say how well a model predicts and prescribes for what it has not seen.",
         ),
         "summarize": (
             "stripewise.cli.summarize",
@@ -135,16 +136,16 @@ class _Commands(LazyGroup):
         ),
         "worker": (
             "stripewise.server.commands",
-            "Carry on the experiments and campaigns that the service was asked for; on any number of hosts.",
+            "Carry out the experiments and campaigns of the service, on any number of hosts.",
         ),
         "token": ("stripewise.server.commands", "The tokens with which people and programs use the service."),
         "demo": (
             "stripewise.cli.demo",
-            "Tune the bundled benchmark on this machine in under three minutes, and leave demo-report.html.",
+            "Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html.",
         ),
         "doctor": (
             "stripewise.cli.doctor",
-            "Look at what this machine has for tuning, what is missing, and how to get it.",
+            "Check what this machine has for tuning, what is missing, and how to get it.",
         ),
         "native": ("stripewise.cli.native", "The native parts: the preloaded runtime and the benchmark program."),
     }

@@ -21,7 +21,9 @@ from stripewise.report.html import write_report
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
 
-IdArgument = Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")]
+IdArgument = Annotated[
+    str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,10 +35,12 @@ def register(app: typer.Typer) -> None:
 
 
 def list_experiments(
-    state: Annotated[str | None, typer.Option(help="Only those that are running, finished, stopped, ...")] = None,
-    name: Annotated[str | None, typer.Option(help="Only those of this name.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many, newest first.", min=1)] = 50,
-    offset: Annotated[int, typer.Option(help="Leave out the newest.", min=0)] = 0,
+    state: Annotated[
+        str | None, typer.Option(help="Only experiments in this state: running, finished, stopped, ...")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only experiments with this name.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many, newest first.", min=1)] = 50,
+    offset: Annotated[int, typer.Option(help="Skip this many of the newest.", min=0)] = 0,
     store: StoreOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
@@ -73,13 +77,13 @@ def list_experiments(
 
 def show(
     identifier: IdArgument,
-    runs: Annotated[bool, typer.Option(help="Also each run.")] = False,
+    runs: Annotated[bool, typer.Option(help="Also show each run.")] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     store: StoreOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Show what an experiment has found."""
+    """Show the result of an experiment."""
     opened = open_experiments(store, server)
     try:
         record = opened.record(identifier)

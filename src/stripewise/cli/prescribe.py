@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def prescribe(
     model: Annotated[
-        str | None, typer.Argument(help="A model that train has written; none: a policy answers.", metavar="[MODEL]")
+        str | None, typer.Argument(help="A model written by train; without one, a policy answers.", metavar="[MODEL]")
     ] = None,
     workload: Annotated[Path | None, typer.Option(help="A TOML file with a [workload] table.", metavar="FILE")] = None,
     observed: Annotated[
@@ -45,7 +45,7 @@ def prescribe(
         typer.Option("--from", help="A Darshan log, or a report of the runtime: what a run did.", metavar="LOG|REPORT"),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="The measurements that the model learned, for reasons.", metavar="TABLE")
+        str | None, typer.Option(help="The measurements that the model learned from, for its reasons.", metavar="TABLE")
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help=f"Without a model: {', '.join(policy_names())}.", metavar="NAME")

@@ -46,7 +46,7 @@ def profile(
     ],
     folder: Annotated[
         str | None,
-        typer.Option(help="Where the benchmark's file lies: on the file system to be measured.", metavar="PATH"),
+        typer.Option(help="Folder for the benchmark's file, on the file system to be measured.", metavar="PATH"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -55,11 +55,11 @@ def profile(
     runner: Annotated[
         str | None,
         typer.Option(
-            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
+            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
         ),
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each combination.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the design and the order of runs.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the design and the order of runs.", min=0)] = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +68,7 @@ def profile(
     ] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(help="Folder in which results are kept; the same command goes on from it.", metavar="FOLDER"),
+        typer.Option(help="Folder in which results are kept; the same command continues from it.", metavar="FOLDER"),
     ] = None,
     merge: Annotated[
         list[Path] | None,
@@ -78,22 +78,25 @@ def profile(
         int | None, typer.Option(help="Submit n shards as a Slurm job array; the last to end writes the table.", min=1)
     ] = None,
     at_once: Annotated[
-        int, typer.Option(help="Shards of the array at a time; more than one disturb each other.", min=1)
+        int,
+        typer.Option(help="Shards of the array at the same time; if more than one, they disturb each other.", min=1),
     ] = 1,
     directive: Annotated[
         list[str] | None,
-        typer.Option(help="An option for sbatch, as --time=2:00:00, for --array; repeatable.", metavar="OPTION"),
+        typer.Option(help="An option for sbatch, such as --time=2:00:00, for --array; repeatable.", metavar="OPTION"),
     ] = None,
     yes: YesOption = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Make runs that failed once more.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the design and its cost; start nothing.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the campaign's file, to be copied and changed.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the campaign file, so that you can copy and change it.")
+    ] = False,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Measure a site: run a campaign of benchmarks and write its table.
 
-    Interrupted, it goes on where it was when the same command is given again.
+    After an interruption, the same command continues where it stopped.
     """
     if show:
         sys.stdout.write(campaign_text(campaign)[0])

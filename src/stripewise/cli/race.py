@@ -29,7 +29,7 @@ def run_race(
     seeds: Annotated[int, typer.Option(help="Searches of each sampler on each context.", min=1)] = 20,
     json_output: JsonOption = False,
 ) -> None:
-    """Race samplers over measured tables: how few runs each of them needs."""
+    """Race samplers over measured tables, to see how few runs each of them needs."""
     names = [name.strip() for name in samplers.split(",") if name.strip()]
     if not names:
         raise UserError("no sampler is named", "give some with --samplers, as in auto,genetic,random")

@@ -37,7 +37,7 @@ def _root() -> None:
 def import_table(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Outputs of IOR, Darshan logs, reports, folders of them, or CSV.", metavar="FILE..."),
+        typer.Argument(help="IOR output, Darshan logs, reports, folders of them, or CSV.", metavar="FILE..."),
     ],
     out: Annotated[Path, typer.Option(help="The table to write (NAME.csv and NAME.toml).", metavar="TABLE")],
     schema: Annotated[
@@ -45,7 +45,7 @@ def import_table(
         typer.Option(help="What the columns of CSV files mean, as a table's TOML file.", metavar="FILE.toml"),
     ] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option(help="A column that can be tuned, besides striping and hints; repeatable.")
+        list[str] | None, typer.Option(help="A column that can be tuned, in addition to layout and hints; repeatable.")
     ] = None,
     from_name: Annotated[
         str | None,

@@ -41,7 +41,7 @@ def train(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Learn a performance model from a table."""
+    """Train a performance model on a table."""
     options = model_options(model_option)
     if not out.absolute().parent.is_dir():
         raise UserError(f"folder {out.absolute().parent} for the model does not exist", "make it first")

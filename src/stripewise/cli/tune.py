@@ -47,11 +47,14 @@ def register(app: typer.Typer) -> None:
 def tune(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="[EXPERIMENT.toml]")] = None,
-    budget: Annotated[int | None, typer.Option(help="Launches in all: warm-up, failures, confirmation.", min=1)] = None,
-    time: Annotated[float | None, typer.Option(help="Seconds in all.", metavar="SECONDS")] = None,
-    node_hours: Annotated[float | None, typer.Option(help="Node-hours in all.")] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Launches in total: warm-up, failures, confirmation.", min=1)
+    ] = None,
+    time: Annotated[float | None, typer.Option(help="Seconds in total.", metavar="SECONDS")] = None,
+    node_hours: Annotated[float | None, typer.Option(help="Node-hours in total.")] = None,
     sampler: Annotated[
-        str | None, typer.Option(help="Who proposes configurations: auto, surrogate, genetic, annealing, random, ...")
+        str | None,
+        typer.Option(help="The sampler that proposes configurations: auto, surrogate, genetic, annealing, random, ..."),
     ] = None,
     sampler_option: Annotated[
         list[str] | None, typer.Option(help="An option of the sampler, NAME=VALUE; repeatable.", metavar="NAME=VALUE")
@@ -65,13 +68,13 @@ def tune(
     runner: Annotated[
         str | None,
         typer.Option(
-            help="local, batch (a job a run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
+            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
             "cluster, or replay:TABLE for recorded measurements."
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Performance model to start from, as train has written it.", metavar="FILE"),
+        typer.Option(help="Performance model to start from, written by train.", metavar="FILE"),
     ] = None,
     warm_start: Annotated[
         list[str] | None,
@@ -81,9 +84,9 @@ def tune(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of every random choice; the same seed makes the same choices.")
+        int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="A name to find the experiment by.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name for the experiment.")] = None,
     setup: Annotated[
         list[str] | None, typer.Option(help="A shell line to run first (module load ...); repeatable.")
     ] = None,
@@ -152,14 +155,16 @@ def tune(
 
 
 def resume(
-    identifier: Annotated[str, typer.Argument(help="Experiment, or the beginning of its identifier.", metavar="ID")],
+    identifier: Annotated[
+        str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
+    ],
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Go on with an interrupted experiment, as if it had never stopped."""
+    """Continue an interrupted experiment, as if it had never stopped."""
     check_place("--report", report)
     service = remote.server_of(store, server)
     if service is not None:

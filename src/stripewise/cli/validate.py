@@ -34,7 +34,7 @@ def validate(
         int | None,
         typer.Option(help="Hold out each of K random parts (default 5); with --leave-out: K groups.", metavar="K"),
     ] = None,
-    inverse: Annotated[int | None, typer.Option(help="Learn from one of K random parts only.", metavar="K")] = None,
+    inverse: Annotated[int | None, typer.Option(help="Train on one of K random parts only.", metavar="K")] = None,
     leave: Annotated[
         str | None,
         typer.Option(
@@ -44,13 +44,13 @@ def validate(
         ),
     ] = None,
     depths: Annotated[
-        str | None, typer.Option(help="Judge prescribing trees of these depths too, as in 1-10.", metavar="A-B")
+        str | None, typer.Option(help="Also judge prescribing trees of these depths, as in 1-10.", metavar="A-B")
     ] = None,
     seed: SeedOption = 0,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Say how well a model predicts, and prescribes for, what it has not seen."""
+    """Say how well a model predicts and prescribes for what it has not seen."""
     asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
     asked |= {"options": model_options(model_option), "depths": _depths(depths)}
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]

@@ -35,8 +35,8 @@ def meaningless(
     elif _number(knob.value) is None and "$" not in knob.value:
         return f"'{knob.value}' is not a number: the library ignores it silently"
     io = "ompio" if where.mpi == "openmpi" else "romio"
-    if stack.io_component and io not in stack.io_component:
-        return f"{'/'.join(stack.io_component)} reads it, and the program's MPI-IO is {io}"
+    if parameter.io_component and io not in parameter.io_component:
+        return f"{'/'.join(parameter.io_component)} reads it, and the program's MPI-IO is {io}"
     if stack.name == "cray" and where.mpi != "cray":
         return f"Cray MPICH alone knows it, and the program uses {library_name(where.mpi)}"
     if parameter.driver and where.file_system and not where.file_system.upper().startswith(parameter.driver):

@@ -96,10 +96,10 @@ def _without_rule(
     """What makes a setting dead before any rule is asked."""
     if not legal(parameter, value):
         return NO_EFFECT, f"'{value}' is not a value of {setting.key}, and such values are ignored silently"
-    if parameter.layer in ("romio", "cray") and report.mpi.io == "ompio":
-        return NO_EFFECT, "the file was opened by OMPIO, which does not know ROMIO's hints"
-    if parameter.layer == "ompio" and report.mpi.io == "romio":
-        return NO_EFFECT, "the file was opened by ROMIO, which does not know OMPIO's parameters"
+    readers = parameter.io_component
+    if readers and report.mpi.io in ("romio", "ompio") and report.mpi.io not in readers:
+        opened = report.mpi.io.upper()
+        return NO_EFFECT, f"the file was opened by {opened}, and only {' or '.join(readers).upper()} reads it"
     if parameter.driver and file.driver and not file.driver.upper().startswith(parameter.driver):
         return NO_EFFECT, f"acts under {' or '.join(parameter.driver)}, the file was opened by {file.driver}"
     return None

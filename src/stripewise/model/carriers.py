@@ -27,7 +27,7 @@ _LAUNCH = ("nodes", "processes", "processes_per_node")
 _PLACES = ("directory",)
 
 
-class Way(StrEnum):
+class SetBy(StrEnum):
     """How a column's value reaches a program.
 
     ``setting``: by a hint, a layout or a variable, which a plan holds. ``place``: by the directory that the file is
@@ -43,7 +43,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True)
-class Knob:
+class TunableColumn:
     """A parameter column with what sets it.
 
     Attributes
@@ -51,7 +51,7 @@ class Knob:
     column : Column
     place : int
         Among all columns, contexts first.
-    way : Way
+    set_by : SetBy
     parameter : Parameter or None
         The stack's, for a setting.
     constraints : tuple of Expression
@@ -60,7 +60,7 @@ class Knob:
 
     column: Column
     place: int
-    way: Way
+    set_by: SetBy
     parameter: Parameter | None = None
     constraints: tuple[Expression, ...] = ()
 
@@ -123,7 +123,7 @@ def _own(column: Column, carrier: Carrier, key: str, layer: str) -> Parameter:
     )
 
 
-def knobs(schema: Schema, file_system: str | None = None) -> tuple[Knob, ...]:
+def tunable_columns(schema: Schema, file_system: str | None = None) -> tuple[TunableColumn, ...]:
     """Say of every parameter column what sets it.
 
     Parameters
@@ -135,24 +135,24 @@ def knobs(schema: Schema, file_system: str | None = None) -> tuple[Knob, ...]:
     found = []
     for place, column in enumerate(schema.parameter, start=len(schema.context)):
         if column.role in _PROGRAM:
-            found.append(Knob(column, place, Way.PROGRAM))
+            found.append(TunableColumn(column, place, SetBy.PROGRAM))
         elif column.role in _LAUNCH:
-            found.append(Knob(column, place, Way.LAUNCH))
+            found.append(TunableColumn(column, place, SetBy.LAUNCH))
         elif column.role in _PLACES:
-            found.append(Knob(column, place, Way.PLACE))
+            found.append(TunableColumn(column, place, SetBy.PLACE))
         elif (match := _parameter(column, file_system)) is not None:
             stack, parameter = match
             every = load_stack(stack).constraints if stack else ()
             rules = tuple(c for c in every if parameter.name in c.names)
-            found.append(Knob(column, place, Way.SETTING, parameter, rules))
+            found.append(TunableColumn(column, place, SetBy.SETTING, parameter, rules))
         else:
-            found.append(Knob(column, place, Way.OTHER))
+            found.append(TunableColumn(column, place, SetBy.OTHER))
     return tuple(found)
 
 
-def derived_settings(used: Sequence[Knob]) -> tuple[Derived, ...]:
-    """Settings that follow from some knobs, as ``cb_config_list`` from ``cb_nodes``."""
-    names = {knob.parameter.name for knob in used if knob.parameter is not None}
+def derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:
+    """Settings that follow from some tunables, as ``cb_config_list`` from ``cb_nodes``."""
+    names = {tunable.parameter.name for tunable in used if tunable.parameter is not None}
     return tuple(entry for name in stack_names() for entry in load_stack(name).derived if entry.value.names & names)
 
 

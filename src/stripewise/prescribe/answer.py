@@ -10,11 +10,10 @@ import numpy as np
 from stripewise.model.artifact.export import margin_of
 from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import Knob, Way, knobs
+from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
-from stripewise.prescribe.advice import advice_text
-from stripewise.prescribe.carrying import lines
+from stripewise.prescribe.carrying import advice_text, lines
 from stripewise.prescribe.grid import CandidateGrid, Expected
 from stripewise.prescribe.points import natural, rows_of
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
@@ -36,7 +35,7 @@ class Answer:
         self._request = request
         self._domain = model.domain
         self._workload = request.workload
-        self._every = knobs(self._domain.schema, file_system)
+        self._every = tunable_columns(self._domain.schema, file_system)
         self._words = self._workload.words()
         self._standin = self._stand_in()
         self._known = self._with_program(known_values(self._domain, request))
@@ -44,33 +43,39 @@ class Answer:
         self._groups = len(self._fixed)
         # In the order of an artifact: the runtime takes changes back in it.
         order = Inputs(self._domain, file_system).places
-        self._free = sorted((knob for knob in self._every if self._settable(knob)), key=lambda knob: order[knob.place])
+        self._free = sorted(
+            (tunable for tunable in self._every if self._settable(tunable)), key=lambda tunable: order[tunable.place]
+        )
 
     # -- what may change -----------------------------------------------------------------------------------
 
-    def _stand_in(self) -> Knob | None:
+    def _stand_in(self) -> TunableColumn | None:
         """The column "collective or not", where ``romio_cb_*`` can stand in for it: the calls are collective."""
-        names = {knob.parameter.name for knob in self._every if knob.parameter is not None}
+        names = {tunable.parameter.name for tunable in self._every if tunable.parameter is not None}
         if names & {"romio_cb_write", "romio_cb_read"} or self._workload.collective is False:
             return None
         return next((k for k in self._every if k.column.role == "collective"), None)
 
-    def _settable(self, knob: Knob) -> bool:
-        if knob is self._standin or knob.way is Way.PLACE:
+    def _settable(self, tunable: TunableColumn) -> bool:
+        if tunable is self._standin or tunable.set_by is SetBy.PLACE:
             return True
-        kept = self._request.existing and knob.at_creation
-        return knob.way is Way.SETTING and not kept and knob.can_change(self._workload.operation)
+        kept = self._request.existing and tunable.at_creation
+        return tunable.set_by is SetBy.SETTING and not kept and tunable.can_change(self._workload.operation)
 
     def _with_program(self, known: Known) -> Known:
         """What the program does and nobody said counts as unknown, not as the table's default."""
         unknown = list(known.unknown)
         notes = list(known.notes)
-        for knob in self._every:
-            if knob.way in (Way.PROGRAM, Way.LAUNCH) and knob.name not in known.values and knob is not self._standin:
-                seen = self._domain.seen[knob.place]
-                unknown.append(knob.name)
+        for tunable in self._every:
+            if (
+                tunable.set_by in (SetBy.PROGRAM, SetBy.LAUNCH)
+                and tunable.name not in known.values
+                and tunable is not self._standin
+            ):
+                seen = self._domain.seen[tunable.place]
+                unknown.append(tunable.name)
                 if len(seen) > 1:
-                    notes.append(f"{knob.name} of the program is unknown: the mean over its values counts")
+                    notes.append(f"{tunable.name} of the program is unknown: the mean over its values counts")
         return replace(known, unknown=tuple(unknown), notes=tuple(notes))
 
     # -- the answer ----------------------------------------------------------------------------------------
@@ -84,7 +89,7 @@ class Answer:
         best = grid.best(self._fixed, grid_words, self._groups)
         point = best.points[0]
         gain = float(best.expected.mean[0] - today.mean[0])
-        changed = [knob for knob in self._free if point[knob.place] != now[0, knob.place]]
+        changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
         changed, gain_left, then = self._simplified(grid, now, point, changed)
         deviation = float(then.gain_deviation(today)[0]) if changed else 0.0
         objective = self._domain.objective
@@ -99,14 +104,14 @@ class Answer:
         if kept:
             changed = []
         chosen = now.copy()
-        for knob in changed:
-            chosen[:, knob.place] = point[knob.place]
+        for tunable in changed:
+            chosen[:, tunable.place] = point[tunable.place]
         mean_then = grid.predict(chosen, self._groups).mean
-        changes = tuple(self._change(grid, now, chosen, knob, float(mean_then[0])) for knob in changed)
+        changes = tuple(self._change(grid, now, chosen, tunable, float(mean_then[0])) for tunable in changed)
         sign = 1.0 if objective.maximize else -1.0
         outside = self._domain.outside_points(chosen)
         notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
-        told = [(knob, self._value(knob, chosen[0])) for knob in changed]
+        told = [(tunable, self._value(tunable, chosen[0])) for tunable in changed]
         extra = lines(told, self._standin, self._workload.operation, self._words)
         return Prescription(
             origin=f"model {self._model.name} of table {self._domain.schema.name}",
@@ -129,20 +134,20 @@ class Answer:
         )
 
     def _simplified(
-        self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[Knob]
-    ) -> tuple[list[Knob], float, Expected]:
+        self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[TunableColumn]
+    ) -> tuple[list[TunableColumn], float, Expected]:
         """Take back changes that bring next to nothing, one after the other; then the gain, and what is expected."""
 
-        def with_these(some: Sequence[Knob]) -> Floats:
+        def with_these(some: Sequence[TunableColumn]) -> Floats:
             trial = now.copy()
-            for knob in some:
-                trial[:, knob.place] = point[knob.place]
+            for tunable in some:
+                trial[:, tunable.place] = point[tunable.place]
             return trial
 
         expected = grid.predict(with_these(changed), self._groups)
         mean = float(expected.mean[0])
-        for knob in list(changed):
-            fewer = [other for other in changed if other is not knob]
+        for tunable in list(changed):
+            fewer = [other for other in changed if other is not tunable]
             trial = with_these(fewer)
             if not grid.lawful(trial.copy(), self._words).all():
                 continue
@@ -153,29 +158,31 @@ class Answer:
         base = grid.predict(now, self._groups)
         return changed, mean - float(base.mean[0]), expected
 
-    def _change(self, grid: CandidateGrid, now: Floats, chosen: Floats, knob: Knob, mean: float) -> SettingChange:
+    def _change(
+        self, grid: CandidateGrid, now: Floats, chosen: Floats, tunable: TunableColumn, mean: float
+    ) -> SettingChange:
         without = chosen.copy()
-        without[:, knob.place] = now[:, knob.place]
+        without[:, tunable.place] = now[:, tunable.place]
         alone = grid.predict(without, self._groups).mean
-        unknown = knob is self._standin and self._workload.collective is None
+        unknown = tunable is self._standin and self._workload.collective is None
         return SettingChange(
-            knob.name,
-            None if unknown else self._value(knob, now[0]),
-            self._value(knob, chosen[0]),
-            knob.column.unit,
+            tunable.name,
+            None if unknown else self._value(tunable, now[0]),
+            self._value(tunable, chosen[0]),
+            tunable.column.unit,
             float(np.exp(mean - alone[0])),
         )
 
-    def _value(self, knob: Knob, point: Floats) -> Value:
-        return natural(self._domain.values(knob.place, point[[knob.place]]).tolist()[0])
+    def _value(self, tunable: TunableColumn, point: Floats) -> Value:
+        return natural(self._domain.values(tunable.place, point[[tunable.place]]).tolist()[0])
 
-    def _directory(self, changed: Sequence[Knob], chosen: Floats) -> str:
-        for knob in changed:
-            if knob.way is Way.PLACE:
-                return str(self._value(knob, chosen[0]))
+    def _directory(self, changed: Sequence[TunableColumn], chosen: Floats) -> str:
+        for tunable in changed:
+            if tunable.set_by is SetBy.PLACE:
+                return str(self._value(tunable, chosen[0]))
         return ""
 
-    def _remarks(self, changed: Sequence[Knob]) -> list[str]:
+    def _remarks(self, changed: Sequence[TunableColumn]) -> list[str]:
         found = []
         if self._standin is not None and self._standin in changed:
             found.append(
@@ -191,24 +198,24 @@ class Answer:
     def _advice(self, chosen: Floats, mean: float) -> tuple[Advice, ...]:
         """What else would be better, if the program or its start were changed: one thing at a time."""
         found = []
-        for knob in self._every:
-            can = knob.way in (Way.PROGRAM, Way.LAUNCH, Way.OTHER) and knob is not self._standin
-            if not can or (knob.way is Way.LAUNCH and knob.column.role == "nodes"):
+        for tunable in self._every:
+            can = tunable.set_by in (SetBy.PROGRAM, SetBy.LAUNCH, SetBy.OTHER) and tunable is not self._standin
+            if not can or (tunable.set_by is SetBy.LAUNCH and tunable.column.role == "nodes"):
                 continue
             trials = []
-            for level in self._domain.seen[knob.place]:
-                number = float(level) if knob.column.kind == "categorical" else float(knob.column.values[level])
+            for level in self._domain.seen[tunable.place]:
+                number = float(level) if tunable.column.kind == "categorical" else float(tunable.column.values[level])
                 trial = chosen.copy()
-                trial[:, knob.place] = number
+                trial[:, tunable.place] = number
                 trials.append((number, trial))
             grid = CandidateGrid(self._model, [], self._every)
             each = grid.predict(np.concatenate([trial for _, trial in trials]), self._groups)
             place = int(np.argmax(each.mean))
             if each.mean[place] - mean <= each.gain_deviation(grid.predict(chosen, self._groups))[place]:
                 continue
-            known = knob.name in self._known.values
-            value = self._value(knob, trials[place][1][0])
-            current = self._value(knob, chosen[0]) if known else None
+            known = tunable.name in self._known.values
+            value = self._value(tunable, trials[place][1][0])
+            current = self._value(tunable, chosen[0]) if known else None
             speedup = float(np.exp(each.mean[place] - mean))
-            found.append(Advice(knob.name, current, value, speedup, advice_text(knob, current, value)))
+            found.append(Advice(tunable.name, current, value, speedup, advice_text(tunable, current, value)))
         return tuple(sorted(found, key=lambda entry: -entry.speedup))

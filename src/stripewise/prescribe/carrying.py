@@ -1,4 +1,4 @@
-"""Lines of a plan that carry out what was chosen."""
+"""What was chosen, as lines of a plan and as sentences for what no setting can change."""
 
 from __future__ import annotations
 
@@ -7,45 +7,51 @@ from dataclasses import replace
 from typing import Any
 
 from stripewise.carriers import HINT, Setting
-from stripewise.model.carriers import Knob, bytes_of, derived_settings
+from stripewise.model.carriers import SetBy, TunableColumn, bytes_of, derived_settings
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.plan import settings_of, spell
+from stripewise.spec.sizes import format_size
 from stripewise.spec.space import Space
 
 
 def lines(
-    chosen: Sequence[tuple[Knob, Value]], standin: Knob | None, operation: str | None, words: Mapping[str, Any]
+    chosen: Sequence[tuple[TunableColumn, Value]],
+    standin: TunableColumn | None,
+    operation: str | None,
+    words: Mapping[str, Any],
 ) -> list[Setting]:
     """Hints and layouts, what follows from them, and what stands in for the access pattern.
 
     Parameters
     ----------
-    chosen : sequence of (Knob, value)
+    chosen : sequence of (TunableColumn, value)
         What is changed, and its new value in the column's unit.
-    standin : Knob or None
+    standin : TunableColumn or None
         The column "collective or not", where ``romio_cb_*`` stands in for it.
     operation : str or None
     words : mapping
         Of the workload.
     """
     settings: list[Setting] = []
-    for knob, value in chosen:
-        if knob is standin:
+    for tunable, value in chosen:
+        if tunable is standin:
             word = "enable" if value is True or str(value).lower() == "true" else "disable"
             keys = {"read": ("read",), "write": ("write",)}.get(operation or "", ("write", "read"))
             settings += [Setting(HINT, f"romio_cb_{key}", word) for key in keys]
-        elif knob.parameter is not None:
-            factor = bytes_of(knob.column)
+        elif tunable.parameter is not None:
+            factor = bytes_of(tunable.column)
             carried = int(float(value) * factor) if factor != 1.0 and not isinstance(value, str) else value
-            parameter = knob.parameter
+            parameter = tunable.parameter
             settings.append(Setting(parameter.carrier, parameter.setting, spell(carried), parameter.layer))
     return [*settings, *_derived(chosen, words)]
 
 
-def _derived(chosen: Sequence[tuple[Knob, Value]], words: Mapping[str, Any]) -> list[Setting]:
-    values = {knob.parameter.name: value for knob, value in chosen if knob.parameter is not None}
-    parameters = [knob.parameter for knob, _ in chosen if knob.parameter is not None]
-    entries = [e for e in derived_settings([knob for knob, _ in chosen]) if e.value.names <= values.keys() | set(words)]
+def _derived(chosen: Sequence[tuple[TunableColumn, Value]], words: Mapping[str, Any]) -> list[Setting]:
+    values = {tunable.parameter.name: value for tunable, value in chosen if tunable.parameter is not None}
+    parameters = [tunable.parameter for tunable, _ in chosen if tunable.parameter is not None]
+    entries = [
+        e for e in derived_settings([tunable for tunable, _ in chosen]) if e.value.names <= values.keys() | set(words)
+    ]
     if not entries:
         return []
     bound = tuple(
@@ -68,3 +74,35 @@ def _derived(chosen: Sequence[tuple[Knob, Value]], words: Mapping[str, Any]) -> 
 def _other(values: Sequence[Value], value: Value) -> Value:
     """Any value but this one: then the setting counts as changed."""
     return next((v for v in values if v != value), value)
+
+
+def shown(tunable: TunableColumn, value: Value | None) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "unknown"
+    if tunable.column.role.endswith("_size") and isinstance(value, int | float) and tunable.column.unit:
+        return format_size(float(value) * bytes_of(tunable.column))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def advice_text(tunable: TunableColumn, current: Value | None, value: Value) -> str:
+    """Say what to change in the program or in its start."""
+    instead = "" if current is None else f" instead of {shown(tunable, current)}"
+    role = tunable.column.role
+    if role == "transfer_size":
+        return f"let each call of the program move {shown(tunable, value)}{instead}: no hint can change that"
+    if role == "collective":
+        calls = (
+            "collective calls (MPI_File_write_all, ...)" if value is True else "independent calls (MPI_File_write_at)"
+        )
+        return f"use {calls} in the program: no hint turns one kind into the other"
+    if role == "processes_per_node":
+        return f"start {shown(tunable, value)} processes a node{instead}"
+    if role == "processes":
+        return f"start {shown(tunable, value)} processes{instead}"
+    if role == "api":
+        return f"write through {shown(tunable, value)}{instead}"
+    if role == "file_per_process":
+        return "write one file a process" if value is True else "write one shared file"
+    what = "in the program" if tunable.set_by is SetBy.PROGRAM else "where it is set: nothing here knows how"
+    return f"choose {tunable.name} = {shown(tunable, value)}{instead} {what}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, apart
-from stripewise.model.carriers import Knob, known_parameters
+from stripewise.model.carriers import TunableColumn, known_parameters
 from stripewise.model.domain import Floats
 
 MOST = 2_000_000
@@ -77,9 +77,9 @@ class CandidateGrid:
     Parameters
     ----------
     model : PerformanceModel
-    free : sequence of Knob
-    everything : sequence of Knob
-        All knobs: rules may name those that are not free.
+    free : sequence of TunableColumn
+    everything : sequence of TunableColumn
+        All tunables: rules may name those that are not free.
 
     Raises
     ------
@@ -87,12 +87,14 @@ class CandidateGrid:
         If there are more than two millions.
     """
 
-    def __init__(self, model: PerformanceModel, free: Sequence[Knob], everything: Sequence[Knob]) -> None:
+    def __init__(
+        self, model: PerformanceModel, free: Sequence[TunableColumn], everything: Sequence[TunableColumn]
+    ) -> None:
         self.model = model
         self.free = tuple(free)
-        self._knobs = tuple(everything)
+        self._tunables = tuple(everything)
         domain = model.domain
-        choices = [self._choices(knob) for knob in free]
+        choices = [self._choices(tunable) for tunable in free]
         count = int(np.prod([len(c) for c in choices], dtype=np.float64)) if choices else 1
         if count > MOST:
             raise UserError(
@@ -102,12 +104,12 @@ class CandidateGrid:
         self.candidates = np.asarray(list(itertools.product(*choices)), dtype=np.float64).reshape(count, len(choices))
         self._columns = len(domain.columns)
 
-    def _choices(self, knob: Knob) -> list[float]:
+    def _choices(self, tunable: TunableColumn) -> list[float]:
         """Numbers of the values that were measured (a category), or are listed (a number)."""
         domain = self.model.domain
-        if knob.column.kind == "categorical":
-            return [float(level) for level in domain.seen[knob.place]]
-        return [float(knob.column.values[level]) for level in domain.seen[knob.place]]
+        if tunable.column.kind == "categorical":
+            return [float(level) for level in domain.seen[tunable.place]]
+        return [float(tunable.column.values[level]) for level in domain.seen[tunable.place]]
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -117,36 +119,36 @@ class CandidateGrid:
     def points(self, fixed: Floats) -> Floats:
         """Cross workloads, shape (w, c), with the candidates, shape (w * m, c); candidates vary fastest."""
         points: Floats = np.repeat(fixed, len(self), axis=0)
-        for place, knob in enumerate(self.free):
-            points[:, knob.place] = np.tile(self.candidates[:, place], len(fixed))
+        for place, tunable in enumerate(self.free):
+            points[:, tunable.place] = np.tile(self.candidates[:, place], len(fixed))
         return points
 
     def lawful(self, points: Floats, words: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Say which rows are allowed, and set what means nothing in them to its default; ``points`` are changed."""
         columns = self._columns_of(points, words)
         allowed = np.ones(len(points), dtype=bool)
-        for knob in self._ordered():
-            parameter = knob.parameter
+        for tunable in self._ordered():
+            parameter = tunable.parameter
             assert parameter is not None
-            default = self._default(knob, words)
+            default = self._default(tunable, words)
             if default is not None:
                 acts = np.ones(len(points), dtype=bool)
                 for rule, wanted in ((parameter.active_if, True), (parameter.same_as_default, False)):
                     if rule is not None and rule.names <= columns.keys():
                         acts &= np.broadcast_to(np.asarray(rule(columns), dtype=bool), acts.shape) == wanted
-                points[:, knob.place] = np.where(acts, points[:, knob.place], default)
-                self._note(columns, knob, points)
+                points[:, tunable.place] = np.where(acts, points[:, tunable.place], default)
+                self._note(columns, tunable, points)
             if parameter.maximum_from is not None and parameter.maximum_from.names <= columns.keys():
-                allowed &= points[:, knob.place] <= np.asarray(parameter.maximum_from(columns), dtype=np.float64)
-            for constraint in knob.constraints:
+                allowed &= points[:, tunable.place] <= np.asarray(parameter.maximum_from(columns), dtype=np.float64)
+            for constraint in tunable.constraints:
                 if constraint.names <= columns.keys():
                     allowed &= np.broadcast_to(np.asarray(constraint(columns), dtype=bool), allowed.shape)
         return allowed
 
-    def _ordered(self) -> list[Knob]:
+    def _ordered(self) -> list[TunableColumn]:
         """Free settings, each after those that its rules name."""
-        remaining = [knob for knob in self.free if knob.parameter is not None]
-        ordered: list[Knob] = []
+        remaining = [tunable for tunable in self.free if tunable.parameter is not None]
+        ordered: list[TunableColumn] = []
         while remaining:
             names = {k.parameter.name for k in remaining if k.parameter is not None}
             ready = next((k for k in remaining if not self._needs(k) & names), remaining[0])
@@ -155,10 +157,10 @@ class CandidateGrid:
         return ordered
 
     @staticmethod
-    def _needs(knob: Knob) -> set[str]:
-        assert knob.parameter is not None
-        rules = [r for r in (knob.parameter.active_if, knob.parameter.same_as_default) if r is not None]
-        return {name for rule in rules for name in rule.names} - {knob.parameter.name}
+    def _needs(tunable: TunableColumn) -> set[str]:
+        assert tunable.parameter is not None
+        rules = [r for r in (tunable.parameter.active_if, tunable.parameter.same_as_default) if r is not None]
+        return {name for rule in rules for name in rule.names} - {tunable.parameter.name}
 
     def _columns_of(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
         columns: dict[str, Any] = {}
@@ -172,37 +174,37 @@ class CandidateGrid:
             parameter = known_parameters()[name][1]
             if parameter.default_from is None or parameter.default_from.names <= columns.keys():
                 columns[name] = parameter.default_from(columns) if parameter.default_from else parameter.default
-        for knob in self._knobs:
-            self._note(columns, knob, points)
+        for tunable in self._tunables:
+            self._note(columns, tunable, points)
         return columns
 
     def _unknown(self) -> set[str]:
         """Parameters of stacks that rules name and no column is."""
-        own = [knob.parameter for knob in self._knobs if knob.parameter is not None]
-        rules = [rule for knob in self.free for rule in knob.constraints]
+        own = [tunable.parameter for tunable in self._tunables if tunable.parameter is not None]
+        rules = [rule for tunable in self.free for rule in tunable.constraints]
         rules += [rule for p in own for rule in (p.active_if, p.same_as_default) if rule is not None]
         named = {name for rule in rules for name in rule.names}
         return (named & known_parameters().keys()) - {parameter.name for parameter in own}
 
-    def _note(self, columns: dict[str, Any], knob: Knob, points: Floats) -> None:
-        if knob.parameter is not None:
-            columns[knob.parameter.name] = self.model.domain.values(knob.place, points[:, knob.place])
+    def _note(self, columns: dict[str, Any], tunable: TunableColumn, points: Floats) -> None:
+        if tunable.parameter is not None:
+            columns[tunable.parameter.name] = self.model.domain.values(tunable.place, points[:, tunable.place])
 
-    def _default(self, knob: Knob, words: Mapping[str, Any]) -> float | None:
+    def _default(self, tunable: TunableColumn, words: Mapping[str, Any]) -> float | None:
         """Number of a setting's default, where it can be told and is one of the column's."""
-        parameter = knob.parameter
+        parameter = tunable.parameter
         assert parameter is not None
-        if knob.column.role in ("stripe_count", "stripe_size"):
+        if tunable.column.role in ("stripe_count", "stripe_size"):
             return None
-        if knob.column.default is None and parameter.default_from is not None:
+        if tunable.column.default is None and parameter.default_from is not None:
             return None
-        default = parameter.default if knob.column.default is None else knob.column.default
-        if default not in knob.column.values:
+        default = parameter.default if tunable.column.default is None else tunable.column.default
+        if default not in tunable.column.values:
             return None
-        place = knob.column.values.index(default)
-        if knob.column.kind == "categorical":
-            return float(place) if place in self.model.domain.seen[knob.place] else None
-        return float(knob.column.values[place])
+        place = tunable.column.values.index(default)
+        if tunable.column.kind == "categorical":
+            return float(place) if place in self.model.domain.seen[tunable.place] else None
+        return float(tunable.column.values[place])
 
     # -- predictions ---------------------------------------------------------------------------------------
 
@@ -278,9 +280,9 @@ class CandidateGrid:
     def _price(self, points: Floats) -> Floats:
         """What larger values cost: the sum of cost times log2(value)."""
         total = np.zeros(len(points))
-        for knob in self.free:
-            if knob.parameter is not None and knob.parameter.cost > 0 and knob.column.kind == "ordinal":
-                total += knob.parameter.cost * np.log2(np.maximum(points[:, knob.place], 1.0))
+        for tunable in self.free:
+            if tunable.parameter is not None and tunable.parameter.cost > 0 and tunable.column.kind == "ordinal":
+                total += tunable.parameter.cost * np.log2(np.maximum(points[:, tunable.place], 1.0))
         return total
 
     def predict(self, points: Floats, groups: int = 1) -> Expected:

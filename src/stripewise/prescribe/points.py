@@ -10,7 +10,7 @@ import numpy as np
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import Knob
+from stripewise.model.carriers import TunableColumn
 from stripewise.model.domain import Floats
 from stripewise.prescribe.request import Known
 from stripewise.spec.configuration import Value
@@ -24,9 +24,9 @@ def natural(value: Any) -> Value:
     return plain
 
 
-def all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[Knob]) -> Floats:
+def all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[TunableColumn]) -> Floats:
     """Points of requests that leave nothing open, one row each."""
-    defaults = {knob.name: default_of(model, knob) for knob in every}
+    defaults = {tunable.name: default_of(model, tunable) for tunable in every}
     if any(one.unknown for one in known):
         what = next(one.unknown[0] for one in known if one.unknown)
         raise UserError(f"a workload leaves {what} open", "give every context a value")
@@ -35,7 +35,9 @@ def all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[Kn
     return model.domain.points({name: [one[name] for one in filled] for name in names})
 
 
-def rows_of(model: PerformanceModel, known: Known, every: Sequence[Knob], processes: int | None = None) -> Floats:
+def rows_of(
+    model: PerformanceModel, known: Known, every: Sequence[TunableColumn], processes: int | None = None
+) -> Floats:
     """Points of a request: one row for each combination of what is unknown, parameters at their current value.
 
     Raises
@@ -69,13 +71,13 @@ def _with_ranks(model: PerformanceModel, rows: list[Any], processes: int | None)
     return [row for row in rows if row[nodes] * row[each] == processes] or rows
 
 
-def default_of(model: PerformanceModel, knob: Knob) -> Value:
+def default_of(model: PerformanceModel, tunable: TunableColumn) -> Value:
     """The value that acts if nothing is set: declared in the table, else the stack's, else the first measured."""
-    column = knob.column
-    seen = [column.values[level] for level in model.domain.seen[knob.place]]
+    column = tunable.column
+    seen = [column.values[level] for level in model.domain.seen[tunable.place]]
     if column.default is not None and column.default in seen:
         return column.default
-    if knob.parameter is not None and knob.parameter.default in seen:
-        return knob.parameter.default
+    if tunable.parameter is not None and tunable.parameter.default in seen:
+        return tunable.parameter.default
     first: Value = seen[0]
     return first

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import knobs
+from stripewise.model.carriers import tunable_columns
 from stripewise.model.table import Table
 from stripewise.prescribe.answer import Answer
 from stripewise.prescribe.grid import CandidateGrid
@@ -68,7 +68,7 @@ class Prescriber:
             Of each workload, values by column.
         """
         domain = self.model.domain
-        every = knobs(domain.schema, self._file_system)
+        every = tunable_columns(domain.schema, self._file_system)
         answers: list[dict[str, Value]] = [{} for _ in workloads]
         known = [known_values(domain, request) for request in workloads]
         by_operation: dict[str | None, list[int]] = {}
@@ -77,7 +77,7 @@ class Prescriber:
         for operation, members in by_operation.items():
             fixed = all_rows(self.model, [known[number] for number in members], every)
             words = _stacked([workloads[number].workload.words() for number in members])
-            grid = CandidateGrid(self.model, [knob for knob in every if knob.can_change(operation)], every)
+            grid = CandidateGrid(self.model, [tunable for tunable in every if tunable.can_change(operation)], every)
             best = grid.best(fixed, words)
             now = grid.predict(fixed)
             keep = best.expected.mean - now.mean <= (0.0 if eager else best.expected.gain_deviation(now))

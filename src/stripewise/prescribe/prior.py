@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import Knob, bytes_of, knobs
+from stripewise.model.carriers import TunableColumn, bytes_of, tunable_columns
 from stripewise.model.domain import Floats
 from stripewise.prescribe.grid import quick
 from stripewise.prescribe.points import rows_of
@@ -37,9 +37,9 @@ class ModelPrior:
 
     def __init__(self, model: PerformanceModel, workload: Workload) -> None:
         self._model = model
-        self._knobs = knobs(model.domain.schema, workload.file_system)
-        self._fixed = rows_of(model, known_values(model.domain, PrescriptionRequest(workload)), self._knobs)
-        self._tables: dict[int, tuple[Space, list[tuple[int, Knob, NDArray[np.float64]]]]] = {}
+        self._tunables = tunable_columns(model.domain.schema, workload.file_system)
+        self._fixed = rows_of(model, known_values(model.domain, PrescriptionRequest(workload)), self._tunables)
+        self._tables: dict[int, tuple[Space, list[tuple[int, TunableColumn, NDArray[np.float64]]]]] = {}
 
     def shared(self, space: Space) -> list[str]:
         """Names of the space's parameters that the model knows."""
@@ -57,7 +57,7 @@ class ModelPrior:
         if not match:
             raise UserError(
                 f"the model knows none of the parameters {', '.join(space.names)}",
-                f"it knows {', '.join(knob.name for knob in self._knobs)}: tune those, or leave out --model",
+                f"it knows {', '.join(tunable.name for tunable in self._tunables)}: tune those, or leave out --model",
             )
         folded = space.fold(levels)
         # Configurations that differ in nothing the model knows are one to it.
@@ -66,8 +66,8 @@ class ModelPrior:
         mean = np.zeros(len(distinct))
         for row in self._fixed:
             points = np.tile(row, (len(distinct), 1))
-            for place, (_, knob, _) in enumerate(match):
-                points[:, knob.place] = distinct[:, place]
+            for place, (_, tunable, _) in enumerate(match):
+                points[:, tunable.place] = distinct[:, place]
             mean += self._mean(points)
         result: NDArray[np.float64] = mean[inverse.reshape(-1)] / len(self._fixed)
         return result
@@ -78,31 +78,31 @@ class ModelPrior:
             return self._model.predict_points(points).mean
         return rough if self._model.domain.objective.maximize else -rough
 
-    def _match(self, space: Space) -> list[tuple[int, Knob, NDArray[np.float64]]]:
+    def _match(self, space: Space) -> list[tuple[int, TunableColumn, NDArray[np.float64]]]:
         """Parameters with the model's column and the number of each of their values there."""
         held = self._tables.get(id(space))
         if held is None or held[0] is not space:
             found = []
             for index, parameter in enumerate(space.parameters):
-                knob = next((knob for knob in self._knobs if _same(knob, parameter)), None)
-                if knob is not None:
-                    numbers = np.array([self._number(knob, value) for value in parameter.values])
-                    found.append((index, knob, numbers))
+                tunable = next((tunable for tunable in self._tunables if _same(tunable, parameter)), None)
+                if tunable is not None:
+                    numbers = np.array([self._number(tunable, value) for value in parameter.values])
+                    found.append((index, tunable, numbers))
             held = self._tables[id(space)] = (space, found)
         return held[1]
 
-    def _number(self, knob: Knob, value: Value) -> float:
+    def _number(self, tunable: TunableColumn, value: Value) -> float:
         """The column's number for a value; a category that was never measured counts as today's setting."""
-        column = knob.column
+        column = tunable.column
         if column.kind == "ordinal":
             return float(value) / bytes_of(column)
-        for place in self._model.domain.seen[knob.place]:
+        for place in self._model.domain.seen[tunable.place]:
             if str(column.values[place]).lower() == str(value).lower():
                 return float(place)
-        return float(self._fixed[0, knob.place])
+        return float(self._fixed[0, tunable.place])
 
 
-def _same(knob: Knob, parameter: Parameter) -> bool:
-    if knob.name == parameter.name:
+def _same(tunable: TunableColumn, parameter: Parameter) -> bool:
+    if tunable.name == parameter.name:
         return True
-    return knob.parameter is not None and knob.parameter.name == parameter.name
+    return tunable.parameter is not None and tunable.parameter.name == parameter.name

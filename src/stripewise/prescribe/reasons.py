@@ -91,7 +91,7 @@ def rules(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], groups: 
     if len(points) > _ROWS:
         points = points[np.random.default_rng(0).permutation(len(points))[:_ROWS]]
     domain = grid.model.domain
-    places = [knob.place for knob in grid.free if np.ptp(points[:, knob.place]) > 0]
+    places = [tunable.place for tunable in grid.free if np.ptp(points[:, tunable.place]) > 0]
     if len(points) < 2 or not places:
         return ()
     mean = grid.predict(points).mean

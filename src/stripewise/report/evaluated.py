@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stripewise.plots.evaluated import cases, speedups
+from stripewise.plots.accuracy import cases, speedups
 from stripewise.report.markup import changes
 from stripewise.report.page import page
 from stripewise.spec.objective import Objective

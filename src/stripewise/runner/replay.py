@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.carriers import bytes_of, derived_settings, knobs
+from stripewise.model.carriers import bytes_of, derived_settings, tunable_columns
 from stripewise.model.landscape import Landscape, TableSpace, workload
 from stripewise.model.table import Table, read_table
 from stripewise.runner.base import AnsweringRunner, Preflight
@@ -144,10 +144,10 @@ def open_landscape(text: str) -> Landscape:
 def _carried(land: Landscape) -> TableSpace:
     """Say by which hint or layout parameters are set that a stack knows, so that what is found can be applied."""
     space = land.space
-    set_by = {knob.name: knob for knob in knobs(land.table.schema) if bytes_of(knob.column) == 1}
+    set_by = {tunable.name: tunable for tunable in tunable_columns(land.table.schema) if bytes_of(tunable.column) == 1}
     parameters = tuple(
-        replace(p, carrier=knob.parameter.carrier, key=knob.parameter.setting, layer=knob.parameter.layer)
-        if (knob := set_by.get(p.name)) is not None and knob.parameter is not None
+        replace(p, carrier=tunable.parameter.carrier, key=tunable.parameter.setting, layer=tunable.parameter.layer)
+        if (tunable := set_by.get(p.name)) is not None and tunable.parameter is not None
         else p
         for p in space.parameters
     )

@@ -43,7 +43,7 @@ def serve(
     socket: Annotated[Path | None, typer.Option(help="UNIX socket to listen on.", metavar="PATH")] = None,
     host: Annotated[str | None, typer.Option(help="Listen on this address instead of a UNIX socket.")] = None,
     port: Annotated[int, typer.Option(help="Port to listen on, with --host.", min=0, max=65535)] = 8437,
-    force: Annotated[bool, typer.Option("--force", help="Listen where other machines can reach it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Listen on an address that other machines can reach.")] = False,
     name: Annotated[
         list[str] | None, typer.Option(help="A name under which the service is reached; repeatable.")
     ] = None,
@@ -100,7 +100,7 @@ def serve(
 
 
 def worker(
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as no job waits.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as the queue is empty.")] = False,
     until_closed: Annotated[
         bool, typer.Option("--until-closed", help="End once standard input is closed: with whoever holds it open.")
     ] = False,
@@ -110,7 +110,7 @@ def worker(
     data: DataOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Carry on the experiments and campaigns that the service was asked for; on any number of hosts."""
+    """Carry out the experiments and campaigns of the service, on any number of hosts."""
     from stripewise.server.worker import Worker, end_when_closed  # noqa: PLC0415  loads all that tunes
 
     _log()

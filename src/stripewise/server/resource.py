@@ -140,7 +140,7 @@ def page_of(service: Service, kind: str, limit: int, offset: int) -> dict[str, A
 
 
 def model_path(service: Service, name: str) -> FilePath:
-    """Give the file of a model.
+    """Return the file of a model.
 
     Raises
     ------

@@ -92,6 +92,8 @@ class Parameter:
         ``read``, ``write`` or both: the operations it can influence.
     driver : tuple of str
         File-system drivers (prefixes of ``romio_filesystem_type``) under which it acts; empty for any.
+    io_component : tuple of str
+        MPI-IO implementations under which it acts (``romio``, ``ompio``), as its stack says; empty for any.
     since, until : str
         Version range of the component that knows it; empty where open.
     active_if : Expression or None
@@ -125,6 +127,7 @@ class Parameter:
     scope: Scope = Scope.FILE
     operations: tuple[str, ...] = OPERATIONS
     driver: tuple[str, ...] = ()
+    io_component: tuple[str, ...] = ()
     since: str = ""
     until: str = ""
     active_if: Expression | None = None

@@ -5,7 +5,7 @@ A user's own file has the same form, so any component can be tuned without code;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from stripewise.carriers import ARGUMENT, Carrier
 from stripewise.errors import UserError
+from stripewise.shell import VariableName, VariableValue
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.expression import Expression
@@ -79,7 +80,7 @@ class ParameterEntry(BaseModel):
 
     _renamed = model_validator(mode="before")(staticmethod(renamed))
 
-    def build(self, layer: str) -> Parameter:
+    def build(self, layer: str, io_component: Sequence[str] = ()) -> Parameter:
         """Make the parameter.
 
         Raises
@@ -95,7 +96,7 @@ class ParameterEntry(BaseModel):
         fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
         fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
         fields |= {"values": values, "default": values[0] if default is None else default}
-        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer)
+        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer, io_component=tuple(io_component))
 
     def _number(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -160,8 +161,8 @@ class OffEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     description: str = ""
-    env: dict[str, str] = Field(default_factory=dict)
-    unset: list[str] = Field(default_factory=list)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
+    unset: list[VariableName] = Field(default_factory=list)
     command: str | None = None
 
 
@@ -176,7 +177,7 @@ class StackFile(BaseModel):
     description: str = ""
     source: str = ""
     io_component: list[str] = Field(default_factory=list)
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
     parameter: list[ParameterEntry] = Field(min_length=1)
     constraint: list[str] = Field(default_factory=list)
     derived: list[DerivedEntry] = Field(default_factory=list)
@@ -193,8 +194,6 @@ class Stack:
     name, layer, description : str
     parameters, constraints, derived, knowledge
         See :class:`~stripewise.spec.space.Space`.
-    io_component : tuple of str
-        MPI-IO implementations under which the stack acts (``romio``, ``ompio``); empty for any.
     env : mapping
         Environment that switches the component on, in every run but the reference.
     off : OffEntry or None
@@ -208,7 +207,6 @@ class Stack:
     constraints: tuple[Expression, ...] = ()
     derived: tuple[Derived, ...] = ()
     knowledge: tuple[Knowledge, ...] = ()
-    io_component: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
     off: OffEntry | None = None
 
@@ -239,14 +237,13 @@ def parse_stack(text: str, origin: str) -> Stack:
             name=entry.name,
             layer=layer,
             description=entry.description,
-            parameters=tuple(parameter.build(layer) for parameter in entry.parameter),
+            parameters=tuple(parameter.build(layer, entry.io_component) for parameter in entry.parameter),
             constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
             derived=tuple(
                 Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
                 for d in entry.derived
             ),
             knowledge=tuple(Knowledge(Expression.parse(k.condition), k.gain, k.source) for k in entry.knowledge),
-            io_component=tuple(entry.io_component),
             env=entry.env,
             off=entry.off,
         )

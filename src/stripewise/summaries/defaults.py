@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from stripewise.model.table import Column, Table
 from stripewise.spec.configuration import Value
 from stripewise.spec.sizes import format_size
-from stripewise.summaries.five import FiveNumbers
-from stripewise.summaries.shares import best_values, by_configuration, mean, share, signature
+from stripewise.summaries.five import FiveNumbers, best_values, by_configuration, mean, share, signature
 
 _CLASSES = 3
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stripewise.spec.configuration import Value
-from stripewise.summaries.five import FiveNumbers
-from stripewise.summaries.shares import best_values, by_configuration, geometric, share, signature
+from stripewise.summaries.five import FiveNumbers, best_values, by_configuration, geometric, share, signature
 
 
 @dataclass(frozen=True)

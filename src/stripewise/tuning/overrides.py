@@ -18,10 +18,12 @@ from stripewise.spec.policy import Policy
 from stripewise.spec.stack import EXPRESSIONS, ParameterEntry
 from stripewise.spec.vocabulary import check_value
 
+_OF_STACK = ("layer", "io_component")
+
 
 def _entry(parameter: Parameter) -> dict[str, Any]:
     """A parameter as a stack file writes it."""
-    plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name != "layer"}
+    plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name not in _OF_STACK}
     texts = {name: None if plain[name] is None else plain[name].text for name in EXPRESSIONS}
     lists = {name: list(plain[name]) for name in ("values", "operations", "driver")}
     return {**plain, **texts, **lists}
@@ -49,11 +51,13 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
         entry_model = ParameterEntry.model_validate(entry)
         if "values" in changes and "default" not in changes:
             # The baseline is always in the space, whatever values the user wants tried; sizes may be written as texts.
-            values = list(entry_model.model_copy(update={"default": None}).build(parameter.layer).values)
+            values = list(
+                entry_model.model_copy(update={"default": None}).build(parameter.layer, parameter.io_component).values
+            )
             wanted = values if parameter.default in values else [*values, parameter.default]
             ordered = sorted(wanted, key=float) if parameter.ordered else wanted
             entry_model = entry_model.model_copy(update={"values": ordered})
-        return entry_model.build(parameter.layer)
+        return entry_model.build(parameter.layer, parameter.io_component)
     except ValidationError as error:
         raise explain_validation(error, where) from error
     except UserError as error:

@@ -238,7 +238,7 @@ def _chosen(
             reason = (
                 beyond
                 or forbidden
-                or _why_not(parameter, stack, workload, io)
+                or _why_not(parameter, workload, io)
                 or _other_version(parameter, mpi or "")
                 or lost(parameter)
             )
@@ -311,9 +311,9 @@ def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
     return why | {name: "has only one value" for name in dead if len(space[name].values) == 1}
 
 
-def _why_not(parameter: Parameter, stack: Stack, workload: Workload, io: str | None) -> str:
-    if stack.io_component and io and io not in stack.io_component:
-        return f"acts under {' or '.join(stack.io_component)}, the program uses {io}"
+def _why_not(parameter: Parameter, workload: Workload, io: str | None) -> str:
+    if parameter.io_component and io and io not in parameter.io_component:
+        return f"acts under {' or '.join(parameter.io_component)}, the program uses {io}"
     if parameter.driver and workload.driver and not workload.driver.upper().startswith(parameter.driver):
         return f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
     if workload.operation == "write" and "write" not in parameter.operations:

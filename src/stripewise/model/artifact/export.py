@@ -34,7 +34,7 @@ def to_artifact(model: PerformanceModel, *, identifier: str = "", file_system: s
     identifier : str
         Echoed by the runtime.
     file_system : str, optional
-        Whose layout stripes are, see :func:`stripewise.model.carriers.knobs`.
+        Whose layout stripes are, see :func:`stripewise.model.carriers.tunable_columns`.
 
     Raises
     ------

@@ -9,7 +9,14 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.model.artifact.content import ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.model.artifact.program import Program, apply, compile_expression, constant, read
-from stripewise.model.carriers import Knob, Way, bytes_of, derived_settings, knobs, known_parameters
+from stripewise.model.carriers import (
+    SetBy,
+    TunableColumn,
+    bytes_of,
+    derived_settings,
+    known_parameters,
+    tunable_columns,
+)
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
 from stripewise.spec.expression import Expression
@@ -41,7 +48,7 @@ class Inputs:
 
     def __init__(self, domain: Domain, file_system: str | None) -> None:
         self._domain = domain
-        self._knobs = {knob.place: knob for knob in knobs(domain.schema, file_system)}
+        self._tunables = {tunable.place: tunable for tunable in tunable_columns(domain.schema, file_system)}
         self.texts = Texts()
         self.words: dict[str, int] = {}
         self.columns = len(domain.columns)
@@ -72,21 +79,21 @@ class Inputs:
 
     def _called(self, place: int) -> set[str]:
         """The names by which rules know a column: its own and its stack parameter's."""
-        knob = self._knobs.get(place)
+        tunable = self._tunables.get(place)
         names = {self._domain.names[place]}
-        if knob is not None and knob.parameter is not None:
-            names.add(knob.parameter.name)
+        if tunable is not None and tunable.parameter is not None:
+            names.add(tunable.parameter.name)
         return names
 
     def _active(self, place: int) -> Expression | None:
-        knob = self._knobs.get(place)
-        if knob is not None and knob.parameter is not None and knob.parameter.active_if is not None:
-            return knob.parameter.active_if
+        tunable = self._tunables.get(place)
+        if tunable is not None and tunable.parameter is not None and tunable.parameter.active_if is not None:
+            return tunable.parameter.active_if
         return next((condition for index, _, condition in self._domain.folds if index == place), None)
 
     def _same(self, place: int) -> Expression | None:
-        knob = self._knobs.get(place)
-        return None if knob is None or knob.parameter is None else knob.parameter.same_as_default
+        tunable = self._tunables.get(place)
+        return None if tunable is None or tunable.parameter is None else tunable.parameter.same_as_default
 
     def number(self, column: Column, value: Any) -> float:
         """A value as programs see it: texts by their code."""
@@ -94,15 +101,20 @@ class Inputs:
 
     def input(self, place: int) -> ArtifactInput:
         """The input of a column, with its values, carrier and rules."""
-        column, knob = self._domain.columns[place], self._knobs.get(place)
+        column, tunable = self._domain.columns[place], self._tunables.get(place)
         seen = self._domain.seen[place]
         kept = [column.values[level] for level in (seen if column.kind == "categorical" else range(len(column.values)))]
         default = column.default if column.default in kept else None
-        if default is None and knob is not None and knob.parameter is not None and knob.parameter.default in kept:
-            default = knob.parameter.default
+        if (
+            default is None
+            and tunable is not None
+            and tunable.parameter is not None
+            and tunable.parameter.default in kept
+        ):
+            default = tunable.parameter.default
         common = {
             "name": column.name,
-            "kind": CONTEXT if knob is None else TUNABLE,
+            "kind": CONTEXT if tunable is None else TUNABLE,
             "role": column.role,
             "unit": column.unit,
             "categorical": column.kind == "categorical",
@@ -110,12 +122,12 @@ class Inputs:
             "default": 0 if default is None else kept.index(default),
             "factor": bytes_of(column),
         }
-        if knob is None:
+        if tunable is None:
             return ArtifactInput(**common)  # type: ignore[arg-type]
         return ArtifactInput(
             **common,  # type: ignore[arg-type]
-            **self._carrier(knob),
-            free=self._free(knob),
+            **self._carrier(tunable),
+            free=self._free(tunable),
             active=self._compiled(self._active(place)),
             same=self._compiled(self._same(place)),
         )
@@ -129,10 +141,10 @@ class Inputs:
         return spell(int(value) if isinstance(value, float) and value == int(value) else value)
 
     @staticmethod
-    def _carrier(knob: Knob) -> dict[str, Any]:
-        parameter = knob.parameter
+    def _carrier(tunable: TunableColumn) -> dict[str, Any]:
+        parameter = tunable.parameter
         if parameter is None:
-            return {"carrier": "advice", "layer": knob.way.value, "key": knob.name}
+            return {"carrier": "advice", "layer": tunable.set_by.value, "key": tunable.name}
         return {
             "carrier": parameter.carrier.in_artifact,
             "layer": parameter.layer if parameter.carrier.of_file_system else "",
@@ -140,15 +152,15 @@ class Inputs:
             "cost": parameter.cost,
         }
 
-    def _free(self, knob: Knob) -> Program | None:
+    def _free(self, tunable: TunableColumn) -> Program | None:
         """Settings are free where the operation lets them act and the runtime can apply them; others never are."""
-        if knob.parameter is None or not knob.parameter.carrier.decided:
+        if tunable.parameter is None or not tunable.parameter.carrier.decided:
             return constant(0.0)
-        if knob.can_change("read") and knob.can_change("write"):
+        if tunable.can_change("read") and tunable.can_change("write"):
             return None
-        operations = [op for op in ("read", "write") if knob.can_change(op)]
+        operations = [op for op in ("read", "write") if tunable.can_change(op)]
         parts = [apply(Op.EQUAL, self._word("operation"), constant(self.texts.code(op))) for op in operations]
-        if not knob.at_creation:
+        if not tunable.at_creation:
             parts.append(apply(Op.EQUAL, self._word("operation"), constant(self.texts.code("both"))))
         result = parts[0] if parts else constant(0.0)
         for part in parts[1:]:
@@ -195,18 +207,18 @@ class Inputs:
     def constraints(self) -> tuple[Program, ...]:
         """What must hold of every choice."""
         rules: dict[str, Program] = {}
-        for place, knob in self._knobs.items():
-            for rule in knob.constraints:
+        for place, tunable in self._tunables.items():
+            for rule in tunable.constraints:
                 rules[rule.text] = compile_expression(rule, self._names([rule]), self._code)
-            if knob.parameter is not None and knob.parameter.maximum_from is not None:
-                largest = knob.parameter.maximum_from
+            if tunable.parameter is not None and tunable.parameter.maximum_from is not None:
+                largest = tunable.parameter.maximum_from
                 limit = compile_expression(largest, self._names([largest]), self._code)
-                rules[f"{knob.name} <= {largest.text}"] = apply(Op.LESS_EQUAL, read(self.places[place]), limit)
+                rules[f"{tunable.name} <= {largest.text}"] = apply(Op.LESS_EQUAL, read(self.places[place]), limit)
         return tuple(rules.values())
 
     def derived(self) -> Iterable[DerivedSetting]:
         """Settings that follow from others."""
-        used = [knob for knob in self._knobs.values() if knob.way is Way.SETTING]
+        used = [tunable for tunable in self._tunables.values() if tunable.set_by is SetBy.SETTING]
         by_parameter = {k.parameter.name: self.places[k.place] for k in used if k.parameter is not None}
         for entry in derived_settings(used):
             names = self._names([entry.value, *([entry.active_if] if entry.active_if else [])])

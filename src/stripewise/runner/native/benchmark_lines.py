@@ -96,8 +96,8 @@ def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], progr
         if campaign.files.caches == "advise":
             # dd with no blocks to copy drops a whole file's pages from this node's cache, once they are on the disk.
             before.append(
-                f"for f in {shlex.quote(path)} {shlex.quote(path)}.0*; do [ ! -f $f ] || "
-                "dd of=$f oflag=nocache conv=notrunc,fdatasync count=0 status=none || true; done"
+                f'for f in {shlex.quote(path)} {shlex.quote(path)}.0*; do [ ! -f "$f" ] || '
+                'dd of="$f" oflag=nocache conv=notrunc,fdatasync count=0 status=none || true; done'
             )
     return RunLines(tuple(command), tuple(before), (_removal(path),))
 

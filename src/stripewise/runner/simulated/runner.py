@@ -23,8 +23,7 @@ from stripewise.simulate import noise
 from stripewise.simulate.access import Access, directions
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import SimulatedOutcome as Simulated
-from stripewise.simulate.engine import simulate
-from stripewise.simulate.runs import noisy
+from stripewise.simulate.engine import noisy, simulate
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.plan import Plan

@@ -75,14 +75,14 @@ class NewEvaluation(RequestDocument):
 
 @resource.get("", model=ItemPage)
 def list_campaigns(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Give a page of campaigns."""
+    """Return a page of campaigns."""
     page = page_of(service, "campaign", limit, offset)
     return {**page, "items": [show(service, item["id"]) for item in page["items"]]}
 
 
 @resource.post("", 409, status=201)
 def create_campaign(service: Here, user: User, asked: NewCampaign, once: Once) -> Response:
-    """Keep a campaign and let a worker run it."""
+    """Store a campaign and let a worker run it."""
 
     def work() -> dict[str, Any]:
         if asked.resume:
@@ -94,13 +94,13 @@ def create_campaign(service: Here, user: User, asked: NewCampaign, once: Once) -
 
 @resource.get("/{id}", 404)
 def show_campaign(service: Here, id: Name) -> dict[str, Any]:
-    """Give a campaign with where it stands and its summary."""
+    """Return a campaign with its state and its summary."""
     return show(service, id)
 
 
 @resource.action("/{id}/start", 404, 409, back="/campaigns/{id}")
 def start_campaign(service: Here, user: User, id: Name) -> dict[str, Any]:
-    """Let a worker begin a campaign, or go on with it."""
+    """Let a worker start or continue a campaign."""
     item = service.items.get("campaign", id)
     job = service.jobs.of(item.id)
     if job is not None and job.state in ("running", "done"):
@@ -113,7 +113,7 @@ def start_campaign(service: Here, user: User, id: Name) -> dict[str, Any]:
 
 @resource.action("/{id}/stop", 404, 409, back="/campaigns/{id}")
 def stop_campaign(service: Here, id: Name) -> dict[str, Any]:
-    """Ask a campaign to stop; it can go on later."""
+    """Ask a campaign to stop; it can be continued later."""
     item = service.items.get("campaign", id)
     if not service.jobs.stop(item.id):
         raise Refused(409, f"campaign {item.id} neither runs nor waits", "there is nothing to stop")
@@ -122,13 +122,13 @@ def stop_campaign(service: Here, id: Name) -> dict[str, Any]:
 
 @resource.file("/{id}/table.csv", 404, kind=PlainTextResponse)
 def campaign_table(service: Here, id: Name) -> str:
-    """Give the measurements of a campaign that has ended."""
+    """Return the measurements of a finished campaign."""
     return _text(service, id, ".csv")
 
 
 @resource.file("/{id}/table.toml", 404, kind=PlainTextResponse)
 def campaign_schema(service: Here, id: Name) -> str:
-    """Give what the columns of a campaign's table mean."""
+    """Return the meaning of the columns of a campaign's table."""
     return _text(service, id, ".toml")
 
 
@@ -237,7 +237,7 @@ def _check_stacks(service: Service, text: str) -> None:
 
 @evaluations.post("", 404, 409, status=202, model=JobDocument)
 def evaluate_model(service: Here, user: User, asked: NewEvaluation, once: Once) -> Response:
-    """Let a worker measure a campaign's test cases and what a model prescribes for them.
+    """Let a worker measure a campaign's test cases with their own and with prescribed settings.
 
     The same request again goes on where it was.
     """
@@ -311,7 +311,7 @@ def campaigns_page(request: Request, service: Here, start: Annotated[str, Query(
 def create_from_page(
     request: Request, service: Here, user: User, text: Annotated[str, Form(max_length=200_000)] = ""
 ) -> Response:
-    """Keep a campaign and let a worker run it."""
+    """Store a campaign and let a worker run it."""
     try:
         made = create(service, text, user)
     except StripewiseError as error:

@@ -42,7 +42,7 @@ class Predicting(RequestDocument):
 
 @resource.get("", model=ItemPage)
 def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Give a page of diagnoses, without their findings."""
+    """Return a page of diagnoses, without their findings."""
     found = service.items.page("diagnosis", limit, offset)
     return {"total": service.items.count("diagnosis"), "items": [_line(item) for item in found]}
 
@@ -72,7 +72,7 @@ def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dic
 
 @resource.get("/{id}", 404)
 def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
-    """Give a diagnosis."""
+    """Return a diagnosis."""
     item = service.items.get("diagnosis", id)
     head = {"id": item.id, "name": item.name, "owner": item.owner, "created": item.created}
     return {**head, "diagnosis": {key: value for key, value in item.document.items() if key != "file"}}
@@ -80,13 +80,13 @@ def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
 
 @resource.get("/{id}/activity", 404)
 def show_activity(service: Here, id: Name) -> dict[str, Any]:
-    """Give all that was read of a log, from which its diagnosis follows."""
+    """Return everything that was read from a log, on which its diagnosis is based."""
     return finite(activity(service, id).model_dump(mode="json"))
 
 
 @resource.post("/{id}/prediction", 404)
 def predict(service: Here, id: Name, asked: Predicting) -> dict[str, Any]:
-    """Say what a model expects of a job: as it is, with the settings that it prescribes, and at best."""
+    """Predict a job with a model: with its own settings, with prescribed settings, and in the best case."""
     found = activity(service, id)
     return finite(predicted(found, log_path(service, id), model_path(service, asked.model)).as_json())
 
@@ -133,7 +133,7 @@ def _line(item: Item) -> dict[str, Any]:
 
 
 def _drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
-    """Give a diagnosis, what was diagnosed, and its figures."""
+    """Return a diagnosis, what was diagnosed, and its figures."""
     shown = show_diagnosis(service, identifier)
     found = activity(service, shown["id"])
     return shown, found, dict(page.figures(found, slowness(diagnose(found))))

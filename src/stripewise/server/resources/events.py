@@ -30,7 +30,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 @resource.file("/events", kind=StreamingResponse, responses=_STREAM)
 async def all_events(service: Here) -> StreamingResponse:
-    """Tell of every experiment that changes, from now on."""
+    """Stream a message for every experiment that changes, from now on."""
     return _stream(service, None, None)
 
 
@@ -41,7 +41,7 @@ async def experiment_events(
     after: Annotated[int | None, Query(ge=0, le=2**53, description="messages after this number come first")] = None,
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
 ) -> StreamingResponse:
-    """Tell of one experiment: its state, its runs, and what its session has to say.
+    """Stream the events of one experiment: its state, its runs, and the messages of its session.
 
     It begins with the state as it is; runs come as they change. Read the trials once the first event is there.
     """

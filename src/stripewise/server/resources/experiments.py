@@ -61,7 +61,7 @@ def list_experiments(
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """Give a page of experiments."""
+    """Return a page of experiments."""
     found = service.store.records(state, name, limit, offset, sort=sort, descending=order == "descending")
     lines = reading.summaries(service, found)
     if whole:
@@ -71,7 +71,7 @@ def list_experiments(
 
 @resource.post("", 409, status=201, model=Detail)
 def create_experiment(request: Request, service: Here, user: User, asked: NewExperiment, once: Once) -> Response:
-    """Keep a new experiment and let a worker start it.
+    """Store a new experiment and let a worker start it.
 
     The program runs as the user of the service, on the worker's host.
     """
@@ -92,7 +92,7 @@ def try_dry(service: Here, asked: NewExperiment) -> dict[str, Any]:
 
 @resource.get("/{id}", 404, model=Detail)
 def show_experiment(service: Here, id: Id) -> dict[str, Any]:
-    """Give an experiment with its definition, facts and result."""
+    """Return an experiment with its definition, facts and result."""
     return reading.detail(service, service.store.record(id))
 
 
@@ -122,7 +122,7 @@ def stop_experiment(service: Here, id: Id) -> dict[str, Any]:
 def resume_experiment(
     service: Here, user: User, id: Id, asked: Annotated[Resumption | None, Body()] = None
 ) -> dict[str, Any]:
-    """Let a worker go on with an experiment."""
+    """Let a worker continue an experiment."""
     record = resume(service, id, user, agreed=asked is not None and asked.agreed)
     return {"id": record.id, "state": record.state, "queued": True}
 
@@ -131,7 +131,7 @@ def resume_experiment(
 def clone_experiment(
     service: Here, user: User, id: Id, once: Once, asked: Annotated[Clone | None, Body()] = None
 ) -> Response:
-    """Keep a new experiment like this one, with some fields changed."""
+    """Store a new experiment like this one, with some fields changed."""
     wanted = asked or Clone()
 
     def work() -> dict[str, Any]:

@@ -59,13 +59,13 @@ class Validation(Learning):
 
 @resource.get("", model=ItemPage)
 def list_models(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Give a page of models."""
+    """Return a page of models."""
     return page_of(service, "model", limit, offset)
 
 
 @resource.post("", 409, 415, status=201, openapi_extra=BODY)
 def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> dict[str, Any]:
-    """Keep a model that `stripewise train` has written."""
+    """Store a model written by `stripewise train`."""
     place = folder_of(service.settings.data, "model", checked_name(name, "model"))
     try:
         model = load_model(upload)
@@ -79,25 +79,25 @@ def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> 
 
 @resource.post("/train", 404, 409, status=202, model=JobDocument)
 def train_model(service: Here, user: User, asked: Training, once: Once) -> Response:
-    """Let a worker learn a model; the answer is the job to look at."""
+    """Let a worker train a model; the answer is the job."""
     return once("train", asked, lambda: job_document(train(service, asked, user)), 202)
 
 
 @resource.post("/validate", 404, 409, status=202, model=JobDocument)
 def validate_model(service: Here, user: User, asked: Validation, once: Once) -> Response:
-    """Let a worker say how well a kind of model predicts what it has not seen."""
+    """Let a worker validate a kind of model on data that it has not seen."""
     return once("validate", asked, lambda: job_document(validate(service, asked, user)), 202)
 
 
 @resource.get("/{id}", 404)
 def show_model(service: Here, id: Name) -> dict[str, Any]:
-    """Give what is known of a model."""
+    """Return what is known about a model."""
     return shown(service.items.get("model", id))
 
 
 @resource.file("/{id}/file", 404, kind=FileResponse, responses={200: {"content": {"application/octet-stream": {}}}})
 def download_model(service: Here, id: Name) -> FileResponse:
-    """Give the file of a model."""
+    """Return the file of a model."""
     return FileResponse(model_path(service, id), media_type="application/octet-stream", filename=f"{id}.model")
 
 
@@ -185,7 +185,7 @@ def validate_from_page(
     folds: Annotated[int, Form(ge=2, le=50)] = 5,
     options: Annotated[str, Form(max_length=4000)] = "",
 ) -> RedirectResponse:
-    """Let a worker say how well a kind of model predicts what it has not seen."""
+    """Let a worker validate a kind of model on data that it has not seen."""
     held: dict[str, Any] = {"inverse": folds} if how == "inverse" else {"folds": folds}
     if how == "contexts":
         held["leave_out"] = ["contexts"]

@@ -43,7 +43,7 @@ class Asked(RequestDocument):
 
 @resource.post("", 404)
 def prescribe(service: Here, asked: Asked) -> dict[str, Any]:
-    """Choose settings for a workload or for what an uploaded log shows; nothing is run or kept."""
+    """Choose settings for a workload or for what an uploaded log shows; this runs and stores nothing."""
     if asked.workload is None and asked.diagnosis is None:
         raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
     if asked.model is not None and asked.policy is not None:

@@ -54,7 +54,7 @@ def list_trials(
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> dict[str, Any]:
-    """Give a page of trials with their runs."""
+    """Return a page of trials with their runs."""
     record = service.store.record(id)
     total, items = reading.trials_page(service, record.id, limit, offset, facts=facts)
     return {"total": total, "items": items}
@@ -64,7 +64,7 @@ def list_trials(
 def list_runs(
     service: Here, id: Id, state: RunState | None = None, limit: Limit = 50, offset: Offset = 0
 ) -> dict[str, Any]:
-    """Give a page of runs."""
+    """Return a page of runs."""
     record = service.store.record(id)
     items = reading.runs_page(service, record.id, limit, offset, state)
     return {"total": reading.count_runs(service, record.id, state), "items": items}
@@ -72,7 +72,7 @@ def list_runs(
 
 @resource.get("/runs/{number}", 404, model=RunDocument)
 def show_run(service: Here, id: Id, number: Number) -> dict[str, Any]:
-    """Give a run with what was observed."""
+    """Return a run with what was observed."""
     return _run(service, service.store.record(id), number)
 
 
@@ -85,7 +85,7 @@ def show_log(
     offset: Annotated[int | None, Query(ge=0, le=2**53, description="from this byte; the end without it")] = None,
     limit: Annotated[int, Query(ge=1, le=1 << 20, description="most bytes")] = 65536,
 ) -> dict[str, Any]:
-    """Give a piece of what a run has printed, on the host of the service or a file system that it shares."""
+    """Return a part of the output of a run, from the host of the service or a shared file system."""
     record = service.store.record(id)
     return read_log(record, _run(service, record, number), stream, offset, limit)
 
@@ -94,7 +94,7 @@ def show_log(
 def list_messages(
     service: Here, id: Id, after: Annotated[int, Query(ge=0, le=2**53, description="only those after it")] = 0
 ) -> dict[str, Any]:
-    """Give what the session of an experiment had to say; at most a thousand, to go on after the last."""
+    """Return messages of the session of an experiment, at most a thousand; continue after the last one."""
     record = service.store.record(id)
     return {"items": [vars(message) for message in service.messages.after(after, record.id)]}
 

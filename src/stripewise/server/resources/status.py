@@ -55,7 +55,7 @@ def health(service: Here) -> dict[str, Any]:
 
 @resource.file("/metrics", kind=PlainTextResponse)
 def metrics(request: Request, service: Here) -> str:
-    """Give counters for Prometheus."""
+    """Return counters for Prometheus."""
     counted: Metrics = request.app.state.metrics
     states = {f'state="{state}"': float(service.store.count(state)) for state in STATES}
     jobs = {f'state="{state}"': float(number) for state, number in service.jobs.counts().items()}
@@ -73,19 +73,19 @@ def metrics(request: Request, service: Here) -> str:
 
 @resource.get("/audit", model=AuditPage)
 def show_audit(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Say who has changed what, and what was refused; for operators."""
+    """List changes and refusals: who, when and what; for operators."""
     return {"items": [vars(entry) for entry in service.audit.page(limit, offset)]}
 
 
 @choices.get("/components")
 def list_components() -> dict[str, Any]:
-    """Give what can be chosen: stacks, samplers with their options, runners, models, policies, exports."""
+    """List the choices: stacks, samplers with their options, runners, models, policies, exports."""
     return components()
 
 
 @jobs.get("/{id}", 404, model=JobDocument)
 def show_job(service: Here, id: Id) -> dict[str, Any]:
-    """Give a job: training, validation, evaluation or a campaign."""
+    """Return a job: training, validation, evaluation or a campaign."""
     return job_document(service.jobs.get(id))
 
 

@@ -31,13 +31,13 @@ class NewTable(RequestDocument):
 
 @resource.get("", model=ItemPage)
 def list_tables(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """Give a page of tables."""
+    """Return a page of tables."""
     return page_of(service, "table", limit, offset)
 
 
 @resource.post("", 409, status=201)
 def create_table(service: Here, user: User, asked: NewTable, once: Once) -> Response:
-    """Keep a table of measurements."""
+    """Store a table of measurements."""
     return once("table", asked, lambda: keep(service, asked, user), 201)
 
 

@@ -60,19 +60,19 @@ class MadeToken(TokenDocument):
 
 @own.get("/me", model=TokenDocument)
 def me(user: User) -> dict[str, Any]:
-    """Say whose token it is, and what it may do."""
+    """Return the name and the role of the token."""
     return vars(user)
 
 
 @resource.get("", model=TokenList)
 def list_tokens(service: Here) -> dict[str, Any]:
-    """Give all tokens; for operators."""
+    """List all tokens; for operators."""
     return {"items": [vars(token) for token in service.tokens.all()]}
 
 
 @resource.post("", status=201, model=MadeToken)
 def create_token(service: Here, asked: NewToken) -> dict[str, Any]:
-    """Make a token; its secret is in this answer and nowhere else."""
+    """Create a token; only this answer contains its secret."""
     seconds = None if asked.days is None else asked.days * 86400
     token, secret = service.tokens.create(asked.name, asked.role, seconds)
     return {**vars(token), "secret": secret}
