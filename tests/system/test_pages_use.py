@@ -387,7 +387,7 @@ def test_models_are_trained_validated_asked_uploaded_and_deleted(site, page, tmp
     page.watched.settle(page)
     expect(page.locator("[data-figure=accuracy].drawn")).to_be_visible()
     page.get_by_label("Nodes", exact=True).fill("4")
-    page.get_by_text("Settings of today").click()
+    page.get_by_text("Current settings").click()
     page.get_by_label("Romio cb write").select_option("disable")
     page.get_by_role("button", name="Prescribe").click()
     expect(page.locator("#answer")).to_contain_text("Predicted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stripewise as sw
-from stripewise.search.economy import dearer, departures, economical, price
+from stripewise.search.economy import departures, economical, passed_over, price
 from stripewise.search.posterior import rank
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.parameter import Kind, Parameter
@@ -65,9 +65,9 @@ def test_the_cheapest_within_five_percent_is_preferred():
     ranked = economical(SPACE, seen, rank(seen))
     assert [t.number for t in ranked][:3] == [2, 1, 4]
     assert len(ranked) == 5
-    over = dearer(SPACE, seen, ranked[0])
+    over = passed_over(SPACE, seen, ranked[0])
     assert over is not None and over.number == 1
-    assert dearer(SPACE, seen, rank(seen)[0]) is None
+    assert passed_over(SPACE, seen, rank(seen)[0]) is None
 
 
 def test_the_default_is_never_preferred_and_nothing_behind_it():

@@ -215,5 +215,5 @@ def _line(entry: Neighbour, unit: str) -> str:
     values = " ".join(f"{name}={value}" for name, value in entry.values.items())
     # Without the table there is what the model remembers, which it has smoothed.
     runs = "as the model remembers it" if entry.runs is None else f"{entry.runs} run" + ("s" if entry.runs != 1 else "")
-    which = "the prescribed settings" if entry.chosen else "today's settings"
+    which = "the prescribed settings" if entry.chosen else "the current settings"
     return f"{number(entry.value, unit)} (near {which}, {runs}, distance {entry.distance:.2f}): {values}"

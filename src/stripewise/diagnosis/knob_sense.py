@@ -31,7 +31,7 @@ def meaningless(
     if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
         words = words_of(parameter)
         if words is not None and knob.value not in words:
-            return f"'{knob.value}' is none of {', '.join(words)}: the library passes over it without a word"
+            return f"'{knob.value}' is not one of {', '.join(words)}: the library ignores it without a message"
     elif _number(knob.value) is None and "$" not in knob.value:
         return f"'{knob.value}' is not a number: the library ignores it silently"
     io = "ompio" if where.mpi == "openmpi" else "romio"

@@ -95,7 +95,7 @@ class Answer:
         objective = self._domain.objective
         kept = ""
         if not changed:
-            kept = "today's settings are the best of all combinations"
+            kept = "the current settings are the best of all combinations"
         elif gain_left <= (margin := margin_of(self._model)):
             kept = (
                 f"the best combination is predicted to be {np.exp(gain_left):.2f} times as fast, which is within the "

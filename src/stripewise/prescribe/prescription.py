@@ -75,7 +75,7 @@ class Neighbour:
     distance : float
         In the model's features, each divided by its spread.
     chosen : bool
-        Whether it has the prescribed settings, else those of today.
+        Whether it has the prescribed settings, else the current ones.
     """
 
     values: dict[str, Value]
@@ -99,15 +99,15 @@ class Prescription:
     objective : Objective or None
     workload : Workload
     changes : tuple of SettingChange
-        Empty where today's settings stay.
+        Empty where the current settings stay.
     kept : str
-        Why today's settings stay; empty where they do not.
+        Why the current settings stay; empty where they do not.
     plan : Plan
         The changes that a plan can carry.
     directory : str
         Where to put the data, if that was chosen.
     current, predicted : float or None
-        Predicted objective with today's settings and with the changes.
+        Predicted objective with the current settings and with the changes.
     gain, deviation : float or None
         Natural logarithm of the predicted speed-up and its standard deviation, of the best combination found, kept or
         not.
@@ -139,7 +139,7 @@ class Prescription:
 
     @property
     def speedup(self) -> float | None:
-        """Predicted speed-up of the best combination found over today's settings."""
+        """Predicted speed-up of the best combination found over the current settings."""
         return None if self.gain is None else math.exp(self.gain)
 
     @property

@@ -92,7 +92,7 @@ class ModelPrior:
         return held[1]
 
     def _number(self, tunable: TunableColumn, value: Value) -> float:
-        """The column's number for a value; a category that was never measured counts as today's setting."""
+        """The column's number for a value; a category that was never measured counts as the current setting."""
         column = tunable.column
         if column.kind == "ordinal":
             return float(value) / bytes_of(column)

@@ -24,7 +24,7 @@ _ROWS = 20_000
 def neighbours(
     model: PerformanceModel, table: Table | None, current: Floats, chosen: Floats, count: int = _NEAREST
 ) -> tuple[Neighbour, ...]:
-    """Find the measured cells nearest to a workload with its prescribed settings, and with today's.
+    """Find the measured cells nearest to a workload with its prescribed settings, and with the current ones.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class PrescriptionRequest:
     ----------
     workload : Workload
     current : mapping
-        Settings of today by the names of the model's parameters; what is missing is at its default.
+        Current settings by the names of the model's parameters; what is missing is at its default.
     context : mapping
         Values of columns that no word of the workload names.
     processes : int or None

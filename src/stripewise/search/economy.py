@@ -68,7 +68,7 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
     return [chosen, *(trial for trial in ranked if trial is not chosen)]
 
 
-def dearer(space: Space, history: History, chosen: Trial) -> Trial | None:
+def passed_over(space: Space, history: History, chosen: Trial) -> Trial | None:
     """Give the trial that is believed best, if the chosen one was preferred to it for its price."""
     belief = _beliefs(history)
     candidates = [t for t in history.trials if t.number in belief and t.role is Role.CANDIDATE]

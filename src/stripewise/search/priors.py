@@ -55,7 +55,7 @@ class Earlier:
     default : mapping
         What acted there where nothing was set, by name.
     history : History
-        Of the same objective; its configurations may lack parameters of today's space and have others.
+        Of the same objective; its configurations may lack parameters of this experiment's space and have others.
     """
 
     workload: Workload
@@ -83,7 +83,7 @@ def _apart(a: object, b: object, distance: float) -> float:
 
 
 def translate(space: Space, earlier: Earlier) -> History:
-    """Put earlier trials in terms of today's space, shape of a history; those that it cannot express are left out.
+    """Translate earlier trials to this experiment's space, as a history; those that it cannot express are left out.
 
     A withdrawn number becomes the nearest that is offered. Trials that have become one keep all their runs.
     """
@@ -118,7 +118,7 @@ def _nearest(parameter: Parameter, value: Value) -> Value | None:
 
 
 class EarlierPrior:
-    """The prior mean of earlier experiments, each weighed by how like its workload is to today's.
+    """The prior mean of earlier experiments, each weighed by the similarity of its workload to this one's.
 
     Each experiment has a belief of its own, which says nothing where it has not been. What the weights leave open up
     to one goes to the base: a single experiment with a distant workload moves it only a little. (Weighted ensembles of
@@ -128,7 +128,7 @@ class EarlierPrior:
     ----------
     space : Space
     workload : Workload
-        Today's.
+        This experiment's.
     earlier : sequence of Earlier
     base : PriorMean, optional
         What is expected without them.

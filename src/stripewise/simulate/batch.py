@@ -170,7 +170,7 @@ class RunBatch:
         Raises
         ------
         UserError
-            If arrays differ in length, or a value is none of its parameter's.
+            If arrays differ in length, or a value is not one of its parameter's.
         """
         raw = columns_of_workload(workload, direction) | columns_of_access(access or Access())
         raw |= columns_of_settings(settings or {}, direction, workload.nodes or 1)

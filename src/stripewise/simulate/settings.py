@@ -94,7 +94,7 @@ def columns_of_settings(settings: Mapping[str, Any], direction: str, nodes: int)
     Raises
     ------
     UserError
-        If a value is none of its parameter's.
+        If a value is not one of its parameter's.
     """
     get = settings.get
     raw = {column: _number(get(name), default) for name, (column, default) in _PLAIN.items()}

@@ -12,7 +12,7 @@ from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import verdicts
 from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
-from stripewise.search.economy import NEAR, dearer, price
+from stripewise.search.economy import NEAR, passed_over, price
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.objective import Objective
@@ -211,8 +211,8 @@ def cheapest(bound: BoundSpace, history: History, best: Trial, objective: Object
 
 
 def preferred_over(bound: BoundSpace, history: History, shown: Trial | None) -> Alternative | None:
-    """The dearer configuration that looked best, if the one shown was preferred to it for its price."""
-    best = None if shown is None else dearer(bound.space, history, shown)
+    """The configuration that looked best, if the one shown was preferred to it for its price."""
+    best = None if shown is None else passed_over(bound.space, history, shown)
     return None if best is None else _alternative(best)
 
 

@@ -78,7 +78,7 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
     values = {**file.info, **requested}
     for key, value in values.items():
         if key in words and value and value.lower() not in [word.lower() for word in words[key]]:
-            found[key] = f"'{value}' is none of its values and is ignored in silence"
+            found[key] = f"'{value}' is not one of its values, and is ignored without a message"
     system = of_file(file.file_system, file.driver)
     if ompio([file]):
         found |= {

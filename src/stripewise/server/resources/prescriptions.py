@@ -34,7 +34,7 @@ class Asked(RequestDocument):
     policy: str | None = Field(default=None, max_length=64, description="without a model: a rule of thumb")
     osts: int | None = Field(default=None, ge=1, le=1_000_000, description="OSTs of the file system, for policies")
     workload: Workload | None = None
-    current: dict[str, Scalar] = Field(default_factory=dict, description="settings of today")
+    current: dict[str, Scalar] = Field(default_factory=dict, description="current settings")
     context: dict[str, Scalar] = Field(default_factory=dict, description="columns that no word of the workload names")
     diagnosis: str | None = Field(default=None, max_length=64, description="an uploaded log: what a run did")
     table: str | None = Field(default=None, max_length=128, description="measurements, for reasons")
@@ -71,7 +71,7 @@ def prescribe(service: Here, asked: Asked) -> dict[str, Any]:
 
 
 def fields(model: PerformanceModel) -> list[dict[str, Any]]:
-    """Describe the inputs of the form: a workload's words, other contexts, and the settings of today."""
+    """Describe the inputs of the form: a workload's words, other contexts, and the current settings."""
     domain = model.domain
     found = []
     for place, column in enumerate(domain.columns):
