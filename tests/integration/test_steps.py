@@ -150,7 +150,7 @@ def test_without_nodes_the_session_ends_and_can_be_resumed(tmp_path: Path, envir
         runner.prepare()
         slurm.nodes = ["n1"]
         runner.start(launch(0))
-        with pytest.raises(StripewiseError, match="no node of the allocation is up"):
+        with pytest.raises(StripewiseError, match="all nodes of the allocation are down"):
             collect(runner, 1)
 
 
