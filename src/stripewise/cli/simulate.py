@@ -175,7 +175,7 @@ def fit_site(
         typer.Option(help="A key of the site to fit; repeatable. Default: bandwidths of node and OST.", metavar="KEY"),
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts that are predicted from the others in turn.", min=2)] = 5,
-    seed: Annotated[int, typer.Option(help="Of the division into parts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the division into parts.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the calibrated site.", metavar="SITE.toml")] = None,
     json_output: JsonOption = False,
 ) -> None:
