@@ -104,7 +104,7 @@ def test_what_the_servers_refuse_is_refused_before(key: str, value: str) -> None
 
 
 def test_no_hint_no_parameter_and_no_runtime_carries_it() -> None:
-    for target in ("hints", "openmpi"):
+    for target in ("hints", "openmpi", "shell"):
         assert len(export(Plan(LAYOUTS), target).cannot) == 3
     hint = Setting(LAYOUT, "stripe_count", "4", "lustre")
     injection = inject(Plan((*LAYOUTS, hint)), Program("mpich", "romio"), Path("/lib.so"), Path("/run"))

@@ -35,7 +35,8 @@ class Layout(Carrier):
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
         """As the file system's own commands, or as the hints and parameters that mean the same."""
         if form is Form.VARIABLES:
-            return None
+            lost = [] if mpi else [s.but("is set by commands alone; use the lfs export") for s in settings if _apart(s)]
+            return Expressed(cannot=lost) if lost else None
         said = Expressed()
         layouts: dict[str, dict[str, str]] = {}
         for setting in settings:
@@ -71,7 +72,13 @@ class Layout(Carrier):
 
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
         """No variable lays out a file."""
-        return ["lays out new files"]
+        return [] if all(_apart(setting) for setting in settings) else ["lays out new files"]
+
+
+def _apart(setting: Setting) -> bool:
+    """Whether commands alone lay out files as a setting asks."""
+    system = named(setting.layer)
+    return bool(system.keys) and not system.in_program
 
 
 def _known(setting: Setting) -> tuple[FileSystem, Key | None]:
