@@ -137,6 +137,25 @@ def test_a_file_of_the_folder_does_not_stand_in_for_a_program_on_path(site: Path
     assert not accepted(site, "srun -n * solver", "srun -n 1 solver")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--mca mca_base_env_list LD_PRELOAD=/tmp/evil.so",
+        "x -mca mca_base_env_list LD_PRELOAD=/tmp/evil.so",
+        "--gmca mca_base_env_list LD_PRELOAD=/tmp/evil.so",
+        "--prtemca prte_default_hostfile hosts --prtemca plm ssh --prtemca plm_ssh_agent /tmp/evil",
+        "--pmixmca mca_base_component_path /tmp",
+        "--personality prte",
+    ],
+)
+def test_options_after_the_program_do_not_reach_the_launcher(site: Path, words: str) -> None:
+    """Open MPI's mpirun obeys these wherever they stand, so that they would preload a library or start an agent."""
+    assert not accepted(site, LAUNCH, f"mpiexec -n 4 ./app {words}")
+    assert not accepted(site, LAUNCH, f"mpiexec -n 4 ./app : -n 1 ./app {words}")
+    assert accepted(site, "./app ...", f"./app {words}")
+    assert accepted(site, f"mpiexec -n * ./app {words}", f"mpiexec -n 4 ./app {words}")
+
+
 @pytest.mark.parametrize("way", ["options", "wrappers", "assignments", "shells"])
 @pytest.mark.parametrize("pattern", [LAUNCH, "srun -n * ./app ...", "./app ..."])
 def test_options_and_wrappers_that_a_pattern_does_not_name_are_refused(site: Path, pattern: str, way: str) -> None:
@@ -230,6 +249,8 @@ def test_a_value_does_not_divide_the_command() -> None:
     assert words_of(experiment, None, {"x": "a"})[4] == "a"
     with pytest.raises(UserError, match="becomes a colon"):
         words_of(experiment, None, {"x": ":"})
+    with pytest.raises(UserError, match="becomes '--mca', an option of the launcher"):
+        words_of(experiment, None, {"x": "--mca"})
 
 
 # -- other ways to name what is started ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
-from stripewise.runner.program.command import placeholders
+from stripewise.runner.program.command import obeyed, placeholders
 from stripewise.runner.program.launchers import CONTAINERS, LAUNCHERS, SHELLS, STARTERS, WRAPPERS, Grammar
 
 _REST = "..."
@@ -175,6 +175,8 @@ class _Pattern:
             if placeholders([given[script]]) or not _same_program(given[script], wanted[script], place):
                 return False
             del given[script], wanted[script]
+        if self.launcher and any(map(obeyed, given[len(wanted) :])):
+            return False
         enough = len(given) >= len(wanted) if self.rest else len(given) == len(wanted)
         return enough and all(_word_fits(word, pattern) for word, pattern in zip(given, wanted, strict=False))
 

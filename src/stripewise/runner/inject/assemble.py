@@ -12,7 +12,7 @@ from stripewise.errors import UserError
 from stripewise.objectives import kind_of
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.local.scratch import Scratch
-from stripewise.runner.program.command import CommandLine, substitute
+from stripewise.runner.program.command import CommandLine, obeyed, substitute
 from stripewise.spec.experiment import Experiment, ParameterOverride
 from stripewise.spec.launch import Launch
 from stripewise.spec.plan import spell
@@ -100,7 +100,7 @@ def words_of(
     Raises
     ------
     UserError
-        If a value would divide the command.
+        If a value would divide the command, or become an option of the launcher.
     """
     own = experiment.command
     if launch is not None and launch.command:
@@ -109,8 +109,9 @@ def words_of(
     words = [substitute(word, known) for word in own]
     for word, written in zip(words, own, strict=True):
         # To a launcher a colon is where the next program begins.
-        if word == ":" != written:
-            raise UserError(f"'{written}' in the command becomes a colon", "give the parameter another value")
+        if word != written and obeyed(word):
+            what = "a colon" if word == ":" else f"'{word}', an option of the launcher"
+            raise UserError(f"'{written}' in the command becomes {what}", "give the parameter another value")
     return words
 
 

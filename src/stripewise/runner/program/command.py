@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from stripewise.errors import UserError
-from stripewise.runner.program.launchers import LAUNCHERS, WRAPPERS, Grammar
+from stripewise.runner.program.launchers import LAUNCHERS, SEARCHED_FOR, WRAPPERS, Grammar
 from stripewise.shell import is_plain
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -284,3 +284,8 @@ def shell_line(line: str, values: Mapping[str, str]) -> str:
 def placeholders(words: Sequence[str]) -> set[str]:
     """Give the names that stand in braces somewhere."""
     return {name for word in words for name in _PLACEHOLDER.findall(word)}
+
+
+def obeyed(word: str) -> bool:
+    """Say whether a launcher may read a word as its own wherever it stands, after the program as well."""
+    return word == ":" or (word.startswith("-") and word.lstrip("-").partition("=")[0] in SEARCHED_FOR)

@@ -193,3 +193,9 @@ SHELLS = _names("sh bash dash zsh ksh csh tcsh fish")
 
 STARTERS = _names("make gmake ninja xargs parallel perl ruby lua R Rscript julia java node tclsh")
 """Programs that are known to start others, which need not be named in the command, by base name."""
+
+SEARCHED_FOR = _names("mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca personality")
+"""Options, without their dashes, that the launchers of Open MPI find and obey among the program's arguments too.
+
+``mpirun ./app --mca mca_base_env_list LD_PRELOAD=/x.so`` preloads a library with versions 4 and 5.
+"""
