@@ -16,7 +16,7 @@ from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValu
 from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.artifact.reader import parse_artifact
-from stripewise.model.artifact.writer import artifact_bytes
+from stripewise.model.artifact.writer import artifact_bytes, save_artifact
 from stripewise.spec.formats import CONTEXT, TUNABLE, Op
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.building import core_library
@@ -199,4 +199,4 @@ def test_what_the_runtime_cannot_take_is_refused_with_advice(tmp_path: Path) -> 
     with pytest.raises(UserError, match="65 inputs, the runtime takes 64"):
         artifact_bytes(Artifact("wide", "value", "", True, inputs, (Member(()),)))
     with pytest.raises(UserError, match="cannot write"):
-        Artifact("x", "value", "", True, (), (Member(()),)).save(tmp_path / "no" / "such" / "folder")
+        save_artifact(Artifact("x", "value", "", True, (), (Member(()),)), tmp_path / "no" / "such" / "folder")
