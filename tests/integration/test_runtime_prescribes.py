@@ -97,7 +97,7 @@ def test_the_same_settings_for_the_same_workload(decide: Path, tmp_path: Path, t
 @pytest.mark.parametrize("name", CASES)
 def test_golden_cases_are_decided_alike_by_python_and_c(decide: Path, tmp_path: Path, name: str) -> None:
     case = CASES[name]
-    to_artifact(model_of(case["model"])).save(tmp_path / "model.swm")
+    save_artifact(to_artifact(model_of(case["model"])), tmp_path / "model.swm")
     golden = case["verdict"], case["settings"]
     assert by_python(case) == golden
     assert by_c(case, decide, tmp_path / "model.swm") == golden
