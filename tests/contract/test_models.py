@@ -7,6 +7,7 @@ import zipfile
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -134,6 +135,21 @@ def test_reading_a_model_runs_no_code(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         load_model(tmp_path / "a.pt")
     assert not sprung.exists()
+
+
+@pytest.mark.parametrize("version", ["2.2.0", "2.5.1+cpu"])
+def test_a_pytorch_that_may_run_code_of_a_file_reads_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """CVE-2025-32434: before 2.6, weights_only does not keep a file from running code."""
+    opened: list[object] = []
+    old = SimpleNamespace(__version__=version, load=lambda *_, **__: opened.append(1))
+    monkeypatch.setattr("stripewise.model.ann.import_torch", lambda: old)
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", b"")
+    with pytest.raises(UserError, match="may run code"):
+        load_model(tmp_path / "a.pt")
+    assert not opened
 
 
 def test_trees_that_go_round_in_circles_are_refused(tmp_path: Path) -> None:

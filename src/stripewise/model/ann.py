@@ -12,6 +12,7 @@ and the epoch that does best on the 20% is kept.
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ from stripewise.model.files import Stored, write_whole
 from stripewise.model.network import NeuralNetwork, TrainingOptions, import_torch, train
 
 _KEY = "stripewise"
+_SAFE = (2, 6)
+"""The first version of PyTorch whose ``weights_only`` keeps its promise (CVE-2025-32434)."""
 
 
 class AnnOptions(ModelOptions, TrainingOptions):
@@ -143,9 +146,12 @@ def read_pt(path: str | Path) -> Stored:
     Raises
     ------
     UserError
-        PyTorch is missing, or the file holds anything else.
+        PyTorch is missing or older than 2.6, or the file holds anything else.
     """
     torch = import_torch()
+    if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < _SAFE:
+        newer = ".".join(map(str, _SAFE))
+        raise UserError(f"PyTorch {torch.__version__} may run code of a model file", f"pip install 'torch>={newer}'")
     try:
         document = torch.load(path, map_location="cpu", weights_only=True)
         head = json.loads(document.pop(_KEY))
