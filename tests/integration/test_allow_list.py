@@ -103,6 +103,7 @@ def test_what_a_pattern_names_is_allowed(site: Path, pattern: str, command: str 
         (LAUNCH, "mpiexec -n 4 ./app : -n 1 ./app : -n 1 ./evil"),
         (LAUNCH, "mpiexec -n 4 ./app : -n 1 -env LD_PRELOAD ./evil.so ./app"),
         ("srun -n * ./app ...", "srun -n 1 ./app : -n 1 ./evil"),
+        ("unknownrun -n * ./app ...", "unknownrun -n 1 ./app : -n 1 ./evil"),
         # A wildcard across folders, folders above, links.
         (SRUN, "srun -n 4 SITE/opt/a/deep/evil/../../app/../../../work/evil"),
         ("SITE/opt/*", "SITE/opt/a/deep/evil"),
@@ -236,11 +237,39 @@ def test_options_and_wrappers_that_a_pattern_does_not_name_are_refused(site: Pat
             "srun --*=4 ./app",
             "solver : ...",
         ),
+        # Values and further arguments that say what is started.
+        *("make -f /opt/Makefile ...", "xargs -a /opt/list ...", "parallel /opt/app ...", "R -f /opt/run.R ..."),
+        *("perl -I /opt/lib ...", "python3 -X /opt/lib ...", "bash --init-file /opt/lib *"),
+        *("apptainer exec /opt/image.sif ...", "docker run site/image ...", "apptainer exec /opt/image.sif * ..."),
+        *("env -S * ./app", "env --split-string=* ./app", "flux run -o * ./app", "flux run -o userrc=* ./app"),
+        *("mpirun --mca plm_rsh_agent * ./app", "mpirun --mca mca_base_env_list * ./app"),
+        *("mpirun --mca mca_base_component_path * ./app", "mpirun --prtemca prte_default_hostfile * ./app"),
     ],
 )
 def test_a_pattern_that_allows_any_program_is_an_error(pattern: str) -> None:
     with pytest.raises(UserError, match="pattern of commands"):
         AllowList([pattern])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "make -f /opt/Makefile all",
+            "apptainer exec /opt/image.sif /opt/app ...",
+            "apptainer run /opt/image.sif ...",
+        ),
+        *(
+            "java -jar /opt/a.jar ...",
+            "python3 -W ignore /opt/run.py ...",
+            "bash -e /opt/run.sh ...",
+            "Rscript /opt/x.R *",
+        ),
+        *("mpirun --mca pml * ./app", "flux run -o mpi=* ./app"),
+    ],
+)
+def test_patterns_that_name_what_is_started_are_taken(pattern: str) -> None:
+    assert AllowList([pattern]).patterns == (pattern,)
 
 
 def test_a_value_does_not_divide_the_command() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
 from stripewise.runner.program.command import obeyed, placeholders
-from stripewise.runner.program.launchers import CONTAINERS, LAUNCHERS, SHELLS, STARTERS, WRAPPERS, Grammar
+from stripewise.runner.program.launchers import CONTAINERS, LAUNCHERS, SEARCHED_FOR, SHELLS, STARTERS, WRAPPERS, Grammar
 
 _REST = "..."
 """Ends a pattern: any further arguments of the program."""
@@ -30,6 +30,19 @@ _STARTING = {
     *("erf_input", "appfile"),
 }
 """Options that start other programs, or read files that name programs, libraries or variables."""
+
+_NAMING = re.compile(r"agent|path|file|env|prefix|rc$")
+"""In names of Open MPI's parameters and options of Flux's shell: their values lead to programs or libraries."""
+
+_FLAGS = {
+    **dict.fromkeys(SHELLS, ("-e", "-l", "-u", "-x")),
+    "python": ("-B", "-E", "-I", "-O", "-P", "-S", "-s", "-u"),
+    "java": ("-jar",),
+}
+"""Options of interpreters after which the next word is the script, not the option's value."""
+
+_COMMANDS = frozenset(("make", "gmake", "ninja", "xargs", "parallel"))
+"""Programs that start what an argument says, wherever it stands."""
 
 _FOLDERS = frozenset(("wdir", "wd", "chdir", "cwd", "D"))
 """Options of launchers that set the program's folder."""
@@ -175,7 +188,9 @@ class _Pattern:
             if placeholders([given[script]]) or not _same_program(given[script], wanted[script], place):
                 return False
             del given[script], wanted[script]
-        if self.launcher and any(map(obeyed, given[len(wanted) :])):
+        free = given[len(wanted) :]
+        # A launcher that is not known as one divides its command at colons as well.
+        if ":" in free or (self.launcher and any(map(obeyed, free))):
             return False
         enough = len(given) >= len(wanted) if self.rest else len(given) == len(wanted)
         return enough and all(_word_fits(word, pattern) for word, pattern in zip(given, wanted, strict=False))
@@ -346,11 +361,15 @@ def _check_option(text: str, option: _Option, grammar: Grammar) -> None:
     name = option.key.lstrip("-")
     if wild(option.key):
         raise _wrong(text, f"has a wildcard in the name '{option.key}': name each option and variable")
-    named = name in grammar.environment or name in grammar.mca
+    parameter = name in grammar.mca or name in SEARCHED_FOR
+    named = name in grammar.environment or parameter
     subject = option.values[0].partition("=")[0] if named and option.values else ""
     if wild(subject):
         raise _wrong(text, f"lets {option.key} set any variable: name the variable")
-    if (name in _STARTING or name in _FOLDERS) and any(wild(value) for value in option.values):
+    splits = grammar.assignments and name in ("S", "split-string")
+    naming = parameter and bool(_NAMING.search(subject))
+    starting = splits or naming or name in _STARTING or name in _FOLDERS
+    if starting and any(wild(value) for value in option.values):
         raise _wrong(text, f"leaves open what {option.key} reads or starts: write its value out")
 
 
@@ -378,13 +397,20 @@ def _pattern(text: str, steps: Sequence[_Step], words: Sequence[str]) -> _Patter
 
 def _script_at(program: str, arguments: Sequence[str]) -> int | None:
     """Give the place of the path that an interpreter's arguments name after fixed options; None where there is none."""
-    if not starts_others(program):
+    name = PurePath(program).name
+    if not starts_others(program) or name in _COMMANDS:
         return None
     at = next((at for at, word in enumerate(arguments) if "/" in word), None)
     line = any(word.startswith("-") and "c" in word for word in arguments[:1])
     if at is None or line or arguments[at].startswith("-") or any(map(wild, arguments[:at])):
         return None
-    return at
+    if name in CONTAINERS:
+        # What follows the image is started in it, unless the image says itself what it runs.
+        inside = arguments[at + 1 : at + 2]
+        fixed = bool(inside) and not wild(inside[0]) and not inside[0].startswith("-")
+        return at if fixed or (name in ("apptainer", "singularity") and arguments[0] == "run") else None
+    flags = _FLAGS.get("python" if name.startswith("python") else name, ())
+    return None if at and arguments[at - 1].startswith("-") and arguments[at - 1] not in flags else at
 
 
 def _wrong(text: str, why: str) -> UserError:

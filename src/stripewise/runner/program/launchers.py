@@ -36,7 +36,7 @@ class Grammar:
         The first word after the name must be one of these, if there are any (``flux run``).
     ranks, nodes, per_node, environment, mca : frozenset of str
         Options whose value is the number of ranks, of nodes, of ranks a node; those that set a variable; those that
-        set a parameter of Open MPI.
+        set a parameter of Open MPI, or of Flux's shell.
     ranks_factor : frozenset of str
         Options by whose value the number of ranks is multiplied.
     """
@@ -130,6 +130,8 @@ _FLUX = Grammar(
     nodes=_names("N nodes"),
     per_node=_names("tasks-per-node"),
     environment=_names("env"),
+    # Options of its shell: userrc and initrc name programs.
+    mca=_names("o setopt"),
 )
 
 _IBRUN = Grammar(values={"n": 1, "np": 1, "o": 1}, flags=_names("v"), ranks=_names("n np"))
