@@ -285,6 +285,7 @@ def test_metacharacters_and_paths_in_identifiers_find_nothing(served: Running, t
         {"runner": "sim:/etc/passwd.toml"},
         {"hooks": {"delete": ["/etc/passwd"]}},
         {"hooks": {"delete": ["../../../../../etc/passwd"]}},
+        {"hooks": {"delete": ["{fcoll}"]}, "stacks": ["ompio"], "parameters": {"fcoll": {"values": ["../../../x"]}}},
     ],
     ids="-".join,
 )
@@ -316,6 +317,11 @@ def test_options_start_no_program(
     assert answer.status_code == 422, answer.text
     time.sleep(0.2)
     assert not mark.exists()
+
+
+def test_files_to_delete_may_hold_the_runs_number(tmp_path: Path) -> None:
+    experiment = Experiment.model_validate({"command": ["./app"], "hooks": {"delete": ["out.{run}"]}})
+    check_experiment(experiment, tmp_path, Settings(data=tmp_path))
 
 
 def test_a_link_does_not_lead_out(served: Running) -> None:

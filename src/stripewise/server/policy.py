@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from stripewise.errors import UserError
 from stripewise.objectives import kind_of
 from stripewise.runner.allow_list import AllowList
+from stripewise.runner.program.command import placeholders
 from stripewise.server.problems import Refused
 from stripewise.server.settings import Settings
 from stripewise.spec.campaign import Campaign
@@ -43,6 +44,11 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
         confined(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
     for pattern in experiment.hooks.delete:
+        if placeholders([pattern]) - {"run"}:
+            # A value such as ../../x would lead elsewhere than what is checked here.
+            raise Refused(
+                403, f"hooks.delete: '{_shown(pattern)}' has a placeholder", "write the path out, or use {run}"
+            )
         confined(folder / pattern, settings, "hooks.delete")
     if settings.allow is not None:
         _check_allowed(experiment, folder, settings.allow)
