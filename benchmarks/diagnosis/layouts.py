@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stripewise.diagnosis.diagnose import diagnose
-from stripewise.measure.activity import Activity, Calls, FileActivity, Job, Layout, Level, OstLoad
+from stripewise.measure.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, OstLoad
 
 sys.path.insert(0, str(Path(__file__).parent))
 from score import score, show
@@ -35,15 +35,15 @@ def file(
         seconds=seconds,
         common=[(size, max(1, extent // size))],
     )
-    layout = Layout(file_system="lustre", stripe_count=stripes, stripe_size=stripe, osts=list(range(stripes)))
+    layout = FileLayout(file_system="lustre", stripe_count=stripes, stripe_size=stripe, osts=list(range(stripes)))
     return FileActivity(path=path, ranks=ranks, posix=Level(write=write), layout=layout)
 
 
 def job(files: list[FileActivity], ranks: int, osts: dict[int, OstLoad] | None = None) -> Activity:
     spent = sum(one.seconds for one in files)
     return Activity(
-        source="constructed", kind="darshan", job=Job(ranks=ranks, elapsed=10.0), io_seconds=5.0, summed_seconds=spent,
-        files=files, osts=osts or {},
+        source="constructed", kind="darshan", job=ActivityJob(ranks=ranks, elapsed=10.0),
+        io_seconds=5.0, summed_seconds=spent, files=files, osts=osts or {},
     )  # fmt: skip
 
 

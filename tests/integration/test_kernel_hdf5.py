@@ -10,8 +10,8 @@ import pytest
 
 from stripewise.errors import StripewiseError
 from stripewise.profiling.book import Book
-from stripewise.profiling.plan import Plan
-from stripewise.profiling.session import Session
+from stripewise.profiling.plan import CampaignPlan
+from stripewise.profiling.session import CampaignSession
 from stripewise.runner.native import benchmark_lines
 from stripewise.runner.native.benchmark import Bench
 from stripewise.runner.native.build import KERNEL_HDF5, BuildTarget, Built, build
@@ -150,8 +150,8 @@ def test_the_campaign_over_three_interfaces_runs_the_kernel(
     points = Points(Campaign.model_validate(fields))
     bench = Bench(points.campaign, points, tmp_path / "runs", dict(os.environ))
     book = Book(points.campaign, (1, 1), None, "test")
-    Session(points, bench, book, (1, 1), tmp_path / "runs").run()
-    runs = Plan(points).known(book.runs).runs
+    CampaignSession(points, bench, book, (1, 1), tmp_path / "runs").run()
+    runs = CampaignPlan(points).known(book.runs).runs
     assert {run.point.workload.api for run in runs} == {"posix", "mpiio", "hdf5"}
     assert len(book.runs) == len(runs) >= 3
     assert all(run.value and run.value > 0 for run in book.runs.values()), [run.reason for run in book.runs.values()]

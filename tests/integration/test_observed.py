@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.measure.activity import Activity, Calls, FileActivity, Job, Layout, Level, Modes
+from stripewise.measure.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, Modes
 from stripewise.measure.observed import observe, of_activity
 from tests.unit.reports import recorded
 
@@ -25,9 +25,9 @@ def activity(**file: Any) -> Activity:
         "mpiio": Level(write=written),
         "posix": Level(write=written),
         "modes": Modes(collective_writes=64),
-        "layout": Layout(file_system="lustre", stripe_count=4, stripe_size=MIB),
+        "layout": FileLayout(file_system="lustre", stripe_count=4, stripe_size=MIB),
     }
-    return Activity(source="log", kind="darshan", job=Job(ranks=4), files=[FileActivity(**{**known, **file})])
+    return Activity(source="log", kind="darshan", job=ActivityJob(ranks=4), files=[FileActivity(**{**known, **file})])
 
 
 def test_an_activity_becomes_a_workload() -> None:
@@ -47,7 +47,7 @@ def test_an_activity_becomes_a_workload() -> None:
 
 def test_nodes_are_taken_where_they_are_known() -> None:
     made = activity()
-    seen = of_activity(made.model_copy(update={"job": Job(ranks=4, nodes=2)}))
+    seen = of_activity(made.model_copy(update={"job": ActivityJob(ranks=4, nodes=2)}))
     assert (seen.workload.nodes, seen.workload.processes_per_node) == (2, 2)
 
 

@@ -17,8 +17,8 @@ from stripewise.profiling.book import Book, collect
 from stripewise.profiling.checks import check_limits, check_room, cost_of
 from stripewise.profiling.estimate import Clock
 from stripewise.profiling.outcome import table_of
-from stripewise.profiling.plan import AGAIN, Plan, value_of
-from stripewise.profiling.session import Session
+from stripewise.profiling.plan import AGAIN, CampaignPlan, value_of
+from stripewise.profiling.session import CampaignSession
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign, parse_campaign
 from stripewise.spec.campaign_points import Points
@@ -81,7 +81,7 @@ def campaign(runner: str, extra: str = "") -> Campaign:
 def made(asked: Campaign, folder: Path, book: Book | None = None, shard: tuple[int, int] = (1, 1), **more: Any) -> Book:
     points = Points(asked)
     book = book or Book(asked, shard, None)
-    Session(points, Bench(asked, points, folder, os.environ), book, shard, folder, **more).run()
+    CampaignSession(points, Bench(asked, points, folder, os.environ), book, shard, folder, **more).run()
     return book
 
 
@@ -89,7 +89,7 @@ def test_a_replayed_campaign_becomes_a_table_with_roles(measured: Path, tmp_path
     asked = campaign(f"replay:{measured}")
     book = made(asked, tmp_path)
     points = Points(asked)
-    plan = Plan(points).known(book.runs)
+    plan = CampaignPlan(points).known(book.runs)
     assert plan.complete and len(plan.runs) == len(book.runs) == 2 * 2 * 24
     table = table_of(points, plan.runs, book.runs, OBJECTIVE, "Replayed.", True)
     assert table.schema.complete and len(table) == 96
@@ -115,12 +115,12 @@ def test_a_sequential_design_grows_by_batches_and_resumes_alike(measured: Path, 
     )
     book = made(asked, tmp_path)
     points = Points(asked)
-    runs = Plan(points).known(book.runs).runs
+    runs = CampaignPlan(points).known(book.runs).runs
     assert len({run.trial for run in runs}) == 24 and len(book.runs) == 48
     assert len({(run.point.operation, run.point.values) for run in runs}) == 24
     # From half of the results the plan is the same as far as it is known.
     first = {run.number for run in runs[:24]}
-    again = Plan(Points(asked)).known({n: run for n, run in book.runs.items() if n in first}).runs
+    again = CampaignPlan(Points(asked)).known({n: run for n, run in book.runs.items() if n in first}).runs
     assert again == runs[: len(again)] and len(again) == 24 + 2 * 2 * 2
     with pytest.raises(UserError, match="cannot be cut into shards"):
         made(asked, tmp_path, shard=(1, 2))
@@ -187,7 +187,9 @@ def test_a_program_that_never_works_records_nothing(tmp_path: Path) -> None:
     points = Points(asked)
     book = Book(asked, (1, 1), tmp_path / "journal")
     with pytest.raises(NothingWorks, match="the write does not work"):
-        Session(points, Bench(asked, points, tmp_path / "runs", os.environ), book, (1, 1), tmp_path / "runs").run()
+        CampaignSession(
+            points, Bench(asked, points, tmp_path / "runs", os.environ), book, (1, 1), tmp_path / "runs"
+        ).run()
     assert not book.runs
     book.close()
 
@@ -203,7 +205,7 @@ def test_cost_limits_and_room_are_checked_before(tmp_path: Path) -> None:
     )
     text = text.replace("8 EiB", "8192 PiB")
     asked = parse_campaign(text.replace("LIMIT", ""), "x")
-    runs = Plan(Points(asked)).known({}).runs
+    runs = CampaignPlan(Points(asked)).known({}).runs
     cost = cost_of(asked, runs)
     assert (cost.runs, cost.launches, cost.largest) == (8, 12, 2**63)
     assert cost.moved == 2 * 3 * (2**22 + 2**63)

@@ -16,7 +16,7 @@ from stripewise.carriers import (
     PNETCDF,
     Carrier,
     Form,
-    Launch,
+    LaunchSettings,
     Program,
     Setting,
     carrier_named,
@@ -53,7 +53,7 @@ def test_each_carrier_answers_everything(carrier, tmp_path):
     setting = Setting(carrier, "nc_key" if carrier is PNETCDF else "stripe_count", "4", layer)
     assert Plan.parse(Plan((setting,)).text(), "test").settings == (setting,)
     for preloaded in (True, False):
-        carried = carrier.carry(setting, Launch(Program("mpich", "romio"), tmp_path, preloaded))
+        carried = carrier.carry(setting, LaunchSettings(Program("mpich", "romio"), tmp_path, preloaded))
         assert carried.setting is setting and carried.by and carried.wins
     for form in Form:
         said = carrier.express(form, [setting], place="DIR")

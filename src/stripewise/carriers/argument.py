@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.carriers.base import Carried, Carrier, Expressed, Form, Launch, Setting
+from stripewise.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting
 
 
 class Argument(Carrier):
@@ -14,7 +14,7 @@ class Argument(Carrier):
     acts = ("launch",)
     needs_mpi = False
 
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """By the command."""
         return Carried(setting, "command", "the plan wins: it is put into the command")
 

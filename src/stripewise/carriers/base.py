@@ -119,7 +119,7 @@ class Carried:
 
 
 @dataclass
-class Launch:
+class LaunchSettings:
     """A launch that settings are brought to: what is known of it, and what carriers add.
 
     Attributes
@@ -267,17 +267,17 @@ class Carrier(ABC):
 
     # -- a launch ------------------------------------------------------------------------------------------
 
-    def carry(self, setting: Setting, launch: Launch) -> Carried:
+    def carry(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Bring a setting to a launch, or say why it cannot reach the program."""
         if self.needs_mpi and launch.program.without_mpi:
             return Carried(setting, LOST, launch.program.without_mpi)
         return self.bring(setting, launch)
 
     @abstractmethod
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """As :meth:`carry`, to a program that reads what the carrier brings."""
 
-    def finish(self, launch: Launch, carried: Sequence[Carried]) -> Sequence[Carried]:
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
         """Set the variables and files that hold several settings, once all are known.
 
         Returns

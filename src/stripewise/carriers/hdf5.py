@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.carriers.base import LOST, RUNTIME, RUNTIME_OVERRIDES, Carried, Carrier, Launch, Setting
+from stripewise.carriers.base import LOST, RUNTIME, RUNTIME_OVERRIDES, Carried, Carrier, LaunchSettings, Setting
 
 
-class Hdf5(Carrier):
+class Hdf5Property(Carrier):
     """Only the runtime can set them; HDF5 has neither a file nor a variable for them."""
 
     name = verb = "hdf5"
@@ -16,7 +16,7 @@ class Hdf5(Carrier):
     echo = "HDF5"
     proofs = frozenset({"calls", "hdf5"})
 
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """By the runtime."""
         if not launch.preloaded:
             return Carried(setting, LOST, "only the runtime can apply it, and it cannot be preloaded here")
@@ -28,4 +28,4 @@ class Hdf5(Carrier):
         return ["sets HDF5 properties"]
 
 
-HDF5 = Hdf5()
+HDF5 = Hdf5Property()

@@ -14,7 +14,7 @@ from stripewise.carriers.base import (
     Carrier,
     Expressed,
     Form,
-    Launch,
+    LaunchSettings,
     Setting,
 )
 
@@ -34,14 +34,14 @@ class Hint(Carrier):
     decided = True
     proofs = frozenset({"calls", "layout"})
 
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """By the runtime, else as the MPI library reads hints of its own accord."""
         if launch.preloaded:
             return Carried(setting, RUNTIME, RUNTIME_OVERRIDES if launch.override else RUNTIME_WINS)
         wins = f"{RUNTIME_WINS}, although the plan asks to override them" if launch.override else RUNTIME_WINS
         return bring_as_hints(setting, (setting.key,), launch, wins)
 
-    def finish(self, launch: Launch, carried: Sequence[Carried]) -> Sequence[Carried]:
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
         """Write Cray's variable and ROMIO's hints file, with what the user's own hold for other keys."""
         if cray := launch.pending.get(_CRAY):
             ours = ":".join([launch.pattern, *(f"{k}={v}" for k, v in cray.items())])
@@ -74,7 +74,7 @@ class Hint(Carrier):
         return reasons
 
 
-def bring_as_hints(setting: Setting, keys: Sequence[str], launch: Launch, wins: str) -> Carried:
+def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings, wins: str) -> Carried:
     """Bring a setting as hints of some names to a program without the runtime."""
     if launch.program.cray and any(c in launch.pattern for c in ":,"):
         return Carried(setting, LOST, f"{_CRAY} cannot express the file pattern {launch.pattern}")

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.carriers.base import LOST, RUNTIME, RUNTIME_WINS, Carried, Carrier, Expressed, Form, Launch, Setting
+from stripewise.carriers.base import (
+    LOST,
+    RUNTIME,
+    RUNTIME_WINS,
+    Carried,
+    Carrier,
+    Expressed,
+    Form,
+    LaunchSettings,
+    Setting,
+)
 from stripewise.carriers.hint import bring_as_hints
 from stripewise.filesystems import FileSystem, Key, named
 
 
-class Layout(Carrier):
+class LayoutCarrier(Carrier):
     """The runtime lays a file out as the program creates it; commands lay out directories before."""
 
     name = verb = "layout"
@@ -19,7 +29,7 @@ class Layout(Carrier):
     decided = True
     proofs = frozenset({"layout"})
 
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """By the runtime, else by hints that mean the same."""
         system, key = _known(setting)
         if launch.preloaded and system.in_program:
@@ -86,4 +96,4 @@ def _known(setting: Setting) -> tuple[FileSystem, Key | None]:
     return system, next((key for key in system.keys if key.name == setting.key), None)
 
 
-LAYOUT = Layout()
+LAYOUT = LayoutCarrier()

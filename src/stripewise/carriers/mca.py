@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.carriers.base import Carried, Carrier, Expressed, Form, Launch, Setting
+from stripewise.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting
 from stripewise.shell import is_variable
 
 _PREFIX = "OMPI_MCA_"
@@ -21,7 +21,7 @@ class Mca(Carrier):
         """Anything else would be an option of ``env``, which stands before the program."""
         return "" if is_variable(key) else "is not the name of a variable"
 
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """By the environment."""
         launch.environment[_PREFIX + setting.key] = setting.value
         wins = "the plan wins over --mca on the command line and the user's environment"

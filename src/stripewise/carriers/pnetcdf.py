@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.carriers.base import Carried, Carrier, Expressed, Form, Launch, Setting
+from stripewise.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting
 
 _VARIABLE = "PNETCDF_HINTS"
 
@@ -22,11 +22,11 @@ class Pnetcdf(Carrier):
         """PnetCDF's hints are known by their names."""
         return key.startswith(("nc_", "pnetcdf_"))
 
-    def bring(self, setting: Setting, launch: Launch) -> Carried:
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """By the variable."""
         return launch.put(setting, _VARIABLE, setting.key, ";=")
 
-    def finish(self, launch: Launch, carried: Sequence[Carried]) -> Sequence[Carried]:
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
         """Set the variable, with what the user's own holds for other keys."""
         if ours := launch.pending.get(_VARIABLE):
             names = {part: part.partition("=")[0].strip() for part in launch.users(_VARIABLE).split(";")}

@@ -12,10 +12,10 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.output import duration, notes, number
-from stripewise.profiling.carry import WHOLE, Carried, carry_on
-from stripewise.profiling.checks import Cost
+from stripewise.profiling.carry import WHOLE, CampaignEnd, carry_on
+from stripewise.profiling.checks import CampaignCost
 from stripewise.profiling.estimate import Remaining
-from stripewise.profiling.schedule import Planned, Shard
+from stripewise.profiling.schedule import PlannedPoint, Shard
 from stripewise.profiling.session import Paused
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
@@ -28,7 +28,7 @@ from stripewise.tuning.process import owner_name, terminated_as_interrupted
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHOLE, retry: bool = False) -> Carried:
+def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHOLE, retry: bool = False) -> CampaignEnd:
     """Carry a campaign on here, showing how far it is; an interruption or a limit ends the command."""
     display = Display()
     try:
@@ -61,7 +61,7 @@ def for_service(changed: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name.rpartition(".")[2]: value for name, value in changed}
 
 
-def cost_lines(campaign: Campaign, cost: Cost, left_out: int, *, more: bool = False) -> list[str]:
+def cost_lines(campaign: Campaign, cost: CampaignCost, left_out: int, *, more: bool = False) -> list[str]:
     """Say what a campaign will do, a line each."""
     found = [
         f"design    {campaign.design.kind}, {cost.runs:,} runs{' at first' if more else ''}, {campaign.repeats} repeats"
@@ -112,7 +112,7 @@ class Display:
         if kind == "simulated":
             notes.print("simulated: nothing is launched, figures are computed")
 
-    def _on_cost(self, cost: Cost, campaign: Campaign, left_out: int) -> None:
+    def _on_cost(self, cost: CampaignCost, campaign: Campaign, left_out: int) -> None:
         for line in cost_lines(campaign, cost, left_out):
             notes.print(escape(line))
 
@@ -122,7 +122,7 @@ class Display:
     def _on_note(self, text: str) -> None:
         notes.print(escape(f"note: {text}"))
 
-    def _on_ended(self, run: Run, planned: Planned, left: int, remaining: Any) -> None:
+    def _on_ended(self, run: Run, planned: PlannedPoint, left: int, remaining: Any) -> None:
         if run.state is not State.FINISHED:
             notes.print(escape(f"run {run.number} failed: {run.reason}"))
         self.show(self._done + 1, left, lambda: _time(remaining()))
@@ -137,7 +137,7 @@ def _time(remaining: Remaining) -> str:
 _CHARGED = ("batch", "steps")
 
 
-def check_agreed(campaign: Campaign, cost: Cost, yes: bool, json_output: bool) -> None:
+def check_agreed(campaign: Campaign, cost: CampaignCost, yes: bool, json_output: bool) -> None:
     """Ask before jobs or steps are started whose worst case is above the site's limits.
 
     Raises

@@ -20,7 +20,7 @@ from stripewise.evaluation.measured import Evaluation
 from stripewise.profiling.carry import values
 from stripewise.profiling.checks import cost_of
 from stripewise.profiling.designs import first_batch
-from stripewise.profiling.plan import Plan
+from stripewise.profiling.plan import CampaignPlan
 from stripewise.report.evaluated import evaluation_page
 from stripewise.report.html import write_whole
 from stripewise.spec.campaign import campaign_text, load_campaign
@@ -76,7 +76,7 @@ def evaluate(
         notes.print(question.says)
         own, points = question.points.campaign, question.points
         where = journal or state_folder() / "campaigns" / f"{own.name}-{own.digest}"
-        check_agreed(own, cost_of(own, Plan(points).known({}).runs), yes, json_output)
+        check_agreed(own, cost_of(own, CampaignPlan(points).known({}).runs), yes, json_output)
         kept = where if own.launches or journal is not None else None
         done = carried(points, where, kept, retry=retry)
         document = question.document(*values(points, done.runs), done.bench)

@@ -19,10 +19,10 @@ from stripewise.errors import UserError
 from stripewise.objectives import parse_objective
 from stripewise.profiling.book import collect
 from stripewise.profiling.carry import WHOLE, preview, write
-from stripewise.profiling.checks import Cost, check_limits, check_room, cost_of
+from stripewise.profiling.checks import CampaignCost, check_limits, check_room, cost_of
 from stripewise.profiling.outcome import check_out, summary
-from stripewise.profiling.plan import Plan
-from stripewise.profiling.schedule import Planned, Shard, of_shard, parse_shard
+from stripewise.profiling.plan import CampaignPlan
+from stripewise.profiling.schedule import PlannedPoint, Shard, of_shard, parse_shard
 from stripewise.spec.campaign import Campaign, campaign_text, load_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.objective import Objective
@@ -148,7 +148,7 @@ def profile(
     if kept is not None and part[1] > 1:
         found = collect([kept])
         results, seen = dict(found.runs), set(found.seen)
-    whole = len(seen) == part[1] and Plan(points).known(results)
+    whole = len(seen) == part[1] and CampaignPlan(points).known(results)
     table = None
     if whole and whole.complete and all(_ended(results, run) for run in whole.runs):
         table = write(points, whole, results, done.bench.objective(points.all[0]), done.bench.kind, out)
@@ -196,13 +196,13 @@ def _words(campaign: str, options: Mapping[str, object]) -> list[str]:
     return [named, *(word for name, value in options.items() if value is not None for word in (name, str(value)))]
 
 
-def _whole_cost(points: Points) -> Cost:
-    cost = cost_of(points.campaign, Plan(points).known({}).runs)
+def _whole_cost(points: Points) -> CampaignCost:
+    cost = cost_of(points.campaign, CampaignPlan(points).known({}).runs)
     check_limits(points.campaign, cost)
     return cost
 
 
-def _ended(results: Mapping[int, Run], run: Planned) -> bool:
+def _ended(results: Mapping[int, Run], run: PlannedPoint) -> bool:
     found = results.get(run.number)
     return found is not None and found.state.ended
 
@@ -214,7 +214,7 @@ def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -
     if found.campaign.name != asked.name:
         raise UserError(f"the journals are of campaign '{found.campaign.name}', not of '{asked.name}'", "name that one")
     points = Points(found.campaign)
-    progress = Plan(points).known(found.runs)
+    progress = CampaignPlan(points).known(found.runs)
     left = sum(not _ended(found.runs, run) for run in progress.runs)
     if left:
         missing = sorted(set(range(1, found.shards + 1)) - set(found.seen))

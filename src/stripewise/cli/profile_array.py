@@ -14,7 +14,7 @@ from stripewise.cli.output import console, notes, print_json
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.profiling.array import Array, submit
-from stripewise.profiling.checks import Cost
+from stripewise.profiling.checks import CampaignCost
 from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import arrays_of
 from stripewise.spec.campaign_points import Points
@@ -24,7 +24,7 @@ from stripewise.tuning.consent import check_cost
 
 def submit_array(
     points: Points,
-    cost: Cost,
+    cost: CampaignCost,
     words: list[str],
     *,
     where: Path,
@@ -41,7 +41,7 @@ def submit_array(
     Parameters
     ----------
     points : Points
-    cost : Cost
+    cost : CampaignCost
         Of all shards.
     words : list of str
         The campaign and the options that change it.

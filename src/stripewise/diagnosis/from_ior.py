@@ -6,13 +6,13 @@ from bisect import bisect_left
 
 from stripewise.measure.activity import (
     Activity,
+    ActivityJob,
+    ActivityTotals,
     Calls,
     Counted,
     FileActivity,
-    Job,
     Level,
     Modes,
-    Totals,
 )
 from stripewise.measure.ior import IorOutput, IorRow
 from stripewise.spec.formats import SIZE_LIMITS
@@ -98,12 +98,12 @@ def activity_of(output: IorOutput, source: str) -> Activity:
         source=source,
         kind="ior",
         version=output.version,
-        job=Job(executable=output.command or "ior", ranks=ranks, nodes=nodes, elapsed=elapsed),
+        job=ActivityJob(executable=output.command or "ior", ranks=ranks, nodes=nodes, elapsed=elapsed),
         seen=["MPI-IO" if mpiio else "POSIX"],
         unseen=list(_UNSEEN),
         io_seconds=elapsed,
         summed_seconds=file.seconds,
-        totals=Totals(mpiio=level, modes=Modes(**counts)) if mpiio else Totals(posix=level),
+        totals=ActivityTotals(mpiio=level, modes=Modes(**counts)) if mpiio else ActivityTotals(posix=level),
         counted=Counted(
             files=files,
             shared=0 if own else 1,

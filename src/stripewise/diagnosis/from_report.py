@@ -7,16 +7,16 @@ from bisect import bisect_left
 from stripewise.filesystems import of_role
 from stripewise.measure.activity import (
     Activity,
-    Asked,
+    ActivityJob,
+    ActivityTotals,
     Beneath,
     Calls,
     Counted,
     FileActivity,
-    Job,
-    Layout,
+    FileLayout,
     Level,
     Modes,
-    Totals,
+    SettingOutcome,
 )
 from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
 from stripewise.spec.report import FileReport, Operation, Posix, Report
@@ -84,11 +84,11 @@ def _from_posix(made: Posix) -> Calls:
     )
 
 
-def _layout(file: FileReport) -> Layout | None:
+def _layout(file: FileReport) -> FileLayout | None:
     known = file.layout
     if not known or "stripe_count" not in known:
         return None
-    return Layout(
+    return FileLayout(
         file_system=str(known.get("file_system", "")),
         stripe_count=max(0, int(known["stripe_count"])),
         stripe_size=max(0, int(of_role(known, "stripe_size") or 0)),
@@ -141,7 +141,7 @@ def _file(file: FileReport) -> FileActivity:
         view_contiguous=None if file.view is None else file.view.contiguous,
         driver=file.driver,
         info=file.info,
-        asked=[Asked(key=s.key, requested=s.requested, outcome=s.outcome, note=s.note) for s in file.settings],
+        asked=[SettingOutcome(key=s.key, requested=s.requested, outcome=s.outcome, note=s.note) for s in file.settings],
     )
 
 
@@ -177,7 +177,7 @@ def activity_of(report: Report, source: str) -> Activity:
         source=source,
         kind="report",
         version=str(report.version),
-        job=Job(
+        job=ActivityJob(
             executable=report.job.executable,
             ranks=report.job.ranks,
             nodes=report.job.nodes,
@@ -190,7 +190,7 @@ def activity_of(report: Report, source: str) -> Activity:
         unseen=[*_UNSEEN, *([] if report.job.complete else ["not all ranks reported: figures are too low"])],
         io_seconds=report.job.io_time,
         summed_seconds=sum(file.seconds for file in files),
-        totals=Totals(
+        totals=ActivityTotals(
             mpiio=_sum([file.mpiio for file in files if file.mpiio]),
             posix=_sum([file.posix for file in files if file.posix]),
             modes=Modes(**{name: sum(getattr(m, name) for m in modes) for name in Modes.model_fields}),

@@ -21,11 +21,11 @@ Name = Annotated[str, AfterValidator(_printable)]
 """Text from a log that is printed: control characters, which could command a terminal, are shown as escapes."""
 
 
-class _Part(BaseModel):
+class _ActivityPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Calls(_Part):
+class Calls(_ActivityPart):
     """Data calls of one direction at one level, over all ranks.
 
     Attributes
@@ -69,7 +69,7 @@ class Calls(_Part):
         return sum(self.sizes[:bins]) if self.sizes else None
 
 
-class Level(_Part):
+class Level(_ActivityPart):
     """Calls of one interface (POSIX, MPI-IO, STDIO, HDF5 datasets, PnetCDF variables) on one file or on all.
 
     Attributes
@@ -115,7 +115,7 @@ class Level(_Part):
         return self.read.count + self.write.count
 
 
-class Modes(_Part):
+class Modes(_ActivityPart):
     """How MPI-IO was called: data calls by kind, over all ranks."""
 
     collective_reads: int = 0
@@ -128,7 +128,7 @@ class Modes(_Part):
     hints: int = 0
 
 
-class Beneath(_Part):
+class Beneath(_ActivityPart):
     """System calls that MPI-IO made for its own calls; the runtime alone sees which belong to which.
 
     Attributes
@@ -150,7 +150,7 @@ class Beneath(_Part):
     reads_while_writing: int = 0
 
 
-class Layout(_Part):
+class FileLayout(_ActivityPart):
     """Stripes of a file."""
 
     file_system: str
@@ -159,7 +159,7 @@ class Layout(_Part):
     osts: list[int] = Field(default_factory=list)
 
 
-class Spread(_Part):
+class Spread(_ActivityPart):
     """How unequal the ranks of a shared file were; seconds and bytes of a single rank."""
 
     fastest_rank: int
@@ -170,7 +170,7 @@ class Spread(_Part):
     slowest_bytes: int
 
 
-class Asked(_Part):
+class SettingOutcome(_ActivityPart):
     """What became of one setting that a plan asked for."""
 
     key: Name
@@ -179,7 +179,7 @@ class Asked(_Part):
     note: Name = ""
 
 
-class FileActivity(_Part):
+class FileActivity(_ActivityPart):
     """One file.
 
     Attributes
@@ -204,12 +204,12 @@ class FileActivity(_Part):
     pnetcdf: Level | None = None
     modes: Modes | None = None
     beneath: Beneath | None = None
-    layout: Layout | None = None
+    layout: FileLayout | None = None
     spread: Spread | None = None
     view_contiguous: bool | None = None
     driver: Name | None = None
     info: dict[Name, Name] = Field(default_factory=dict)
-    asked: list[Asked] = Field(default_factory=list)
+    asked: list[SettingOutcome] = Field(default_factory=list)
     redundant_read: int | None = None
 
     @property
@@ -235,7 +235,7 @@ class FileActivity(_Part):
         return (both.seconds if both else 0.0) + (self.stdio.seconds if self.stdio else 0.0)
 
 
-class Counted(_Part):
+class Counted(_ActivityPart):
     """Counts over all files, those that are not listed included.
 
     Attributes
@@ -260,7 +260,7 @@ class Counted(_Part):
     folders: int = 0
 
 
-class RankLoads(_Part):
+class RankLoads(_ActivityPart):
     """Bytes and seconds of each rank.
 
     ``source`` says how they are known: ``records`` (nothing was reduced over ranks), ``heatmap`` (bytes only) or
@@ -273,7 +273,7 @@ class RankLoads(_Part):
     seconds: list[float] = Field(default_factory=list)
 
 
-class Timeline(_Part):
+class Timeline(_ActivityPart):
     """Bytes over time; ``heat`` has a row a group of ranks.
 
     Attributes
@@ -292,7 +292,7 @@ class Timeline(_Part):
     ranks_a_row: int = 1
 
 
-class OstLoad(_Part):
+class OstLoad(_ActivityPart):
     """What one storage target carried; seconds only where a trace tells."""
 
     bytes: int = 0
@@ -300,7 +300,7 @@ class OstLoad(_Part):
     files: int = 0
 
 
-class Job(_Part):
+class ActivityJob(_ActivityPart):
     """The job; seconds. ``started`` counts from 1970."""
 
     executable: Name = ""
@@ -313,7 +313,7 @@ class Job(_Part):
     mpi_io: str | None = None
 
 
-class Totals(_Part):
+class ActivityTotals(_ActivityPart):
     """Sums over all files, a level each, and of collective calls."""
 
     posix: Level = Level()
@@ -322,7 +322,7 @@ class Totals(_Part):
     modes: Modes = Modes()
 
 
-class Activity(_Part):
+class Activity(_ActivityPart):
     """A job's I/O.
 
     Attributes
@@ -347,13 +347,13 @@ class Activity(_Part):
     source: str
     kind: Literal["darshan", "report", "ior"]
     version: str = ""
-    job: Job = Job()
+    job: ActivityJob = ActivityJob()
     seen: list[Name] = Field(default_factory=list)
     partial: list[Name] = Field(default_factory=list)
     unseen: list[str] = Field(default_factory=list)
     io_seconds: float = 0.0
     summed_seconds: float = 0.0
-    totals: Totals = Totals()
+    totals: ActivityTotals = ActivityTotals()
     counted: Counted = Counted()
     files: list[FileActivity] = Field(default_factory=list)
     ranks: RankLoads | None = None

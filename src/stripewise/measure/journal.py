@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 
 
 @dataclass(frozen=True)
-class Phase:
+class JournalPhase:
     """One phase, from the open of a file to its close.
 
     Attributes
@@ -71,13 +71,13 @@ class Journal:
 
     Attributes
     ----------
-    phases : tuple of Phase
+    phases : tuple of JournalPhase
         In the order of the file.
     damaged : int
         Lines that are not whole records.
     """
 
-    phases: tuple[Phase, ...]
+    phases: tuple[JournalPhase, ...]
     damaged: int
 
 
@@ -100,7 +100,7 @@ def parse_journal(text: str) -> Journal:
     return Journal(tuple(phases), damaged)
 
 
-def _phase(line: str) -> Phase | None:
+def _phase(line: str) -> JournalPhase | None:
     body = line[8:]
     if f"{zlib.crc32(body.encode('utf-8', 'surrogateescape')):08x}" != line[:8] or not body.startswith("\t"):
         return None
@@ -112,7 +112,7 @@ def _phase(line: str) -> Phase | None:
             return None
         if fields["operation"] not in ("write", "read"):
             return None
-        return Phase(
+        return JournalPhase(
             site=_plain(fields["site"]),
             operation=fields["operation"],
             collective=pattern.lower() == "c",

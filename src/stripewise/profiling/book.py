@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StoreError, UserError
-from stripewise.profiling.schedule import Planned, Shard
+from stripewise.profiling.schedule import PlannedPoint, Shard
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -107,7 +107,7 @@ class Book:
             return
         _same(earlier, now)
 
-    def begin(self, planned: Planned) -> int:
+    def begin(self, planned: PlannedPoint) -> int:
         """Write a run down before it is started, and give which attempt it is."""
         known = self.runs.get(planned.number)
         attempt = 0 if known is None else 1 + known.facts.attempt

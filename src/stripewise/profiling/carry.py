@@ -12,9 +12,9 @@ from typing import Any
 from stripewise.profiling.book import Book
 from stripewise.profiling.checks import check_limits, cost_of
 from stripewise.profiling.outcome import save, table_of
-from stripewise.profiling.plan import Plan, Progressed, value_of
-from stripewise.profiling.schedule import Planned, Shard, of_shard
-from stripewise.profiling.session import Listener, Session, silent
+from stripewise.profiling.plan import CampaignPlan, Progressed, value_of
+from stripewise.profiling.schedule import PlannedPoint, Shard, of_shard
+from stripewise.profiling.session import CampaignSession, Listener, silent
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
@@ -26,7 +26,7 @@ WHOLE: Shard = (1, 1)
 
 
 @dataclass(frozen=True)
-class Carried:
+class CampaignEnd:
     """What was carried on to its end.
 
     Attributes
@@ -52,7 +52,7 @@ def carry_on(
     *,
     part: Shard = WHOLE,
     retry: bool = False,
-) -> Carried:
+) -> CampaignEnd:
     """Make the runs that are left of a shard.
 
     Parameters
@@ -64,7 +64,7 @@ def carry_on(
         Folder of the journal; None keeps results in memory.
     owner : str
     listener : callable
-        As for :class:`~stripewise.profiling.session.Session`.
+        As for :class:`~stripewise.profiling.session.CampaignSession`.
     part : tuple of int
     retry : bool
         Make failed runs of earlier sessions once more.
@@ -72,12 +72,12 @@ def carry_on(
     Raises
     ------
     UserError, NothingWorks, Paused
-        As :meth:`~stripewise.profiling.session.Session.run`.
+        As :meth:`~stripewise.profiling.session.CampaignSession.run`.
     """
     bench = Bench(_of_shard(points.campaign, part), points, where / "runs", dict(os.environ))
     with contextlib.closing(Book(points.campaign, part, kept, owner)) as book:
-        progress = Session(points, bench, book, part, where / "runs", listener, retry=retry).run()
-        return Carried(bench, dict(book.runs), progress)
+        progress = CampaignSession(points, bench, book, part, where / "runs", listener, retry=retry).run()
+        return CampaignEnd(bench, dict(book.runs), progress)
 
 
 def _of_shard(campaign: Campaign, part: Shard) -> Campaign:
@@ -111,7 +111,7 @@ def values(points: Points, results: Mapping[int, Run]) -> tuple[dict[tuple[str, 
     """Give the values of each point in the order of its repeats, and how many runs failed."""
     found: dict[tuple[str, Configuration], list[float]] = {}
     failed = 0
-    for run in sorted(Plan(points).known(results).runs, key=lambda entry: (entry.trial, entry.repeat)):
+    for run in sorted(CampaignPlan(points).known(results).runs, key=lambda entry: (entry.trial, entry.repeat)):
         result = value_of(results, run.number)
         if result is None or result.state is not State.FINISHED or result.value is None:
             failed += 1
@@ -120,7 +120,7 @@ def values(points: Points, results: Mapping[int, Run]) -> tuple[dict[tuple[str, 
     return found, failed
 
 
-def preview(points: Points, part: Shard = WHOLE) -> tuple[dict[str, Any], list[Planned]]:
+def preview(points: Points, part: Shard = WHOLE) -> tuple[dict[str, Any], list[PlannedPoint]]:
     """Say what a campaign would do, as plain values, and give the runs of a shard.
 
     Raises
@@ -129,7 +129,7 @@ def preview(points: Points, part: Shard = WHOLE) -> tuple[dict[str, Any], list[P
         If it would cost more than it may.
     """
     campaign = points.campaign
-    progress = Plan(points).known({})
+    progress = CampaignPlan(points).known({})
     runs = of_shard(progress.runs, part)
     cost = cost_of(campaign, runs)
     check_limits(campaign, cost)

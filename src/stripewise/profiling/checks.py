@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import UserError
-from stripewise.profiling.schedule import Planned
+from stripewise.profiling.schedule import PlannedPoint
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point
 from stripewise.spec.sizes import format_size
@@ -20,7 +20,7 @@ _RUN_INODES = 16
 
 
 @dataclass(frozen=True)
-class Cost:
+class CampaignCost:
     """What runs will use.
 
     Attributes
@@ -46,11 +46,11 @@ class Cost:
     node_hours: float
 
 
-def cost_of(campaign: Campaign, runs: Sequence[Planned]) -> Cost:
+def cost_of(campaign: Campaign, runs: Sequence[PlannedPoint]) -> CampaignCost:
     """Add up the cost of runs."""
     points = [run.point for run in runs]
     reads = sum(point.operation == "read" for point in points)
-    return Cost(
+    return CampaignCost(
         runs=len(points),
         launches=len(points) + reads,
         moved=sum(bytes_of(point) for point in points),
@@ -65,7 +65,7 @@ def bytes_of(point: Point) -> int:
     return (point.workload.file_size or 0) * (2 if point.operation == "read" else 1)
 
 
-def check_limits(campaign: Campaign, cost: Cost) -> None:
+def check_limits(campaign: Campaign, cost: CampaignCost) -> None:
     """Refuse a campaign that is larger than its owner allows.
 
     Raises
@@ -84,13 +84,13 @@ def check_limits(campaign: Campaign, cost: Cost) -> None:
         )
 
 
-def check_room(campaign: Campaign, cost: Cost, scratch: Path) -> None:
+def check_room(campaign: Campaign, cost: CampaignCost, scratch: Path) -> None:
     """Refuse to begin where blocks or inodes do not suffice.
 
     Parameters
     ----------
     campaign : Campaign
-    cost : Cost
+    cost : CampaignCost
     scratch : Path
         Folder of the journal and the runs' own folders; the nearest parent that exists is looked at.
 

@@ -16,7 +16,7 @@ from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import read_logs
 from stripewise.measure.ior import IorOutput, IorRow, parse_ior
-from stripewise.measure.journal import Phase, is_journal, parse_journal
+from stripewise.measure.journal import JournalPhase, is_journal, parse_journal
 from stripewise.measure.observed import Observed, of_activity, of_report
 from stripewise.profiling.importing_table import Row, known_hints
 from stripewise.spec.formats import JOURNAL_HEADER
@@ -271,7 +271,7 @@ def _defaults() -> dict[str, int | str | float | bool]:
     return {p.setting: p.default for name in ("romio", "ompio") for p in load_stack(name).parameters}
 
 
-def journal_rows(phases: Sequence[Phase]) -> list[Row]:
+def journal_rows(phases: Sequence[JournalPhase]) -> list[Row]:
     """Give one row a phase; a hint that any phase set has a value in all."""
     hints = {key for phase in phases for key in phase.settings if " " not in key}
     rows = []

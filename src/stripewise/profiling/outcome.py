@@ -12,7 +12,7 @@ from stripewise.model.carriers import known_parameters
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.objectives import kind_of
 from stripewise.profiling.plan import value_of
-from stripewise.profiling.schedule import Planned
+from stripewise.profiling.schedule import PlannedPoint
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Factor, Tunable
@@ -28,7 +28,7 @@ _FAILURES = 100
 
 def table_of(
     points: Points,
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedPoint],
     results: Mapping[int, Run],
     objective: Objective,
     about: str,
@@ -39,7 +39,7 @@ def table_of(
     Parameters
     ----------
     points : Points
-    planned : sequence of Planned
+    planned : sequence of PlannedPoint
     results : mapping
         Runs by number.
     objective : Objective
@@ -151,7 +151,7 @@ def _assumed(campaign: Campaign) -> str:
 
 def summary(
     campaign: Campaign,
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedPoint],
     results: Mapping[int, Run],
     *,
     kind: str,

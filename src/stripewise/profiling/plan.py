@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stripewise.profiling.designs import first_batch, next_batch
-from stripewise.profiling.schedule import Planned, schedule
+from stripewise.profiling.schedule import PlannedPoint, schedule
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Run, State
@@ -22,17 +22,17 @@ class Progressed:
 
     Attributes
     ----------
-    runs : tuple of Planned
+    runs : tuple of PlannedPoint
         In the order in which they are made.
     complete : bool
         Whether no further batch will follow.
     """
 
-    runs: tuple[Planned, ...]
+    runs: tuple[PlannedPoint, ...]
     complete: bool
 
 
-class Plan:
+class CampaignPlan:
     """Grows the plan of a campaign with its results; the same results give the same plan.
 
     Parameters
@@ -42,7 +42,7 @@ class Plan:
 
     def __init__(self, points: Points) -> None:
         self._points = points
-        self._runs: list[Planned] = []
+        self._runs: list[PlannedPoint] = []
         self._batches = 0
         self._trials = 0
         self._done = False

@@ -15,7 +15,7 @@ Shard = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedPoint:
     """A run that is to be made.
 
     Attributes
@@ -35,7 +35,7 @@ class Planned:
     repeat: int
 
 
-def schedule(points: Sequence[Point], first: int, repeats: int, seed: int) -> list[Planned]:
+def schedule(points: Sequence[Point], first: int, repeats: int, seed: int) -> list[PlannedPoint]:
     """Order the runs of a batch: repeat by repeat, in each operation by operation, in each in random order.
 
     Parameters
@@ -48,13 +48,13 @@ def schedule(points: Sequence[Point], first: int, repeats: int, seed: int) -> li
     """
     operations = list(dict.fromkeys(point.operation for point in points))
     places = {name: [i for i, point in enumerate(points) if point.operation == name] for name in operations}
-    found: list[Planned] = []
+    found: list[PlannedPoint] = []
     for repeat in range(repeats):
         rng = np.random.Generator(np.random.PCG64([seed, first, repeat]))
         for operation in operations:
             for place in rng.permutation(places[operation]):
                 number = first * repeats + len(found)
-                found.append(Planned(number, first + int(place), points[int(place)], repeat))
+                found.append(PlannedPoint(number, first + int(place), points[int(place)], repeat))
     return found
 
 
@@ -77,7 +77,7 @@ def parse_shard(text: str) -> Shard:
     return index, count
 
 
-def of_shard(runs: Sequence[Planned], shard: Shard) -> list[Planned]:
+def of_shard(runs: Sequence[PlannedPoint], shard: Shard) -> list[PlannedPoint]:
     """Give the runs of a shard: every n-th, so that each has all operations and repeats."""
     index, count = shard
     return [run for run in runs if run.number % count == index - 1]

@@ -14,8 +14,8 @@ from stripewise.objectives import ended_run
 from stripewise.profiling.book import Book
 from stripewise.profiling.checks import bytes_of, check_limits, check_room, cost_of
 from stripewise.profiling.estimate import Clock, Remaining
-from stripewise.profiling.plan import AGAIN, Plan, Progressed, value_of
-from stripewise.profiling.schedule import Planned, Shard, of_shard
+from stripewise.profiling.plan import AGAIN, CampaignPlan, Progressed, value_of
+from stripewise.profiling.schedule import PlannedPoint, Shard, of_shard
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.launch import Launch, Outcome
@@ -38,7 +38,7 @@ def silent(kind: str, data: Mapping[str, Any]) -> None:
     """Listen to nothing."""
 
 
-class Session:
+class CampaignSession:
     """Carries a shard of a campaign on.
 
     Parameters
@@ -74,8 +74,8 @@ class Session:
         self._scratch = scratch
         self._listener = listener
         self._retry = retry
-        self._plan = Plan(points)
-        self._running: dict[int, tuple[Planned, Launch, float]] = {}
+        self._plan = CampaignPlan(points)
+        self._running: dict[int, tuple[PlannedPoint, Launch, float]] = {}
         self._clock = Clock()
         self._node_hours = 0.0
         self._bad = 0
@@ -124,7 +124,7 @@ class Session:
 
     # -- the loop ------------------------------------------------------------------------------------------
 
-    def _loop(self, queue: list[Planned], begun: float) -> Progressed:
+    def _loop(self, queue: list[PlannedPoint], begun: float) -> Progressed:
         while True:
             while queue and self._bench.admits(queue[0].point):
                 self._start(queue.pop(0))
@@ -142,7 +142,7 @@ class Session:
     def _progress(self) -> Progressed:
         return self._plan.known(self._book.runs)
 
-    def _left(self, progress: Progressed) -> list[Planned]:
+    def _left(self, progress: Progressed) -> list[PlannedPoint]:
         own = of_shard(progress.runs, self._shard)
         left = []
         for planned in own:
@@ -153,13 +153,13 @@ class Session:
                 left.append(replace(planned, number=result.number + AGAIN))
         return left
 
-    def _start(self, planned: Planned) -> None:
+    def _start(self, planned: PlannedPoint) -> None:
         attempt = self._book.begin(planned)
         launch = self._bench.launch(planned.point, planned.number, attempt=attempt)
         self._running[planned.number] = (planned, launch, time.monotonic())
         self._bench.start(planned.point, launch)
 
-    def _collect(self, queue: list[Planned]) -> None:
+    def _collect(self, queue: list[PlannedPoint]) -> None:
         for outcome in self._bench.poll(_POLL_SECONDS):
             planned, _, began = self._running.pop(outcome.number)
             run = _run_of(self._book.runs[planned.number], outcome, self._bench.objective(planned.point), planned)
@@ -177,7 +177,7 @@ class Session:
                     "mend it; the same command with --retry makes failed runs again",
                 )
 
-    def _remaining(self, queue: list[Planned]) -> Remaining:
+    def _remaining(self, queue: list[PlannedPoint]) -> Remaining:
         """What the runs that are left take; a sequential design's later batches are not known and not counted."""
         left = [*queue, *(planned for planned, _, _ in self._running.values())]
         return self._clock.remaining(
@@ -197,7 +197,7 @@ class Session:
 
     # -- before and after ----------------------------------------------------------------------------------
 
-    def _reap(self, queue: list[Planned]) -> None:
+    def _reap(self, queue: list[PlannedPoint]) -> None:
         """Make sure that what an earlier session left under way is dead."""
         by_number = {planned.number: planned for planned in queue}
         for run in self._book.interrupted:
@@ -215,7 +215,7 @@ class Session:
             if number.isdigit() and _finished(self._book.runs.get(int(number))):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _warm_up(self, queue: list[Planned]) -> None:
+    def _warm_up(self, queue: list[PlannedPoint]) -> None:
         """Run each operation once and forget it: the first run of a series is several times slower.
 
         A point that has worked before is taken; else others are tried where one fails: it alone may be at fault.
@@ -241,7 +241,7 @@ class Session:
             else:
                 raise NothingWorks(f"the {operation} does not work: {reason}", "nothing was recorded; mend it first")
 
-    def _try(self, planned: Planned) -> str:
+    def _try(self, planned: PlannedPoint) -> str:
         """Make a run that is not recorded, and say why it failed, if it did."""
         launch = self._bench.launch(planned.point, planned.number, phase=Phase.WARMUP)
         self._listener("warmup", {"operation": planned.point.operation})
@@ -277,12 +277,12 @@ def _finished(run: Run | None) -> bool:
     return run is not None and run.state is State.FINISHED
 
 
-def _kind(planned: Planned) -> tuple[object, ...]:
+def _kind(planned: PlannedPoint) -> tuple[object, ...]:
     workload = planned.point.workload
     return (planned.point.operation, bytes_of(planned.point), planned.point.processes, workload.piece_size)
 
 
-def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: Planned) -> Run:
+def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: PlannedPoint) -> Run:
     """Give the run with its value, or with the reason why it has none."""
     observed = {key: outcome.facts[key] for key in _KEPT if key in outcome.facts}
     facts = planned.facts.ended(observed, outcome.elapsed, about.point.workload.nodes or 1).with_(repeat=about.repeat)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.spec.experiment import Experiment
-from stripewise.store.service.jobs import Job
+from stripewise.store.service.jobs import ServiceJob
 
 Identifier = Annotated[str, Field(description="identifier", examples=["51e11ec7"])]
 Interval = tuple[float | None, float | None] | None
@@ -41,7 +41,7 @@ class RequestDocument(Document):
     model_config = ConfigDict(extra="forbid")
 
 
-class Objective(BaseModel):
+class ObjectiveDocument(BaseModel):
     """What is improved."""
 
     name: str = Field(examples=["write_bandwidth"])
@@ -49,7 +49,7 @@ class Objective(BaseModel):
     unit: str = Field(examples=["MiB/s"])
 
 
-class Summary(Document):
+class ExperimentSummary(Document):
     """An experiment as lists have it."""
 
     id: Identifier
@@ -58,7 +58,7 @@ class Summary(Document):
     queued: bool = Field(description="waits for a worker")
     command: list[str]
     runner: str
-    objective: Objective
+    objective: ObjectiveDocument
     simulated: bool
     default: float | None = Field(description="of the objective; while it runs, the mean so far")
     best: float | None = Field(
@@ -79,7 +79,7 @@ class Summary(Document):
     error: str = Field(description="why a worker could not carry it on")
 
 
-class Detail(Summary):
+class Detail(ExperimentSummary):
     """One experiment, whole but for its trials."""
 
     definition: Experiment
@@ -92,7 +92,7 @@ class ExperimentPage(BaseModel):
     """A page of experiments."""
 
     total: int = Field(description="without limit and offset", examples=[1])
-    items: list[Detail | Summary] = Field(description="with whole=true in detail")
+    items: list[Detail | ExperimentSummary] = Field(description="with whole=true in detail")
 
 
 class NewExperiment(RequestDocument):
@@ -201,7 +201,7 @@ class JobDocument(Document):
     error: str
 
 
-def job_document(job: Job) -> dict[str, Any]:
+def job_document(job: ServiceJob) -> dict[str, Any]:
     """Give a job as REST has it."""
     return {name: getattr(job, name) for name in JobDocument.model_fields}
 

@@ -25,7 +25,7 @@ from stripewise.server.metrics import Metrics
 from stripewise.server.problems import problem
 from stripewise.server.rates import Rates
 from stripewise.server.service import Service
-from stripewise.store.service.tokens import Session, Token
+from stripewise.store.service.tokens import LoginSession, Token
 
 COOKIE = "stripewise_session"
 CSRF_HEADER = "x-csrf-token"
@@ -134,7 +134,7 @@ class Guard:
             return not any(path == one or path.startswith(f"{one}/") for one in OPERATORS_ONLY)
         return path in VIEWERS_MAY_POST
 
-    async def _who(self, scope: Scope, headers: Headers) -> tuple[Token, Session | None]:
+    async def _who(self, scope: Scope, headers: Headers) -> tuple[Token, LoginSession | None]:
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             token = await run_in_threadpool(self._service.tokens.check, secret.strip())
@@ -180,7 +180,7 @@ class Guard:
         if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
             raise _Answered(problem(403, "the request comes from another site", "use the service's own pages"))
 
-    async def _check_forgery(self, scope: Scope, headers: Headers, receive: Receive, session: Session) -> Receive:
+    async def _check_forgery(self, scope: Scope, headers: Headers, receive: Receive, session: LoginSession) -> Receive:
         self._check_origin(headers)
         given = headers.get(CSRF_HEADER, "")
         if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):

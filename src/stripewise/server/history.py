@@ -25,7 +25,7 @@ SECTIONS = ("headline", "settings", "proof", "effects", "apply", "machine", "val
 
 
 @dataclass(frozen=True)
-class History:
+class PageHistory:
     """An experiment as far as its page shows the same until something happens to it.
 
     Attributes
@@ -59,22 +59,22 @@ class History:
         return {"settings": [], "role": trial.role.value}
 
 
-def history(service: Service, identifier: str) -> History:
+def history(service: Service, identifier: str) -> PageHistory:
     """Read an experiment with its trials, once for all who look at it until it changes."""
     record = service.store.record(identifier)
 
-    def make() -> History:
+    def make() -> PageHistory:
         trials = service.store.trials(record.id, facts=False)
         found = reading_of(record, trials, _completed(service))
         # What held simulated runs back is told by their facts, which are read with the figure.
         names = figure_names(found) | ({"bounds"} if found.result.simulated else set())
         if record.result is None:
-            return History(record, trials, found, names, {}, [], False)
-        return History(
+            return PageHistory(record, trials, found, names, {}, [], False)
+        return PageHistory(
             record, trials, found, names, sections(found, names, SECTIONS), _targets(found), _can_confirm(record)
         )
 
-    kept: History = service.readings.get(version(record), make)
+    kept: PageHistory = service.readings.get(version(record), make)
     return kept
 
 

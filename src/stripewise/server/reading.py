@@ -18,14 +18,14 @@ from stripewise.store import rows
 from stripewise.store.base import Record
 from stripewise.store.schema import runs, trials
 from stripewise.store.service import database_of
-from stripewise.store.service.jobs import Job
+from stripewise.store.service.jobs import ServiceJob
 
 T = TypeVar("T")
 _COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token")]
 
 
 def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Give a line for each experiment; see :class:`~stripewise.server.documents.Summary`."""
+    """Give a line for each experiment; see :class:`~stripewise.server.documents.ExperimentSummary`."""
     listed = list(records)
     waiting = service.jobs.waiting()
     so_far = _extremes(service, [record for record in listed if record.result is None and record.ended])
@@ -35,7 +35,7 @@ def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any
 def summary(service: Service, record: Record) -> dict[str, Any]:
     """Give the line of one experiment, with the error of its last job."""
     line = summaries(service, [record])[0]
-    job: Job | None = service.jobs.of(record.id)
+    job: ServiceJob | None = service.jobs.of(record.id)
     return {**line, "error": job.error if job is not None and record.state != "finished" else ""}
 
 

@@ -15,7 +15,7 @@ from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Jobs
 from stripewise.store.service.keeping import Answers, Audit, Items, Messages
-from stripewise.store.service.tokens import Session, Token, Tokens
+from stripewise.store.service.tokens import LoginSession, Token, Tokens
 
 _READINGS = 16
 _LINES = 2000
@@ -90,9 +90,9 @@ def get_user(request: Request) -> Token:
     return user
 
 
-def get_session(request: Request) -> Session | None:
+def get_session(request: Request) -> LoginSession | None:
     """Give the session of a browser; None where a bearer token was sent."""
-    session: Session | None = getattr(request.state, "session", None)
+    session: LoginSession | None = getattr(request.state, "session", None)
     return session
 
 

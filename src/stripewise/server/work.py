@@ -10,17 +10,17 @@ from stripewise.model.table import read_table
 from stripewise.model.training import learn
 from stripewise.server.files import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
-from stripewise.store.service.jobs import Job
+from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.keeping import Items
 from stripewise.tuning.session import Stopped
 
 if TYPE_CHECKING:
-    from stripewise.profiling.carry import Carried
+    from stripewise.profiling.carry import CampaignEnd
 
 Stopping = Callable[[], bool]
 
 
-def train(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+def train(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Learn a model from a table that was uploaded, or that a campaign has made."""
     request = job.request
     place = folder_of(data, "model", job.subject)
@@ -33,7 +33,7 @@ def train(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, A
     return {"model": job.subject, **document, "name": measured.name, "speed_rules": made.speed_rules}
 
 
-def validate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+def validate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Say how well a kind of model does on a table."""
     # Slow to load, and large: only a worker that validates has need of it.
     from stripewise.evaluation import validation  # noqa: PLC0415
@@ -75,18 +75,18 @@ def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return pairs[::step]
 
 
-def campaign(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Make the runs of a campaign that are left, and write its table."""
     # As in validate.
     from stripewise.profiling.carry import WHOLE, write  # noqa: PLC0415
     from stripewise.profiling.outcome import summary  # noqa: PLC0415
-    from stripewise.profiling.plan import Plan  # noqa: PLC0415
+    from stripewise.profiling.plan import CampaignPlan  # noqa: PLC0415
 
     place = folder_of(data, "campaign", job.subject)
     asked = campaign_in(place)
     points = Points(asked)
     done = _carry_on(points, place, place / "journal", job, stopping)
-    bench, whole = done.bench, Plan(points).known(done.runs)
+    bench, whole = done.bench, CampaignPlan(points).known(done.runs)
     saved = write(points, whole, done.runs, bench.objective(points.all[0]), bench.kind, place / "table")
     return summary(
         asked,
@@ -100,7 +100,7 @@ def campaign(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str
     )
 
 
-def evaluate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+def evaluate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Measure a campaign's test cases and what a model prescribes for them."""
     # As in validate.
     from stripewise.evaluation.measured import Evaluation  # noqa: PLC0415
@@ -117,7 +117,7 @@ def evaluate(job: Job, data: Path, items: Items, stopping: Stopping) -> dict[str
     return {**question.document(*values(question.points, done.runs), done.bench), "says": question.says}
 
 
-def _carry_on(points: Points, place: Path, kept: Path, job: Job, stopping: Stopping) -> Carried:
+def _carry_on(points: Points, place: Path, kept: Path, job: ServiceJob, stopping: Stopping) -> CampaignEnd:
     from stripewise.profiling.carry import carry_on  # noqa: PLC0415
     from stripewise.profiling.session import Paused  # noqa: PLC0415
 
@@ -131,7 +131,7 @@ def _carry_on(points: Points, place: Path, kept: Path, job: Job, stopping: Stopp
         raise Stopped(error.what, error.mend) from error
 
 
-WORK: dict[str, Callable[[Job, Path, Items, Stopping], dict[str, Any]]] = {
+WORK: dict[str, Callable[[ServiceJob, Path, Items, Stopping], dict[str, Any]]] = {
     "training": train,
     "validation": validate,
     "campaign": campaign,

@@ -23,7 +23,7 @@ from stripewise.server.work import WORK
 from stripewise.spec.policy import load_policy
 from stripewise.store.base import Claim, Record, Store
 from stripewise.store.service import database_of
-from stripewise.store.service.jobs import Job, Jobs
+from stripewise.store.service.jobs import Jobs, ServiceJob
 from stripewise.store.service.keeping import Items, Messages
 from stripewise.tuning.consent import granted, refused
 from stripewise.tuning.events import Event
@@ -92,7 +92,7 @@ class Worker:
             log.info("worker %s ends", self._owner)
         return done
 
-    def carry_on(self, job: Job) -> None:
+    def carry_on(self, job: ServiceJob) -> None:
         """Carry a job on to its end, and say how it ended; what happens inside never ends the worker."""
         log.info("job %s: %s %s", job.id, job.kind, job.subject)
         beat = _Heartbeat(self._jobs, job, self._lease, lambda: self._ask_to_stop(job))
@@ -121,7 +121,7 @@ class Worker:
 
     # -- kinds of jobs -------------------------------------------------------------------------------------
 
-    def _experiment(self, job: Job) -> dict[str, Any]:
+    def _experiment(self, job: ServiceJob) -> dict[str, Any]:
         record = self._store.record(job.subject)
         if record.state == "finished":
             return {"experiment": record.id}
@@ -138,7 +138,7 @@ class Worker:
         except StoreError as error:
             raise _Busy(error.what) from error
 
-    def _tune(self, job: Job, record: Record) -> dict[str, Any]:
+    def _tune(self, job: ServiceJob, record: Record) -> dict[str, Any]:
         if not self._jobs.note_progress(job, record.ended):
             raise NothingWorks(
                 f"experiment {record.id} was begun many times without getting further: it may be ending its workers",
@@ -161,7 +161,7 @@ class Worker:
             raise
         return {"experiment": record.id}
 
-    def _other(self, job: Job, beat: _Heartbeat) -> dict[str, Any]:
+    def _other(self, job: ServiceJob, beat: _Heartbeat) -> dict[str, Any]:
         if not self._jobs.note_progress(job, 0):
             raise NothingWorks(f"{job.kind} {job.subject} was begun many times and never ended", "look at the log")
         return WORK[job.kind](job, self._data, self._items, beat.stopping)
@@ -174,11 +174,11 @@ class Worker:
 
         return listen
 
-    def _ask_to_stop(self, job: Job) -> None:
+    def _ask_to_stop(self, job: ServiceJob) -> None:
         if job.kind == "experiment":
             self._store.request_stop(job.subject)
 
-    def _fail(self, job: Job, what: str, mend: str, kind: str = "") -> None:
+    def _fail(self, job: ServiceJob, what: str, mend: str, kind: str = "") -> None:
         log.warning("job %s: %s", job.id, what)
         said = f"{what}; {mend}" if mend else what
         self._report(job, lambda: self._jobs.finish(job, "failed", {"error": kind}, said))
@@ -193,7 +193,7 @@ class Worker:
         self._store.update(identifier, claim=claim, state="failed")
         self._store.release(claim)
 
-    def _report(self, job: Job, call: Callable[[], None]) -> None:
+    def _report(self, job: ServiceJob, call: Callable[[], None]) -> None:
         try:
             call()
         except StripewiseError as error:
@@ -208,7 +208,7 @@ class _Busy(StripewiseError):  # noqa: N818
 class _Heartbeat:
     """Renews a job's lease from a thread of its own, and passes on that a stop was asked for."""
 
-    def __init__(self, jobs: Jobs, job: Job, lease: float, stop: Callable[[], None]) -> None:
+    def __init__(self, jobs: Jobs, job: ServiceJob, lease: float, stop: Callable[[], None]) -> None:
         self._jobs, self._job, self._lease, self._stop = jobs, job, lease, stop
         self._end = threading.Event()
         self._stopping = False

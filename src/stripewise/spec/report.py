@@ -10,19 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
-from stripewise.spec.report_hdf5 import Hdf5, Patterns
+from stripewise.spec.report_hdf5 import Hdf5Report, Patterns, ReportPart
 
 
-class _Part(BaseModel):
-    # What a newer runtime adds is kept, so that a stored report is whole.
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-
-class Runtime(_Part):
+class Runtime(ReportPart):
     """The library that wrote the report."""
 
     version: str = ""
@@ -32,7 +27,7 @@ class Runtime(_Part):
     plan_error: str | None = None
 
 
-class Mpi(_Part):
+class ReportedMpi(ReportPart):
     """The MPI library of the program."""
 
     library: str = ""
@@ -40,7 +35,7 @@ class Mpi(_Part):
     io: str = "unknown"
 
 
-class Job(_Part):
+class ReportedJob(ReportPart):
     """The job as a whole; seconds."""
 
     executable: str = ""
@@ -53,7 +48,7 @@ class Job(_Part):
     ranks_reported: int = 0
 
 
-class Totals(_Part):
+class ReportedTotals(ReportPart):
     """Sums over all files; bytes, seconds, MiB/s."""
 
     bytes_read: int = Field(ge=0)
@@ -62,7 +57,7 @@ class Totals(_Part):
     write_bandwidth: float | None = None
 
 
-class Operation(_Part):
+class Operation(ReportPart):
     """Calls of one MPI function on a file, over all ranks."""
 
     count: int = 0
@@ -73,21 +68,21 @@ class Operation(_Part):
     max_size: int | None = None
 
 
-class Mode(_Part):
+class Mode(ReportPart):
     """Collective or independent data calls."""
 
     calls: int = 0
     bytes: int = 0
 
 
-class View(_Part):
+class View(ReportPart):
     """The last file view."""
 
     filetype_size: int
     contiguous: bool
 
 
-class Share(_Part):
+class Share(ReportPart):
     """System calls made within one kind of MPI call."""
 
     count: int = 0
@@ -106,14 +101,14 @@ class Posix(Share):
     during_write: Share = Share()
 
 
-class PosixCalls(_Part):
+class PosixCalls(ReportPart):
     """Both directions."""
 
     write: Posix = Posix()
     read: Posix = Posix()
 
 
-class SettingOutcome(_Part):
+class SettingOutcome(ReportPart):
     """What became of one setting of the plan on one file."""
 
     layer: str
@@ -126,7 +121,7 @@ class SettingOutcome(_Part):
     note: str = ""
 
 
-class FileReport(_Part):
+class FileReport(ReportPart):
     """One file."""
 
     path: str
@@ -148,7 +143,7 @@ class FileReport(_Part):
     layout: dict[str, Any] | None = None
     info: dict[str, str] = Field(default_factory=dict)
     settings: list[SettingOutcome] = Field(default_factory=list)
-    hdf5: Hdf5 | None = None
+    hdf5: Hdf5Report | None = None
 
     @property
     def bytes(self) -> int:
@@ -172,15 +167,15 @@ class FileReport(_Part):
         )
 
 
-class Report(_Part):
+class Report(ReportPart):
     """A whole report."""
 
     format: Literal["stripewise-report"]
     version: int
     runtime: Runtime = Runtime()
-    mpi: Mpi = Mpi()
-    job: Job
-    totals: Totals
+    mpi: ReportedMpi = ReportedMpi()
+    job: ReportedJob
+    totals: ReportedTotals
     files: list[FileReport] = Field(default_factory=list)
     files_left_out: int = 0
 

@@ -7,11 +7,13 @@ import math
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Part(BaseModel):
+class ReportPart(BaseModel):
+    """A part of the report. It keeps what a newer runtime adds, so that a stored report is whole."""
+
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
 
-class Pattern(_Part):
+class Pattern(ReportPart):
     """Sizes and order of the calls of one direction."""
 
     histogram: list[int] = Field(default_factory=list)
@@ -21,7 +23,7 @@ class Pattern(_Part):
     random: int = 0
 
 
-class Patterns(_Part):
+class Patterns(ReportPart):
     """Both directions; None where no bytes were moved."""
 
     write: Pattern | None = None
@@ -42,7 +44,7 @@ class Transfers(Pattern):
     selections: dict[str, int] = Field(default_factory=dict)
 
 
-class Dataset(_Part):
+class Dataset(ReportPart):
     """One dataset; ``size`` and ``chunk`` in elements, slowest dimension first."""
 
     name: str
@@ -65,7 +67,7 @@ class Dataset(_Part):
         return math.prod(self.size) * self.element_size
 
 
-class Hdf5Calls(_Part):
+class Hdf5Calls(ReportPart):
     """Calls of one operation of HDF5."""
 
     count: int = 0
@@ -73,7 +75,7 @@ class Hdf5Calls(_Part):
     time_sum: float = 0.0
 
 
-class Hdf5(_Part):
+class Hdf5Report(ReportPart):
     """What HDF5 did to a file, and the properties it says the open file has."""
 
     driver: str | None = None

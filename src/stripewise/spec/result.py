@@ -61,7 +61,7 @@ class Interval:
         return self.low > 0 and self.high < math.inf
 
 
-class _Part(BaseModel):
+class _ResultPart(BaseModel):
     """A part of the document, with its intervals written in the form that the level asks for.
 
     At 95% an interval is the pair of its ends under a key that ends in ``ci95``. At any other level that key is null,
@@ -115,7 +115,7 @@ class _Part(BaseModel):
         return found
 
 
-class Summary(_Part):
+class Summary(_ResultPart):
     """The median of a configuration's runs."""
 
     _intervals = {"interval": "ci95"}
@@ -143,7 +143,7 @@ class Best(Arm):
     role: str = Field(default="", alias="is")
 
 
-class Candidate(_Part):
+class Candidate(_ResultPart):
     """What looked best but was not proven."""
 
     _intervals = {"speedup_interval": "speedup_ci95"}
@@ -154,7 +154,7 @@ class Candidate(_Part):
     speedup_interval: Interval | None = None
 
 
-class Alternative(_Part):
+class Alternative(_ResultPart):
     """A configuration that was measured in the search and is not the one shown."""
 
     configuration: dict[str, Any] = {}
@@ -191,7 +191,7 @@ class Effect:
     evidence: str = ""
 
 
-class PairOfRuns(_Part):
+class PairOfRuns(_ResultPart):
     """Values of one pair of the confirmation; None where a run failed or is still to come."""
 
     pair: int
@@ -200,7 +200,7 @@ class PairOfRuns(_Part):
     candidate: float | None = None
 
 
-class Same(_Part):
+class Same(_ResultPart):
     """The default compared with itself."""
 
     _intervals = {"interval": "ci95"}
@@ -209,7 +209,7 @@ class Same(_Part):
     passed: bool = True
 
 
-class Proof(_Part):
+class Proof(_ResultPart):
     """The confirmation: its pairs, what they show, and which points of the protocol were kept."""
 
     _intervals = {"interval": "ci95"}
@@ -229,7 +229,7 @@ class Proof(_Part):
     more_budget: str = ""
 
 
-class Failure(_Part):
+class Failure(_ResultPart):
     """A reason for which runs failed: the first of them, and how many."""
 
     run: int
@@ -237,7 +237,7 @@ class Failure(_Part):
     count: int
 
 
-class Cost(_Part):
+class Cost(_ResultPart):
     """What was spent, what a run saves now, and after how many runs the search has paid for itself."""
 
     launches: dict[str, int] = {}
@@ -248,7 +248,7 @@ class Cost(_Part):
     break_even_runs: int | None = None
 
 
-class Validity(_Part):
+class Validity(_ResultPart):
     """For what the result holds."""
 
     ranks: int | None = None
@@ -259,7 +259,7 @@ class Validity(_Part):
     warning: str = ""
 
 
-class ParameterSummary(_Part):
+class ParameterSummary(_ResultPart):
     """A parameter of the space; ``values`` holds the first and the last where there are more than 64."""
 
     name: str
@@ -273,7 +273,7 @@ class ParameterSummary(_Part):
     role: str = ""
 
 
-class SpaceSummary(_Part):
+class SpaceSummary(_ResultPart):
     """The size of the space and its parameters; ``exact`` says whether ``distinct`` was counted."""
 
     grid: int = 0
@@ -282,7 +282,7 @@ class SpaceSummary(_Part):
     parameters: tuple[ParameterSummary, ...] = ()
 
 
-class Result(_Part):
+class Result(_ResultPart):
     """All that an experiment has shown; see the reference of the result document."""
 
     _intervals = {"speedup_interval": "speedup_ci95"}

@@ -77,11 +77,11 @@ Count = Annotated[int, Field(ge=1)]
 """A whole number above zero."""
 
 
-class _Part(BaseModel):
+class _SiteTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Network(_Part):
+class Network(_SiteTable):
     """The ``[network]`` table: between nodes, and from nodes to servers."""
 
     latency: Seconds = Field(default=1e-3, description="RTT of an RPC through the Lustre stack, unloaded; guess")
@@ -91,7 +91,7 @@ class Network(_Part):
     message_seconds: Seconds = Field(default=2e-6, description="o: overhead of one message; guess")
 
 
-class Client(_Part):
+class SiteClient(_SiteTable):
     """The ``[client]`` table: the Lustre client of a node and its memory."""
 
     core_speed: float = Field(
@@ -122,7 +122,7 @@ class Client(_Part):
         return min(2000 << 20, self.memory // 8) if self.max_dirty is None else self.max_dirty
 
 
-class Oss(_Part):
+class Oss(_SiteTable):
     """The ``[oss]`` table: object storage servers."""
 
     count: Count = Field(description="object storage servers")
@@ -130,7 +130,7 @@ class Oss(_Part):
     cached: Share = Field(default=0.0, description="part of reads that the servers' memory holds")
 
 
-class Ost(_Part):
+class Ost(_SiteTable):
     """The ``[ost]`` table: object storage targets."""
 
     count: Count = Field(description="object storage targets")
@@ -151,7 +151,7 @@ class Ost(_Part):
     )
 
 
-class Mds(_Part):
+class Mds(_SiteTable):
     """The ``[mds]`` table: metadata."""
 
     open_seconds: Seconds = Field(default=2e-3, description="t_open: one open; guess")
@@ -159,7 +159,7 @@ class Mds(_Part):
     object_seconds: Seconds = Field(default=0.3e-3, description="t_obj: creating one object of a striped file; guess")
 
 
-class Locks(_Part):
+class Locks(_SiteTable):
     """The ``[locks]`` table: extent locks (LDLM)."""
 
     seconds: Seconds = Field(
@@ -172,7 +172,7 @@ class Locks(_Part):
     )
 
 
-class Mpi(_Part):
+class SiteMpi(_SiteTable):
     """The ``[mpi]`` table: the MPI-IO implementation."""
 
     driver: Literal["romio_lustre", "romio_ufs", "ompio"] = Field(
@@ -188,14 +188,14 @@ class Mpi(_Part):
     ompio_obeys_striping: bool = Field(default=False, description="whether OMPIO follows striping hints (ompi#10132)")
 
 
-class Defaults(_Part):
+class Defaults(_SiteTable):
     """The ``[defaults]`` table: what the file system gives a new file."""
 
     stripe_count: int = Field(default=1, ge=-1, description="OSTs of a new file; -1: all")
     stripe_size: Size = Field(default=1 << 20, description="bytes on one OST before the next takes over")
 
 
-class Slowdown(_Part):
+class Slowdown(_SiteTable):
     """``[noise.write]`` and ``[noise.read]``: ln(slowdown) = Normal(mean, sigma) + Bernoulli(p) * Exponential(tau)."""
 
     mean: float = Field(default=-0.01, description="mean of the normal part")
@@ -204,7 +204,7 @@ class Slowdown(_Part):
     tau: float = Field(default=0.75, ge=0, description="mean of that delay, in ln(slowdown)")
 
 
-class Noise(_Part):
+class Noise(_SiteTable):
     """The ``[noise]`` table; fitted to 12,701 production runs of NERSC Cori and Edison (NERSC/tokio-abcutils)."""
 
     enabled: bool = Field(default=True, description="whether runs differ from one another")
@@ -212,7 +212,7 @@ class Noise(_Part):
     read: Slowdown = Slowdown(sigma=0.14, probability=0.19, tau=0.50)
 
 
-class Drift(_Part):
+class Drift(_SiteTable):
     """The ``[drift]`` table: what is common to the runs of a day."""
 
     enabled: bool = Field(default=False, description="whether days differ from one another")
@@ -222,21 +222,21 @@ class Drift(_Part):
     step_sigma: float = Field(default=0.3, ge=0, description="of ln(slowdown) over regimes")
 
 
-class Background(_Part):
+class Background(_SiteTable):
     """The ``[background]`` table: load by other users."""
 
     load: float = Field(default=0.0, ge=0, lt=1, description="mean part of servers and OSTs that others use")
     spread: float = Field(default=0.0, ge=0, description="relative spread of that part from run to run")
 
 
-class Queue(_Part):
+class Queue(_SiteTable):
     """The ``[queue]`` table: how long jobs wait, in simulated time."""
 
     wait: Seconds = Field(default=0.0, description="mean waiting time")
     walltime: Seconds | None = Field(default=None, description="jobs are killed after it; none: never")
 
 
-class Failures(_Part):
+class Failures(_SiteTable):
     """The ``[failures]`` table: what may go wrong, only when asked for."""
 
     node_lost: Share = Field(default=0.0, description="probability that a node is lost in a run")
@@ -244,7 +244,7 @@ class Failures(_Part):
     ost_slow_factor: float = Field(default=0.25, gt=0, le=1, description="speed of a slow OST")
 
 
-class Site(_Part):
+class Site(_SiteTable):
     """A cluster.
 
     The tables are attributes of the same names. Only the bandwidths of node, server and OST describe the hardware's
@@ -257,12 +257,12 @@ class Site(_Part):
     nodes: Count = Field(description="compute nodes")
     cores: Count = Field(description="cores of a node: most processes on it")
     network: Network
-    client: Client = Client()
+    client: SiteClient = SiteClient()
     oss: Oss
     ost: Ost
     mds: Mds = Mds()
     locks: Locks = Locks()
-    mpi: Mpi = Mpi()
+    mpi: SiteMpi = SiteMpi()
     defaults: Defaults = Defaults()
     noise: Noise = Noise()
     drift: Drift = Drift()

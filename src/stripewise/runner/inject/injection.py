@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stripewise.carriers import LOST, Carried, Carrier, Launch, Program, Setting
+from stripewise.carriers import LOST, Carried, Carrier, LaunchSettings, Program, Setting
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy
 
@@ -84,7 +84,7 @@ def inject(
     guidance : Guidance, optional
     """
     preloaded = library is not None and not program.obstacle
-    launch = Launch(program, folder, preloaded, plan.override, plan.files)
+    launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files)
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]
@@ -98,7 +98,7 @@ def _in_program(carried: list[Carried]) -> tuple[Setting, ...]:
     return tuple(c.setting for c in carried if c.by != LOST or not c.setting.carrier.of_file_system)
 
 
-def _preload(plan: Plan, library: Path, launch: Launch, guidance: Guidance) -> None:
+def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidance) -> None:
     environment, folder = launch.environment, launch.folder
     environment["LD_PRELOAD"] = prepend(str(library), launch.users("LD_PRELOAD"))
     environment["STRIPEWISE_REPORT"] = str(folder / "report.json")

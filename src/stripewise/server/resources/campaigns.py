@@ -27,7 +27,7 @@ from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Reso
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.campaign import Campaign, campaign_text, changed_campaign, parse_campaign, preset_names
 from stripewise.spec.campaign_points import Points
-from stripewise.store.service.jobs import Job
+from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.tokens import Token
 from stripewise.summaries import SummaryReport, summarise
 
@@ -244,7 +244,7 @@ def evaluate_model(service: Here, user: User, asked: NewEvaluation, once: Once) 
     return once("evaluate", asked, lambda: job_document(_evaluate(service, asked, user)), 202)
 
 
-def _evaluate(service: Service, asked: NewEvaluation, user: Token) -> Job:
+def _evaluate(service: Service, asked: NewEvaluation, user: Token) -> ServiceJob:
     checked(service, asked.toml, asked.changes)
     model_path(service, asked.model)
     same = json.dumps([user.name, asked.toml, asked.changes.model_dump(), asked.model, asked.eager])

@@ -14,7 +14,7 @@ from stripewise.errors import StripewiseError
 from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.server import reading
-from stripewise.server.history import History, history, read
+from stripewise.server.history import PageHistory, history, read
 from stripewise.server.html import figures_text, render
 from stripewise.server.policy import check_experiment
 from stripewise.server.remembered import version
@@ -70,7 +70,7 @@ def experiment_page(
     )
 
 
-def _runs(service: Service, known: History, page: int, state: str | None) -> dict[str, Any]:
+def _runs(service: Service, known: PageHistory, page: int, state: str | None) -> dict[str, Any]:
     """Collect a page of the runs, each with what it changed."""
     record = known.record
     total = reading.count_runs(service, record.id, state)

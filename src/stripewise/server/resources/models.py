@@ -20,7 +20,7 @@ from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Reso
 from stripewise.server.resources import prescriptions, tables
 from stripewise.server.service import Here, Service, User
 from stripewise.server.uploads import BODY, Upload
-from stripewise.store.service.jobs import Job
+from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.tokens import Token
 
 resource = Resource("/models", "models")
@@ -107,7 +107,7 @@ def delete_model(service: Here, id: Name) -> dict[str, Any]:
     return tables.deleted(service, "model", id)
 
 
-def train(service: Service, asked: Training, user: Token) -> Job:
+def train(service: Service, asked: Training, user: Token) -> ServiceJob:
     """Ask a worker to learn a model.
 
     Raises
@@ -121,7 +121,7 @@ def train(service: Service, asked: Training, user: Token) -> Job:
     return service.jobs.submit("training", asked.name, user.name, _possible(service, request))
 
 
-def validate(service: Service, asked: Validation, user: Token) -> Job:
+def validate(service: Service, asked: Validation, user: Token) -> ServiceJob:
     """Ask a worker to judge a kind of model on a table; raises as :func:`train`."""
     return service.jobs.submit("validation", new_identifier(), user.name, _possible(service, asked.model_dump()))
 

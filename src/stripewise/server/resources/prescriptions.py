@@ -27,7 +27,7 @@ from stripewise.spec.workload import Workload
 resource = Resource("/prescriptions", "prescriptions")
 
 
-class Asked(RequestDocument):
+class SettingsRequest(RequestDocument):
     """A request for settings."""
 
     model: str | None = Field(default=None, max_length=64, description="a model of the service")
@@ -42,7 +42,7 @@ class Asked(RequestDocument):
 
 
 @resource.post("", 404)
-def prescribe(service: Here, asked: Asked) -> dict[str, Any]:
+def prescribe(service: Here, asked: SettingsRequest) -> dict[str, Any]:
     """Choose settings for a workload or for what an uploaded log shows; this runs and stores nothing."""
     if asked.workload is None and asked.diagnosis is None:
         raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
@@ -101,7 +101,7 @@ def _group(column: Column, context: bool) -> str:
     return "workload" if column.role in Workload.model_fields and not column.role.endswith("_size") else "context"
 
 
-def asked_of(item: Mapping[str, Any], given: Mapping[str, str], tables: Container[str]) -> Asked:
+def asked_of(item: Mapping[str, Any], given: Mapping[str, str], tables: Container[str]) -> SettingsRequest:
     """Make the question that a filled form asks; its model's table gives reasons if it is one of ``tables``.
 
     Raises
@@ -122,7 +122,9 @@ def asked_of(item: Mapping[str, Any], given: Mapping[str, str], tables: Containe
         raise UserError(f"workload: {place} = {first['input']!r}: {first['msg']}", "correct it") from error
     table = str(item.get("table") or "")
     known = table if table in tables else None
-    return Asked(model=item["id"], workload=workload, context=parts["context"], current=parts["current"], table=known)
+    return SettingsRequest(
+        model=item["id"], workload=workload, context=parts["context"], current=parts["current"], table=known
+    )
 
 
 def _value(text: str) -> Any:

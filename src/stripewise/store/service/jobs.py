@@ -27,7 +27,7 @@ MOST_IDLE = 5
 
 
 @dataclass(frozen=True)
-class Job:
+class ServiceJob:
     """A job as it is kept.
 
     Attributes
@@ -65,9 +65,9 @@ class Job:
     error: str = ""
 
 
-def _job(row: sa.Row[Any]) -> Job:
+def _job(row: sa.Row[Any]) -> ServiceJob:
     what = f"job {row.id}"
-    return Job(
+    return ServiceJob(
         row.id,
         row.kind,
         row.subject,
@@ -96,11 +96,11 @@ class Jobs:
 
     # -- for those who ask ---------------------------------------------------------------------------------
 
-    def submit(self, kind: str, subject: str, submitter: str, request: Mapping[str, Any] | None = None) -> Job:
+    def submit(self, kind: str, subject: str, submitter: str, request: Mapping[str, Any] | None = None) -> ServiceJob:
         """Add a job, unless one for the same subject is waiting already, which is given then."""
         identifier = secrets.token_hex(8)
 
-        def work(connection: sa.Connection, again: bool) -> Job:
+        def work(connection: sa.Connection, again: bool) -> ServiceJob:
             same = (jobs.c.subject == subject, jobs.c.kind == kind, jobs.c.state == "queued")
             row = connection.execute(sa.select(jobs).where(*same)).first()
             if row is None:
@@ -129,7 +129,7 @@ class Jobs:
 
         return self._database.write(work)
 
-    def get(self, identifier: str) -> Job:
+    def get(self, identifier: str) -> ServiceJob:
         """Give a job.
 
         Raises
@@ -144,7 +144,7 @@ class Jobs:
             raise NotFound(f"job '{identifier[:40]}' does not exist", "see the list of jobs")
         return _job(found)
 
-    def of(self, subject: str) -> Job | None:
+    def of(self, subject: str) -> ServiceJob | None:
         """Give the latest job for a subject."""
         query = sa.select(jobs).where(jobs.c.subject == subject).order_by(jobs.c.number.desc()).limit(1)
         found = self._database.read(lambda connection: connection.execute(query).first())
@@ -183,7 +183,7 @@ class Jobs:
 
     # -- for workers ---------------------------------------------------------------------------------------
 
-    def take(self, owner: str, lease_seconds: float = 60.0, kinds: tuple[str, ...] = KINDS) -> Job | None:
+    def take(self, owner: str, lease_seconds: float = 60.0, kinds: tuple[str, ...] = KINDS) -> ServiceJob | None:
         """Take the oldest job that is due: one that waits, or whose taker is dead or has let its lease run out."""
         # Looked for without a lock, so that those who find nothing keep nobody waiting.
         for number in self._database.read(lambda connection: self._due(connection, kinds)):
@@ -199,12 +199,12 @@ class Jobs:
         found = connection.execute(sa.select(*columns).where(*where).order_by(jobs.c.number))
         return [row.number for row in found if row.state == "queued" or not rows.alive(row, now)]
 
-    def _try(self, number: int, owner: str, lease_seconds: float) -> Job | None:
+    def _try(self, number: int, owner: str, lease_seconds: float) -> ServiceJob | None:
         """Take a job, unless another worker has been quicker."""
         # The mark tells a taking of ours whose confirmation was lost with the connection from another's.
         holder = codec.dump({**Holder.current().as_json(), "mark": secrets.token_hex(8)})
 
-        def work(connection: sa.Connection, again: bool) -> Job | None:
+        def work(connection: sa.Connection, again: bool) -> ServiceJob | None:
             now = self._database.now(connection)
             query = sa.select(jobs).where(jobs.c.number == number).with_for_update(skip_locked=True)
             row = connection.execute(query).first()
@@ -220,7 +220,7 @@ class Jobs:
 
         return self._database.write(work)
 
-    def note_progress(self, job: Job, progress: int) -> bool:
+    def note_progress(self, job: ServiceJob, progress: int) -> bool:
         """Note how far a job has come when it is taken; False if it was taken too often without getting further."""
 
         def work(connection: sa.Connection, again: bool) -> bool:
@@ -233,7 +233,7 @@ class Jobs:
 
         return self._database.write(work)
 
-    def renew(self, job: Job, lease_seconds: float = 60.0) -> bool:
+    def renew(self, job: ServiceJob, lease_seconds: float = 60.0) -> bool:
         """Prolong a lease; gives whether a stop was asked for.
 
         Raises
@@ -250,7 +250,7 @@ class Jobs:
 
         return self._database.write(work)
 
-    def finish(self, job: Job, state: str, result: Mapping[str, Any] | None = None, error: str = "") -> None:
+    def finish(self, job: ServiceJob, state: str, result: Mapping[str, Any] | None = None, error: str = "") -> None:
         """Say how a job ended.
 
         Raises
@@ -272,7 +272,7 @@ class Jobs:
 
         self._database.write(work)
 
-    def put_back(self, job: Job, seconds: float, *, counted: bool = True) -> None:
+    def put_back(self, job: ServiceJob, seconds: float, *, counted: bool = True) -> None:
         """Give a job back, to be taken again after some seconds; ``counted`` as a try without progress or not."""
 
         def work(connection: sa.Connection, again: bool) -> None:
@@ -284,7 +284,7 @@ class Jobs:
 
         self._database.write(work)
 
-    def _held(self, connection: sa.Connection, job: Job, *, ended: bool = False) -> sa.Row[Any]:
+    def _held(self, connection: sa.Connection, job: ServiceJob, *, ended: bool = False) -> sa.Row[Any]:
         row = connection.execute(sa.select(jobs).where(jobs.c.id == job.id).with_for_update()).first()
         if row is None or row.token != job.token or (row.state != "running" and not ended):
             by = f" by {row.owner}" if row is not None and row.token != job.token else ""

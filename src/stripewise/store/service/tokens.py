@@ -53,7 +53,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Session:
+class LoginSession:
     """A browser's session.
 
     Attributes
@@ -177,7 +177,7 @@ class Tokens:
 
     # -- sessions ------------------------------------------------------------------------------------------
 
-    def begin_session(self, token: Token) -> tuple[str, Session]:
+    def begin_session(self, token: Token) -> tuple[str, LoginSession]:
         """Begin a session and give the text of its cookie with it."""
         cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
 
@@ -190,12 +190,12 @@ class Tokens:
             connection.execute(sessions.insert().values(**values, expires=now + SESSION_SECONDS))
 
         self._database.write(work)
-        return cookie, Session(token, csrf)
+        return cookie, LoginSession(token, csrf)
 
-    def session(self, cookie: str) -> Session | None:
+    def session(self, cookie: str) -> LoginSession | None:
         """Give the session of a cookie; None if there is none, or it is over."""
 
-        def work(connection: sa.Connection) -> Session | None:
+        def work(connection: sa.Connection) -> LoginSession | None:
             columns = [*tokens.c, sessions.c.csrf, sessions.c.expires.label("until")]
             query = sa.select(*columns).join(sessions, sessions.c.token == tokens.c.id)
             row = connection.execute(query.where(sessions.c.digest == _digest(cookie))).first()
@@ -203,7 +203,7 @@ class Tokens:
             if row is None or row.until <= now:
                 return None
             token = self._valid(_token(row), now)
-            return None if token is None else Session(token, row.csrf)
+            return None if token is None else LoginSession(token, row.csrf)
 
         return self._database.read(work)
 
