@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.model.ann import AnnModel
-from stripewise.model.artifact.export import columns_of, input_row, to_artifact
+from stripewise.model.artifact.content import Artifact
+from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.artifact.writer import artifact_bytes
 from stripewise.model.carriers import SetBy, tunable_columns
@@ -65,6 +67,27 @@ def trained(name: str, tunables: tuple[str, ...] = HINTS) -> Any:
 
     model.networks = {place: network(place) for place in (0, 1)}
     return model
+
+
+def input_row(artifact: Artifact, values: Mapping[str, Any]) -> list[float]:
+    """Numbers for an artifact's inputs from values by name, as the runtime fills them."""
+    given = [values[entry.name] for entry in artifact.inputs]
+    return [float(artifact.texts.find(value)) if isinstance(value, str) else float(value) for value in given]
+
+
+def columns_of(artifact: Artifact, frame: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
+    """As :func:`input_row` for many rows; words that are not given count as 0."""
+    n = len(next(iter(frame.values())))
+    columns = []
+    for entry in artifact.inputs:
+        given = frame.get(entry.name)
+        if given is None:
+            columns.append(np.zeros(n))
+            continue
+        columns.append(
+            np.asarray([artifact.texts.find(v) if isinstance(v, str) else float(v) for v in given], dtype=np.float64)
+        )
+    return columns
 
 
 @pytest.mark.parametrize("name", [*SMALL, "ann"])

@@ -132,10 +132,7 @@ def _file(file: FileReport) -> FileActivity:
         beneath=Beneath(
             collective_ranks=max(share.ranks for share in shares),
             collective_calls=sum(share.count for share in shares),
-            collective_bytes=sum(share.bytes for share in shares),
-            collective_largest=max(share.max_size for share in shares),
             read_while_writing=made.read.during_write.bytes,
-            reads_while_writing=made.read.during_write.count,
         ),
         layout=_layout(file),
         view_contiguous=None if file.view is None else file.view.contiguous,

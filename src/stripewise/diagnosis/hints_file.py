@@ -29,15 +29,12 @@ class HintsFile:
         What was found there, or why nothing was.
     knobs : tuple of ScriptSetting
         Its hints, with their lines in it.
-    too_long : bool
-        Whether ROMIO passes the whole file over.
     """
 
     line: int
     path: str
     said: str
     knobs: tuple[ScriptSetting, ...] = ()
-    too_long: bool = False
 
     def as_json(self) -> dict[str, object]:
         """Give the plain values, but for the hints."""
@@ -81,7 +78,7 @@ def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> Hint
     except OSError as error:
         return HintsFile(line, str(place), f"it cannot be read: {error.strerror}")
     if len(data) >= HINTS_LIMIT:
-        return HintsFile(line, str(place), f"ROMIO passes over files of {HINTS_LIMIT} bytes and more", too_long=True)
+        return HintsFile(line, str(place), f"ROMIO ignores files of {HINTS_LIMIT} bytes and more")
     return _read(line, place, data.decode("utf-8", errors="replace"))
 
 

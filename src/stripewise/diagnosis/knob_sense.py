@@ -48,12 +48,10 @@ def meaningless(
     operation = where.workload.operation
     if operation in ("read", "write") and operation not in parameter.operations:
         return f"it acts on {parameter.operations[0]}s alone, the program {operation}s"
-    return _inactive(knob, stack, parameter, where, values)
+    return _inactive(knob, parameter, where, values)
 
 
-def _inactive(
-    knob: ScriptSetting, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]
-) -> str:
+def _inactive(knob: ScriptSetting, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
     """Whether other settings of the script, or the workload, leave it without meaning."""
     workload = where.workload
     if where.file_system and workload.file_system is None:

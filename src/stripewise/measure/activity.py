@@ -135,19 +135,15 @@ class Beneath(_ActivityPart):
     ----------
     collective_ranks : int
         Ranks that wrote or read within collective calls: the aggregators.
-    collective_calls, collective_bytes, collective_largest : int
+    collective_calls : int
         System calls within collective calls.
     read_while_writing : int
         Bytes read within write calls: read-modify-write.
-    reads_while_writing : int
     """
 
     collective_ranks: int = 0
     collective_calls: int = 0
-    collective_bytes: int = 0
-    collective_largest: int = 0
     read_while_writing: int = 0
-    reads_while_writing: int = 0
 
 
 class FileLayout(_ActivityPart):

@@ -128,7 +128,7 @@ class Answer:
             deviation=deviation,
             combinations=int(best.combinations[0]),
             advice=self._advice(chosen, float(mean_then[0])),
-            reasons=rules(grid, self._fixed, grid_words, self._groups, chosen[0]) if changes else (),
+            reasons=rules(grid, self._fixed, grid_words, chosen[0]) if changes else (),
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
             notes=(*notes, *self._remarks(changed)),
         )

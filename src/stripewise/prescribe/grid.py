@@ -130,7 +130,7 @@ class CandidateGrid:
         for tunable in self._ordered():
             parameter = tunable.parameter
             assert parameter is not None
-            default = self._default(tunable, words)
+            default = self._default(tunable)
             if default is not None:
                 acts = np.ones(len(points), dtype=bool)
                 for rule, wanted in ((parameter.active_if, True), (parameter.same_as_default, False)):
@@ -190,7 +190,7 @@ class CandidateGrid:
         if tunable.parameter is not None:
             columns[tunable.parameter.name] = self.model.domain.values(tunable.place, points[:, tunable.place])
 
-    def _default(self, tunable: TunableColumn, words: Mapping[str, Any]) -> float | None:
+    def _default(self, tunable: TunableColumn) -> float | None:
         """Number of a setting's default, where it can be told and is one of the column's."""
         parameter = tunable.parameter
         assert parameter is not None

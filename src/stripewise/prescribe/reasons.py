@@ -76,7 +76,7 @@ def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats
     return None if remembered is None else (*remembered, None)
 
 
-def rules(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], groups: int, chosen: Floats) -> tuple[str, ...]:
+def rules(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], chosen: Floats) -> tuple[str, ...]:
     """Put the predictions for this workload into rules: a small tree over all combinations, and the way to the choice.
 
     Returns

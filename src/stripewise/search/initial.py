@@ -80,11 +80,11 @@ def latin_hypercube(space: Space, seen: Seen, rows: int, rng: np.random.Generato
     columns = [_even_columns(known[:, axis], count, total, rows, rng) for axis, count in enumerate(space.shape)]
     designs = np.stack(columns, axis=-1) if columns else np.zeros((_DESIGNS, rows, 0), dtype=np.int64)
     others = embed(space, known[-_MOST_NEIGHBOURS:])
-    quality = _quality(space, seen, designs, others)
+    quality = _quality(space, designs, others)
     best, value = designs[int(np.argmin(quality))], float(np.min(quality))
     for _ in range(_ROUNDS if rows > 1 else 0):
         changed = _exchange(best, rng)
-        quality = _quality(space, seen, changed, others)
+        quality = _quality(space, changed, others)
         if (lowest := float(np.min(quality))) < value:
             best, value = changed[int(np.argmin(quality))], lowest
     return _repair(space, seen, seen.new(best), rows, rng)
@@ -116,7 +116,7 @@ def _exchange(design: Levels, rng: np.random.Generator) -> Levels:
     return copies
 
 
-def _quality(space: Space, seen: Seen, designs: Levels, others: Floats) -> Floats:
+def _quality(space: Space, designs: Levels, others: Floats) -> Floats:
     """Rank designs, smaller is better, shape ``(designs,)``: first by rows lost, then by crowding."""
     count, rows, axes = designs.shape
     folded = space.fold(designs.reshape(-1, axes))

@@ -116,7 +116,7 @@ class Guard:
             if method not in SAFE:
                 self._check_origin(headers)
                 self._slow_down(scope)
-            return self._limited(scope, headers, receive, _LOGIN_BYTES)
+            return self._limited(headers, receive, _LOGIN_BYTES)
         user, session = await self._who(scope, headers)
         if not self._rates.allow(user.id):
             raise _Answered(problem(429, "too many requests", "wait a second", {"Retry-After": "1"}))
@@ -127,7 +127,7 @@ class Guard:
             raise _Answered(
                 problem(403, f"the token '{user.name}' may look, and not change anything", "use an operator's token")
             )
-        return self._limited(scope, headers, receive, self._most(path))
+        return self._limited(headers, receive, self._most(path))
 
     def _viewer_may(self, method: str, path: str) -> bool:
         if method in SAFE:
@@ -184,7 +184,7 @@ class Guard:
         self._check_origin(headers)
         given = headers.get(CSRF_HEADER, "")
         if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            limited = self._limited(scope, headers, receive, _FORM_BYTES)
+            limited = self._limited(headers, receive, _FORM_BYTES)
             body, more = b"", True
             while more:
                 message = await limited()
@@ -205,7 +205,7 @@ class Guard:
         upload = path in ("/api/models", "/api/diagnoses", "/api/tables", "/diagnose", "/models")
         return settings.upload_bytes if upload else settings.body_bytes
 
-    def _limited(self, scope: Scope, headers: Headers, receive: Receive, most: int) -> Receive:
+    def _limited(self, headers: Headers, receive: Receive, most: int) -> Receive:
         try:
             length = int(headers.get("content-length", "0"))
         except ValueError:

@@ -74,10 +74,6 @@ class _Listener:
             self.lost = True
 
 
-class TooManyListeners(StripewiseError):  # noqa: N818  an answer
-    """No more event streams can be opened."""
-
-
 class Hub:
     """Looks at the store and tells listeners.
 

@@ -11,8 +11,6 @@ from stripewise.server.problems import Refused
 from stripewise.store.base import Record
 from stripewise.tuning.folders import runs_folder
 
-STREAMS = ("stdout", "stderr")
-
 
 def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | None, limit: int) -> dict[str, Any]:
     """Give a piece of a run's output.

@@ -98,7 +98,7 @@ class ClaimsContract(StoreCase):
             store.claim(identifier, "ada")
             assert not store.stop_requested(identifier)
 
-    def test_of_manyat_once_one_gets_the_claim(self) -> None:
+    def test_of_many_at_once_one_gets_the_claim(self) -> None:
         """Eight threads want the same experiment."""
         with self.open() as store:
             identifier = store.create(Experiment())
@@ -106,7 +106,7 @@ class ClaimsContract(StoreCase):
             assert len(won) == 1
             assert store.record(identifier).owner == won[0].owner
 
-    def test_of_many_resultsat_once_one_is_kept(self) -> None:
+    def test_of_many_results_at_once_one_is_kept(self) -> None:
         """Six threads have a result for the same run."""
         with self.claimed() as (store, identifier, claim):
             for number in range(5):

@@ -17,7 +17,6 @@ from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack, stack_names
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
-_TRUTH = ("automatic", "enable", "disable")
 
 
 @rule(
@@ -138,7 +137,7 @@ def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
     yield Finding(kind, Severity.MEDIUM, reasons, {"settings": sorted(found)}, top(paths))
 
 
-def _reread(file: FileActivity, ranks: int) -> int:
+def _reread(file: FileActivity) -> int:
     """Bytes read that the same job wrote shortly before, so that memory can have answered."""
     level = file.lower
     if not level.write.bytes or not level.read.bytes:
@@ -163,7 +162,7 @@ def _reread(file: FileActivity, ranks: int) -> int:
 )
 def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""
-    again = {file.path: float(_reread(file, activity.job.ranks)) for file in activity.files}
+    again = {file.path: float(_reread(file)) for file in activity.files}
     moved = sum(file.lower.read.bytes for file in activity.files)
     total = sum(again.values())
     if not moved or total < limits["redundant_bytes"] / 4 or total / moved < limits["reread_share"]:

@@ -17,8 +17,6 @@ _TERMS = 11
 _COEFFICIENTS = tuple(2.8853900817779268 / (2 * k + 1) for k in range(_TERMS))
 """2 / ln 2 / (2k + 1): log2(m) = sum of these times t^(2k+1), where t = (m - 1) / (m + 1)."""
 
-LN2 = 0.6931471805599453
-
 
 def log2(x: Any) -> NDArray[np.float64]:
     """Binary logarithm, the same bits on every machine and as in the runtime.

@@ -6,8 +6,7 @@ features, every parameter with its values and carrier, and the stacks' rules bet
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -171,35 +170,3 @@ def preorder(trees: Trees, root: int) -> TreeBlock:
             waiting.append((int(trees.right[node]), len(value) - 1, depth + 1))
             waiting.append((int(trees.left[node]), -1, depth + 1))
     return TreeBlock(np.asarray(value, np.float32), np.asarray(feature, np.uint32), np.asarray(right, np.uint32))
-
-
-def input_row(artifact: Artifact, values: Mapping[str, Any]) -> list[float]:
-    """Numbers for an artifact's inputs from values by name, as the runtime would fill them.
-
-    Raises
-    ------
-    UserError
-        If one is missing.
-    """
-    row = []
-    for entry in artifact.inputs:
-        if entry.name not in values:
-            raise UserError(f"the artifact needs {entry.name}", "give it a value")
-        value = values[entry.name]
-        row.append(float(artifact.texts.find(value)) if isinstance(value, str) else float(value))
-    return row
-
-
-def columns_of(artifact: Artifact, frame: Mapping[str, Sequence[Any]]) -> list[np.ndarray[Any, Any]]:
-    """As :func:`input_row` for many rows; words that are not given count as 0."""
-    n = len(next(iter(frame.values())))
-    columns = []
-    for entry in artifact.inputs:
-        given = frame.get(entry.name)
-        if given is None:
-            columns.append(np.zeros(n))
-            continue
-        columns.append(
-            np.asarray([artifact.texts.find(v) if isinstance(v, str) else float(v) for v in given], dtype=np.float64)
-        )
-    return columns

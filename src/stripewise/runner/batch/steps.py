@@ -191,7 +191,7 @@ class StepsRunner(LocalRunner):
         candidates = live if launch.pair is None else [live[launch.pair % len(live)]]
         return next((at for at in candidates if at not in busy), None)
 
-    def _placed(self, launch: Launch, place: Scratch, target: Target) -> Target:
+    def _placed(self, launch: Launch, target: Target) -> Target:
         nodes = self._slots[self._taken[launch.number]]
         line = target.line
         at = line.launcher_at + 1

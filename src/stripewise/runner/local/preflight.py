@@ -103,7 +103,7 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
     kind_of(experiment.objective.name).check(conditions)
     carried = _carried(experiment, target, library)
-    warnings += [*target.warnings, *_warnings(target, library, carried, runtime)]
+    warnings += [*target.warnings, *_warnings(target, carried, runtime)]
     found.preflight = replace(
         _preflight(experiment, found, library, carried, warnings, cwd), lost=_lost(experiment, target, library)
     )
@@ -143,7 +143,7 @@ def _lost(experiment: Experiment, target: Target, library: Path | None) -> Calla
     return why
 
 
-def _warnings(target: Target, library: Path | None, carried: tuple[Carried, ...], runtime: str) -> list[str]:
+def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str) -> list[str]:
     program = target.line.program[0]
     found = []
     if target.why_not_preloaded:

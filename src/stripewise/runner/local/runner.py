@@ -88,7 +88,7 @@ class LocalRunner(Runner):
             # The program was there at the preflight; it may be back for the next run.
             target = error
         if isinstance(target, Target):
-            target = self._placed(launch, place, target)
+            target = self._placed(launch, target)
         run = LocalRun(
             launch,
             place,
@@ -143,7 +143,7 @@ class LocalRunner(Runner):
             self.cancel(number)
         self._guard.close()
 
-    def _placed(self, launch: Launch, place: Scratch, target: Target) -> Target:
+    def _placed(self, launch: Launch, target: Target) -> Target:
         """Say where a run takes place: here, by whatever launcher the command has."""
         return target
 

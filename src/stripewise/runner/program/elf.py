@@ -19,7 +19,7 @@ from pathlib import Path
 
 _MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
-_DT_NEEDED, _DT_STRTAB, _DT_SONAME, _DT_RPATH, _DT_STRSZ, _DT_RUNPATH = 1, 5, 14, 15, 10, 29
+_DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_STRSZ, _DT_RUNPATH = 1, 5, 15, 10, 29
 _MACHINES = {3: "i386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _MAX_ENTRIES = 1 << 16
 _MAX_TEXT = 1 << 16
@@ -47,7 +47,6 @@ class Elf:
         Libraries that it asks for.
     rpath, runpath : tuple of str
         Folders to search, as written.
-    soname : str
     """
 
     machine: str
@@ -57,7 +56,6 @@ class Elf:
     needed: tuple[str, ...] = ()
     rpath: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()
-    soname: str = ""
 
     @property
     def static(self) -> bool:
@@ -153,7 +151,6 @@ def _parse(data: mmap.mmap) -> Elf:
         needed=texts(_DT_NEEDED),
         rpath=folders(_DT_RPATH),
         runpath=folders(_DT_RUNPATH),
-        soname=next(iter(texts(_DT_SONAME)), ""),
     )
 
 
