@@ -33,7 +33,7 @@ class Setting:
     key, value : str
         As the carrier spells them.
     layer : str
-        For layouts the file system (``lustre``, ``cephfs``); empty for all others.
+        For layouts the file system, by its name in a plan (``lustre``); empty for all others.
     """
 
     carrier: Carrier

@@ -85,7 +85,7 @@ class Parameter:
     carrier, key : Carrier, str
         The carrier and the name that the carrier uses.
     layer : str
-        The stack's layer (``romio``, ``lustre`` ...); for striping, the file system.
+        The stack's layer (``romio``, ``lustre`` ...); for layouts, the file system.
     when, scope : When, Scope
         Moment and reach.
     operations : tuple of str
