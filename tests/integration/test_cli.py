@@ -49,7 +49,7 @@ def test_a_mistyped_command_is_told_with_the_nearest(capfd):
     "message, complete",
     [
         ("stripewise resume 0123abcd goes on", "stripewise resume 0123abcd --store S goes on"),
-        ("go on with: stripewise resume", "go on with: stripewise resume --store S"),
+        ("continue with: stripewise resume", "continue with: stripewise resume --store S"),
         ("see: stripewise list", "see: stripewise list --store S"),
         ("stripewise run 0123abcd -- COMMAND", "stripewise run 0123abcd --store S -- COMMAND"),
         ("stripewise export ID --to plan", "stripewise export ID --store S --to plan"),

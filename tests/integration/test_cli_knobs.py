@@ -66,7 +66,7 @@ def test_the_file_that_the_script_names_is_read(tmp_path, capsys, named):
         (HINTED.format(named="gone"), "this file does not exist here"),
         (HINTED.format(named="$1/hints"), "only the job knows the name"),
         ("cat > $PWD/h <<EOF\ncb_nodes 4\nEOF\n" + HINTED.format(named="$PWD/h"), "the script itself writes it"),
-        (HINTED.format(named="long"), "ROMIO passes over files of 4096 bytes and more"),
+        (HINTED.format(named="long"), "ROMIO ignores files of 4096 bytes and more"),
     ],
 )
 def test_a_file_that_is_not_read_is_told_with_the_reason(tmp_path, capsys, text, said):

@@ -116,7 +116,7 @@ def test_apply_shows_every_export_with_its_undo(page):
     for part in (
         "stripewise run a1b4555a -- mpiexec -n 4 ./writer --file '/dev/shm/out file.dat'",
         "cb_config_list *:4", "ROMIO_HINTS", "unset ROMIO_HINTS", "MPICH_MPIIO_HINTS", "I_MPI_FILESYSTEM_CB_NODES",
-        "srun --export=ALL", "What this form cannot say", "Who wins:", "[parameters.cb_nodes]",
+        "srun --export=ALL", "What this form cannot express", "Who wins:", "[parameters.cb_nodes]",
     ):  # fmt: skip
         assert part in words
 

@@ -193,7 +193,7 @@ class Client:
         return dict(self.post(f"/experiments/{identifier}/stop"))
 
     def resume(self, identifier: str, *, agreed: bool = False) -> dict[str, Any]:
-        """Let a worker go on with an experiment; ``agreed`` as for :meth:`create`."""
+        """Let a worker continue an experiment; ``agreed`` as for :meth:`create`."""
         return dict(self.post(f"/experiments/{identifier}/resume", {"agreed": agreed}))
 
     def events(self, identifier: str | None = None, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -18,7 +18,7 @@ from stripewise.store.base import Record, Sort, Store
 
 def _not_here(*given: object, **named: object) -> NoReturn:
     """Refuse what only the workers of the service do."""
-    raise StoreError("experiments of a service are carried on by its workers", "use the service's own commands")
+    raise StoreError("only the workers of the service write to its experiments", "use the service's own commands")
 
 
 class RemoteStore(Store):

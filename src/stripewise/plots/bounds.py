@@ -80,7 +80,7 @@ def bounds(runs: Sequence[BoundedRun]) -> go.Figure:
     """
     shown = runs[:_MOST_BARS]
     more = f", the first {len(shown)} of {len(runs)}" if len(shown) < len(runs) else ""
-    figure = blank(f"Simulated: what held each configuration back{more}", 440)
+    figure = blank(f"Simulated: what limited each configuration{more}", 440)
     cuts = [layers(run) for run in shown]
     feet = [_feet(cut) for cut in cuts]
     texts = [_text(run) for run in shown]

@@ -76,7 +76,7 @@ class Book:
             if about["shard"][1] != shard[1]:
                 raise UserError(
                     f"the journal {self._store.url} has shards of {about['shard'][1]}, not of {shard[1]}",
-                    "go on with the same number of shards, or name another folder with --journal",
+                    "continue with the same number of shards, or name another folder with --journal",
                 )
             if tuple(about["shard"]) == shard:
                 return record.id

@@ -1,4 +1,4 @@
-"""What a campaign came to: its table, and what is to be said of it."""
+"""The results of a campaign: its table and its summary."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def summary(
     shard: tuple[int, int],
     left_out: int,
 ) -> dict[str, Any]:
-    """Say what a campaign, or a shard of it, came to, as plain values."""
+    """Summarise a campaign, or a shard of it, as plain values."""
     ended = [(run, value_of(results, run.number)) for run in planned]
     failed = [(run, result) for run, result in ended if result is not None and result.state is not State.FINISHED]
     made = [run for run in results.values() if run.state.ended]

@@ -108,7 +108,7 @@ class Reading:
         return "\n".join(part for part in (self.describe(trial), run.reason) if part)
 
     def bounded(self) -> list[BoundedRun]:
-        """What held each configuration back, where runs were simulated: the default first, then by the objective."""
+        """What limited each configuration, where runs were simulated: the default first, then by the objective."""
         sign = -1 if self.maximize else 1
         ranked = sorted(
             (trial for trial in self.trials if trial.values),

@@ -105,7 +105,7 @@ class NewExperiment(RequestDocument):
 
 
 class Resumption(RequestDocument):
-    """How to go on with an experiment."""
+    """How to continue an experiment."""
 
     agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
 

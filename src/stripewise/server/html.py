@@ -72,7 +72,7 @@ def _minute(epoch: float | None) -> str:
 
 
 def _indented(value: Any) -> str:
-    # File names need not be UTF-8; what is none of it stands in them as lone surrogates, which no page can hold.
+    # File names need not be UTF-8; bytes that are not appear in them as lone surrogates, which a page cannot hold.
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

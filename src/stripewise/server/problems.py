@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from stripewise.errors import NotFound, StripewiseError, TransientError
+from stripewise.errors import NotFound, StoreError, StripewiseError, TransientError
 
 
 class Problem(BaseModel):
@@ -99,7 +99,7 @@ def status_of(error: StripewiseError) -> int:
         return 503
     if isinstance(error, NotFound):
         return 404
-    return 503 if type(error).__name__ == "StoreError" else 422
+    return 503 if isinstance(error, StoreError) else 422
 
 
 def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response]) -> None:

@@ -36,7 +36,7 @@ class Plan:
         What is known of these files' I/O, by words of the workload or columns of a model; the modes predict and online
         decide by it.
     allow : tuple of str
-        ``composite``, ``pool``: folders with such layouts whose files may be laid out all the same.
+        ``composite``, ``pool``: folders with such layouts whose files may still be laid out.
     """
 
     settings: tuple[Setting, ...] = ()

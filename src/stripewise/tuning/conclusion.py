@@ -1,4 +1,4 @@
-"""What the confirmation came to, in numbers and in a sentence."""
+"""The outcome of the confirmation, in numbers and in a sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stripewise.tuning.protocol import protocol_points
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the confirmation came to.
+    """The outcome of the confirmation.
 
     Attributes
     ----------

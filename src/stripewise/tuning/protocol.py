@@ -38,7 +38,7 @@ def protocol_points(
     experiment : Experiment
     pairs : int
     speedup, same
-        What the pairs came to.
+        The outcome of the pairs.
     seconds : float or None
         Typical wall time of a run of the confirmation.
     workload : Workload

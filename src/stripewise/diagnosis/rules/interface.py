@@ -98,7 +98,7 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
             and file.modes is not None
             and file.modes.collective_writes
         ):
-            found["cb_buffer_size"] = "on Lustre the stripe size acts in its place in collective writes"
+            found["cb_buffer_size"] = "on Lustre, collective writes use the stripe size instead"
         if "romio_cb_write" in requested or "romio_cb_read" in requested:
             found |= _no_calls(file, requested)
     return found

@@ -1,7 +1,7 @@
-"""A plan in the words of other tools: hints files, job scripts, vendors' variables, file-system commands.
+"""A plan written for other tools: hints files, job scripts, vendors' variables, file-system commands.
 
 Pure text in and out. Each export says how to use it, how to undo it, who wins each key, and what it cannot express, so
-that nothing of a plan is lost in silence.
+that nothing of a plan is lost silently.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class NewCampaign(RequestDocument):
     toml: str = Field(description="a campaign file", max_length=1 << 20)
     changes: Changes = Changes()
     start: bool = True
-    resume: bool = Field(default=False, description="go on with your own campaign of the same content, if there is one")
+    resume: bool = Field(default=False, description="continue your own campaign of the same content, if there is one")
     retry: bool = Field(default=False, description="with resume: make runs that failed once more")
 
 
