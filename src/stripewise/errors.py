@@ -1,8 +1,8 @@
 """Every error that Stripewise raises on purpose.
 
-One root, split by who can mend the fault: the user (:class:`UserError`), time (:class:`TransientError`), or
-nobody before the program itself is mended (:class:`RunFailed`). A message says what was wrong and where;
-``mend`` says what to do. The edges (command line, server) turn them into one line and an exit code or status.
+One root, split by who can fix the fault: the user (:class:`UserError`), time (:class:`TransientError`), or
+nobody before the program itself is fixed (:class:`RunFailed`). A message says what was wrong and where;
+``fix`` says what to do. The edges (command line, server) turn them into one line and an exit code or status.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ class StripewiseError(Exception):
     ----------
     what : str
         What was wrong and where, in one line.
-    mend : str, optional
+    fix : str, optional
         What the reader can do about it, in one line.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, mend: str = "") -> None:
+    def __init__(self, what: str, fix: str = "") -> None:
         self.what = " ".join(what.split())
-        self.mend = " ".join(mend.split())
+        self.fix = " ".join(fix.split())
         super().__init__(self.what)
 
     def __str__(self) -> str:
-        return f"{self.what}; {self.mend}" if self.mend else self.what
+        return f"{self.what}; {self.fix}" if self.fix else self.what
 
 
 class UserError(StripewiseError):

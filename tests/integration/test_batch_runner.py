@@ -39,7 +39,7 @@ class Slurm:
     def fault(self, name: str, text: str = "") -> None:
         (self.home / name).write_text(text)
 
-    def mend(self, name: str) -> None:
+    def fix(self, name: str) -> None:
         (self.home / name).unlink()
 
     def job(self, number: int) -> Path:
@@ -106,7 +106,7 @@ def test_queue_time_is_apart_from_run_time_and_no_limit_counts_it(slurm: Slurm, 
         runner.start(launch(timeout=4.0, bound=3.0))
         until(runner, lambda: slurm.count == 1)
         nothing_ends(runner, 5)
-        slurm.mend("hold")
+        slurm.fix("hold")
         outcome = wait(runner)
         assert outcome.state is State.FINISHED, outcome.reason
         assert 0.3 <= outcome.elapsed < 3
@@ -288,11 +288,11 @@ def test_a_scheduler_that_restarts_loses_nothing(slurm: Slurm, tmp_path: Path) -
         slurm.fault("down")
         runner.start(launch())
         assert runner.poll(0.5) == []
-        slurm.mend("down")
+        slurm.fix("down")
         until(runner, lambda: slurm.count == 1)
         slurm.fault("down")
         assert runner.poll(1.2) == []
-        slurm.mend("down")
+        slurm.fix("down")
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason
 
@@ -303,7 +303,7 @@ def test_the_record_is_believed_while_the_scheduler_is_away(slurm: Slurm, tmp_pa
         runner.poll(0.0)
         slurm.fault("down")
         assert wait(runner).state is State.FINISHED
-        slurm.mend("down")
+        slurm.fix("down")
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
         until(runner, (tmp_path / "ran").exists)
         slurm.fault("down")
         assert runner.poll(1.5) == []
-        slurm.mend("down")
+        slurm.fix("down")
         outcome = wait(runner)
     assert outcome.facts["resubmissions"] == 1
     assert "the scheduler did not answer while it ran" in outcome.facts["notes"][0]
@@ -334,7 +334,7 @@ def test_a_job_that_is_through_is_not_taken_for_the_next_one(slurm: Slurm, tmp_p
         slurm.fault("down")
         slurm.fault("stale")
         nothing_ends(runner, 6)
-        slurm.mend("down")
+        slurm.fix("down")
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason
     assert (outcome.facts["resubmissions"], slurm.count) == (1, 2)
@@ -348,7 +348,7 @@ def test_a_scheduler_that_stays_away_is_named_in_the_end(slurm: Slurm, tmp_path:
     with pytest.raises(TransientError, match=r"Unable to contact slurm controller.*for 0.5 s"):
         for _ in range(20):
             runner.poll(1.0)
-    slurm.mend("down")
+    slurm.fix("down")
     runner.close()
 
 
@@ -368,7 +368,7 @@ def test_a_refused_job_ends_the_session_with_what_was_said(slurm: Slurm, tmp_pat
     runner.start(launch())
     with pytest.raises(StripewiseError, match=r"refused the job: .*Invalid account"):
         runner.poll(1.0)
-    slurm.mend("refuse")
+    slurm.fix("refuse")
     runner.close()
 
 
@@ -409,7 +409,7 @@ def test_a_job_that_nobody_can_see_does_not_begin_with_a_run_that_was_given_up(s
     runner.start(launch())
     until(runner, lambda: slurm.count == 1)
     assert job_record.give_up(tmp_path / "runs" / "0") == ""
-    slurm.mend("hold")
+    slurm.fix("hold")
     fake = slurm.job(1)
     until(runner, lambda: fake_slurm.read(fake, "exit") == "0")
     assert not (tmp_path / "begun").exists()
@@ -470,7 +470,7 @@ def test_reaping_waits_for_nothing_it_cannot_know(slurm: Slurm, tmp_path: Path) 
         runner.prepare()
         with pytest.raises(StripewiseError, match="Unable to contact"):
             runner.reap(launch(attempt=1))
-    slurm.mend("down")
+    slurm.fix("down")
 
 
 def test_long_output_is_kept_at_both_ends(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_a_failed_build_shows_the_compilers_words_and_leaves_nothing(mpich: Mpi,
         make(SMALL, mpich, sources)
     assert "undeclared_thing" in caught.value.what
     assert any("undeclared_thing" in line for line in caught.value.lines)
-    assert "--mpicc" in caught.value.mend
+    assert "--mpicc" in caught.value.fix
     assert [path for path in (sources.parent / "cache").iterdir() if not path.name.endswith(".lock")] == []
 
 
@@ -168,7 +168,7 @@ def test_what_is_no_mpi_compiler_is_refused(name: str) -> None:
     with pytest.raises(UserError) as caught:
         ask_compiler(Path(name), ENVIRONMENT)
     assert name in caught.value.what
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_the_compiler_of_a_programs_mpi_is_found_beside_its_library(mpi: Mpi) -> None:

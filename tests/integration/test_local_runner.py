@@ -280,7 +280,7 @@ def test_setup_lines_that_fail_are_found_beforehand(line: str, message: str, ben
     with pytest.raises(UserError) as caught:
         bench.prepare("true", setup=["true", line])
     assert caught.value.what.startswith(message)
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_a_setup_line_that_fails_later_fails_its_run(bench: Bench) -> None:

@@ -61,7 +61,7 @@ def test_a_log_cut_short(log, tmp_path):
 def test_no_log_and_several(tmp_path):
     with pytest.raises(RunFailed, match="no Darshan log") as caught:
         find_log(tmp_path)
-    assert "DARSHAN_LOGPATH" in caught.value.mend
+    assert "DARSHAN_LOGPATH" in caught.value.fix
     for name in "ab":
         (tmp_path / f"{name}.darshan").touch()
     with pytest.raises(RunFailed, match="2 Darshan logs"):

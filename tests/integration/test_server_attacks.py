@@ -445,7 +445,7 @@ def test_deep_and_broken_bodies_are_told_so(served: Running) -> None:
     for body in (b"[" * 100_000, b"{", b"\xff\xfe", b'{"definition": ' * 1000, b'{"definition": 1e999}', b"null"):
         answer = served.operator.post("/api/experiments", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code in (400, 422), answer.text
-        assert set(answer.json()["error"]) == {"code", "what", "mend"}
+        assert set(answer.json()["error"]) == {"code", "what", "fix"}
     for kind in ("text/plain", "application/xml", "multipart/form-data; boundary=x"):
         answer = served.operator.post("/api/experiments", content=b"<x/>", headers={"Content-Type": kind})
         assert answer.status_code in (400, 415, 422)

@@ -97,7 +97,7 @@ def test_no_case_breaks_the_service_or_its_promises(served: Running) -> None:
             assert answer.status_code in known, f"{case.as_curl_command()}\n{answer.status_code} {answer.text}"
             assert answer.status_code != 503, answer.text
             if answer.status_code >= 400:
-                assert set(answer.json()["error"]) == {"code", "what", "mend"}, answer.text
+                assert set(answer.json()["error"]) == {"code", "what", "fix"}, answer.text
 
         check()
     assert asked >= CASES * 0.9

@@ -93,11 +93,11 @@ def test_a_program_that_never_works_ends_the_experiment():
 
 
 def test_a_program_that_never_worked_gets_another_try_on_resuming(tmp_path):
-    url, calls, mended = f"sqlite:///{tmp_path}/s.db", [], []
+    url, calls, fixed = f"sqlite:///{tmp_path}/s.db", [], []
 
     def run(configuration):
         calls.append(configuration)
-        if not mended:
+        if not fixed:
             raise RuntimeError("no licence")
         return 1.0 / configuration["x"]
 
@@ -108,7 +108,7 @@ def test_a_program_that_never_worked_gets_another_try_on_resuming(tmp_path):
     with pytest.raises(NothingWorks, match="no licence"):
         tune(run, SPACE, store=url, resume=identifier)
     assert len(calls) == 2 * once
-    mended.append(True)
+    fixed.append(True)
     found = tune(run, SPACE, store=url, resume=identifier)
     assert found.confirmed
     assert found.result["runs"] == len(calls) <= 20

@@ -98,7 +98,7 @@ def test_what_cannot_be_run_is_refused_with_a_mend(content: bytes, message: str,
     path.chmod(0o755)
     with pytest.raises(UserError, match=message) as caught:
         inspect(path, PATH, tmp_path)
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_rule_that_cannot_prove_a_setting_is_refused_before_a_run(rule, messag
     (parameter,) = parse_stack(STACK.replace("fingerprint", rule), "own.toml").parameters
     with pytest.raises(UserError, match=message) as caught:
         check_evidence(parameter, "own.toml")
-    assert "fingerprint" in caught.value.mend and "hdf5_chunks" not in caught.value.mend
+    assert "fingerprint" in caught.value.fix and "hdf5_chunks" not in caught.value.fix
 
 
 def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():

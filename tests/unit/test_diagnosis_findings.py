@@ -253,7 +253,7 @@ def test_a_finding_says_what_with_numbers_and_why(code: str) -> None:
     assert re.search(r"\d|romio", found.says)
     assert 0 <= found.share <= 1
     document = found.as_json()
-    assert document["mechanism"].endswith(".") and document["mend"].endswith(".")
+    assert document["mechanism"].endswith(".") and document["fix"].endswith(".")
 
 
 def test_every_code_and_threshold_is_documented_with_its_value() -> None:

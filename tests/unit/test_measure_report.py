@@ -43,7 +43,7 @@ def test_malformed_reports_name_the_place(path, value, named):
 def test_other_json_is_not_told_to_be_built_anew(data):
     with pytest.raises(StripewiseError, match="not a report of the runtime") as caught:
         parse_report(data)
-    assert "STRIPEWISE_REPORT" in caught.value.mend and "build" not in caught.value.mend
+    assert "STRIPEWISE_REPORT" in caught.value.fix and "build" not in caught.value.fix
 
 
 def test_strided_collective_write():

@@ -93,7 +93,7 @@ def test_where_it_cannot_be_measured_is_said_before_the_first_run(fake_sysfs, tm
     for elsewhere in (Conditions("batch"), Conditions("steps"), Conditions("local", nodes=2)):
         with pytest.raises(UserError, match="use other nodes") as caught:
             kind.check(elsewhere)
-        assert "energy:COMMAND" in caught.value.mend
+        assert "energy:COMMAND" in caught.value.fix
     (fake_sysfs / "intel-rapl:0" / "energy_uj").unlink()
     with pytest.raises(UserError, match=r"cannot be read: .*energy_uj"):
         kind.check(LOCAL)

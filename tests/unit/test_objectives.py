@@ -93,7 +93,7 @@ def test_missing_output(tmp_path: Path):
 def test_missing_or_broken_reports():
     with pytest.raises(RunFailed, match="no report") as caught:
         value("io_time", report=None)
-    assert "stripewise doctor" in caught.value.mend
+    assert "stripewise doctor" in caught.value.fix
     incomplete = changed(changed(WRITE, "job.complete", False), "job.ranks_reported", 3)
     with pytest.raises(RunFailed, match="only 3 of 4 ranks"):
         value("io_time", report=parse_report(incomplete))

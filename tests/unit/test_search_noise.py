@@ -258,7 +258,7 @@ def test_wrong_options_are_named(make, options, message):
     with pytest.raises(UserError) as caught:
         make(options)
     assert message in str(caught.value)
-    assert "its options: " in caught.value.mend
+    assert "its options: " in caught.value.fix
 
 
 def test_run_of_the_helpers_knows_every_state():

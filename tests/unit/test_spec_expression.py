@@ -198,7 +198,7 @@ def test_a_text_where_a_number_belongs_is_told_in_words_of_ours(values):
 def test_missing_names_are_named():
     with pytest.raises(UserError, match="needs b, c") as caught:
         Expression.parse("a + b + c")({"a": 1})
-    assert "[workload]" in caught.value.mend
+    assert "[workload]" in caught.value.fix
 
 
 def test_numbers_stay_python_numbers():

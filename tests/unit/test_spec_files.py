@@ -1,4 +1,4 @@
-"""Stack and experiment files, sizes, workloads, objectives: read right, or refused with the place and the mend."""
+"""Stack and experiment files, sizes, workloads, objectives: read right, or refused with the place and the fix."""
 
 import pytest
 from hypothesis import given
@@ -82,7 +82,7 @@ def test_broken_stacks_name_the_place(text, reason):
 def test_loading_stacks(tmp_path):
     with pytest.raises(UserError, match="unknown stack 'gpfs'") as caught:
         load_stack("gpfs")
-    assert "romio" in caught.value.mend
+    assert "romio" in caught.value.fix
     with pytest.raises(UserError, match="cannot read"):
         load_stack(str(tmp_path / "none.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")

@@ -179,7 +179,7 @@ class _There:
             except ServiceError as error:
                 if error.status != 422:
                     raise
-                yield LogResult(path, None, UnreadableLogError(error.what, error.mend))
+                yield LogResult(path, None, UnreadableLogError(error.what, error.fix))
                 continue
             yield LogResult(path, activity)
 
@@ -219,8 +219,8 @@ class _Outcome:
         self._tell()
         self.profile.unreadable += 1
         self.named_unreadable += named
-        what, _, mend = text.partition("; ")
-        self.reason = (what, mend)
+        what, _, fix = text.partition("; ")
+        self.reason = (what, fix)
         # Where nothing else could be read, this is what the command ends with, and is not to be said twice.
         self._untold = text
 
@@ -287,7 +287,7 @@ def _lines(number: int, finding: Finding) -> Iterator[str]:
     bound = finding.bound
     gain = f" At most {bound:.2g} times faster I/O." if bound is not None and bound >= 1.02 else ""
     yield escape(f"   why: {finding.kind.mechanism}{gain}")
-    yield escape(f"   mend: {finding.mend or finding.kind.mend}")
+    yield escape(f"   fix: {finding.fix or finding.kind.fix}")
     for setting in finding.settings:
         yield escape(f"   set: {setting.line()}")
     if finding.files:

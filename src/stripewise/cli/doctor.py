@@ -43,8 +43,8 @@ def doctor(
         table = Table.grid(padding=(0, 2))
         for finding in findings:
             table.add_row(_MARKS[finding.status], finding.part, escape(finding.found))
-            if finding.mend:
-                table.add_row("", "", f"[dim]{escape(finding.mend)}[/]")
+            if finding.fix:
+                table.add_row("", "", f"[dim]{escape(finding.fix)}[/]")
         console.print(table)
         console.print("ready to tune" if not missing else f"{len(missing)} missing: see above")
     if missing:
@@ -55,7 +55,7 @@ def _store(url: str | None) -> Check:
     try:
         opened = open_store(url)
     except StripewiseError as error:
-        return Check("store", "missing", error.what, error.mend)
+        return Check("store", "missing", error.what, error.fix)
     try:
         count = opened.count()
         return Check("store", "ok", f"{opened.url}, {count} experiment{'' if count == 1 else 's'}")

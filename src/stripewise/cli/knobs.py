@@ -73,7 +73,7 @@ def knobs(
     for one in found:
         place = f"line {one.knob.line}" + (f" of {escape(one.knob.file)}" if one.knob.file else "")
         console.print(f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
-        console.print(escape(f"  {one.reason}" + (f"; {one.mend}" if one.mend else "")))
+        console.print(escape(f"  {one.reason}" + (f"; {one.fix}" if one.fix else "")))
     return 0
 
 

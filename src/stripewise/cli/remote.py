@@ -192,8 +192,8 @@ def profile(
             time.sleep(0.5)
             found = client.get(place)
     if found["state"] != "done":
-        what, _, mend = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
-        raise StripewiseError(what, mend or "the same command goes on")
+        what, _, fix = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
+        raise StripewiseError(what, fix or "the same command goes on")
     for ending in (".csv", ".toml"):
         fetch(client, f"{place}/table{ending}", out.with_name(out.name + ending))
     return {**found["result"], "table": str(out.with_name(out.name + ".csv"))}
@@ -207,6 +207,6 @@ def activity(client: Client, log: Path) -> tuple[str, Activity]:
     try:
         identifier = str(client.upload("/diagnoses", log)["id"])
     except ServiceError as error:
-        raise ServiceError(error.status, error.what.replace("the upload", str(log)), error.mend) from error
+        raise ServiceError(error.status, error.what.replace("the upload", str(log)), error.fix) from error
     found = Activity.model_validate(client.get(f"/diagnoses/{identifier}/activity"))
     return identifier, found.model_copy(update={"source": str(log)})

@@ -123,7 +123,7 @@ def _with_schema(files: list[Path], path: Path) -> Table:
             with file.open(encoding="utf-8-sig", newline="") as stream:
                 for number, row in enumerate(csv.DictReader(stream, strict=True), start=2):
                     if None in row or None in row.values():
-                        raise UserError(f"{file}: line {number} has more or fewer cells than the header", "mend it")
+                        raise UserError(f"{file}: line {number} has more or fewer cells than the header", "fix it")
                     rows.append(row)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise UserError(f"cannot read {file}: {error}", "is it CSV with a header?") from error

@@ -256,12 +256,12 @@ def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> Nothin
     trials, budget = store.trials(identifier), record.experiment.budget
     used = spent(trials, record.facts.seconds)
     limits = (budget.runs, budget.seconds, budget.node_hours)
-    mend = error.mend
+    fix = error.fix
     if all(most is None or have < most for have, most in zip(astuple(used), limits, strict=True)):
-        mend += f", then: stripewise resume {identifier} tries it again"
+        fix += f", then: stripewise resume {identifier} tries it again"
     runs = [run for trial in trials for run in trial.runs]
     folders = [run.facts.folder for run in runs if run.state is State.FAILED and run.facts.folder]
-    return NothingWorks(error.what, f"{mend} (its output: {folders[-1]})" if folders else mend)
+    return NothingWorks(error.what, f"{fix} (its output: {folders[-1]})" if folders else fix)
 
 
 def asking(progress: Progress, json_output: bool) -> Consent:

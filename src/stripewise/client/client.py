@@ -111,9 +111,9 @@ class Client:
                     raise
         if job["state"] == "done":
             return dict(job["result"])
-        what, _, mend = str(job["error"] or f"job {job['id']} was stopped").partition("; ")
+        what, _, fix = str(job["error"] or f"job {job['id']} was stopped").partition("; ")
         kind = (job["result"] or {}).get("error")
-        raise {"UserError": UserError, "NothingWorks": NothingWorks}.get(str(kind), StripewiseError)(what, mend)
+        raise {"UserError": UserError, "NothingWorks": NothingWorks}.get(str(kind), StripewiseError)(what, fix)
 
     # -- tables, models and campaigns ----------------------------------------------------------------------
 

@@ -178,8 +178,8 @@ class Follower:
             # Why comes as a message of the session; where it could not say it, the job does.
             for message in self._messages():
                 raise _error(message)
-            what, _, mend = str(document["error"] or f"experiment {self._identifier} has failed").partition("; ")
-            raise StripewiseError(what, mend)
+            what, _, fix = str(document["error"] or f"experiment {self._identifier} has failed").partition("; ")
+            raise StripewiseError(what, fix)
         raise StripewiseError(
             f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
         )
@@ -191,4 +191,4 @@ class Follower:
 
 def _error(data: Mapping[str, Any]) -> StripewiseError:
     kinds: dict[str, type[StripewiseError]] = {"NothingWorks": NothingWorks, "UserError": UserError}
-    return kinds.get(str(data.get("error")), StripewiseError)(str(data["what"]), str(data["mend"]))
+    return kinds.get(str(data.get("error")), StripewiseError)(str(data["what"]), str(data.get("fix", "")))

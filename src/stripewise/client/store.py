@@ -79,7 +79,7 @@ class RemoteStore(Store):
             return record_of(self.client.experiment(identifier))
         except ServiceError as error:
             if error.status == 404:
-                raise UserError(error.what.replace(" in the store", f" in {self.url}"), error.mend) from error
+                raise UserError(error.what.replace(" in the store", f" in {self.url}"), error.fix) from error
             raise
 
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:

@@ -25,8 +25,8 @@ class ServiceError(UserError):
         Of the answer.
     """
 
-    def __init__(self, status: int, what: str, mend: str = "") -> None:
-        super().__init__(what, mend)
+    def __init__(self, status: int, what: str, fix: str = "") -> None:
+        super().__init__(what, fix)
         self.status = status
 
 
@@ -150,9 +150,9 @@ class Transport:
 def _refused(status: int, data: bytes) -> StripewiseError:
     try:
         error = json.loads(data)["error"]
-        what, mend = str(error["what"]), str(error.get("mend", ""))
+        what, fix = str(error["what"]), str(error.get("fix", ""))
     except (ValueError, KeyError, TypeError):
-        what, mend = f"the service answered with status {status}", "is it Stripewise's?"
+        what, fix = f"the service answered with status {status}", "is it Stripewise's?"
     if status in (429, 503):
-        return TransientError(what, mend)
-    return ServiceError(status, what, mend)
+        return TransientError(what, fix)
+    return ServiceError(status, what, fix)

@@ -1,1 +1,1 @@
-"""Why I/O is slow, and what would mend it: from what a job did to findings with evidence and settings."""
+"""Why I/O is slow, and what would fix it: from what a job did to findings with evidence and settings."""

@@ -40,7 +40,7 @@ class FindingKind:
     title : str
     mechanism : str
         Why it costs time, in a sentence.
-    mend : str
+    fix : str
         What to change.
     drishti : tuple of str
         Codes of Drishti's insights that say the same.
@@ -49,7 +49,7 @@ class FindingKind:
     code: str
     title: str
     mechanism: str
-    mend: str
+    fix: str
     drishti: tuple[str, ...] = ()
 
 
@@ -70,10 +70,10 @@ class Finding:
     ranks : tuple of int
         Those concerned; empty where all are, or none is known.
     settings : tuple of Setting
-        What mends it, where Stripewise can apply it.
+        What fixes it, where Stripewise can apply it.
     share : float
         Part of the time in I/O calls that the calls concerned took, 0 to 1; nothing can give more.
-    mend : str
+    fix : str
         What to change here; the kind's where empty.
     """
 
@@ -85,7 +85,7 @@ class Finding:
     ranks: tuple[int, ...] = ()
     settings: tuple[Setting, ...] = ()
     share: float = 0.0
-    mend: str = ""
+    fix: str = ""
 
     @property
     def code(self) -> str:
@@ -105,7 +105,7 @@ class Finding:
             "title": self.kind.title,
             "says": self.says,
             "mechanism": self.kind.mechanism,
-            "mend": self.mend or self.kind.mend,
+            "fix": self.fix or self.kind.fix,
             "evidence": dict(self.evidence),
             "files": list(self.files),
             "ranks": list(self.ranks),
@@ -126,7 +126,7 @@ def rule(
     code: str,
     title: str,
     mechanism: str,
-    mend: str,
+    fix: str,
     drishti: tuple[str, ...] = (),
     *,
     limits: Mapping[str, Limit] | None = None,
@@ -135,7 +135,7 @@ def rule(
 
     Parameters
     ----------
-    code, title, mechanism, mend : str
+    code, title, mechanism, fix : str
     drishti : tuple of str
         See :class:`FindingKind`.
     limits : mapping, optional
@@ -144,7 +144,7 @@ def rule(
 
     def register(body: Body) -> Body:
         LIMITS.update(limits or {})
-        kind = FindingKind(code, title, mechanism, mend, drishti)
+        kind = FindingKind(code, title, mechanism, fix, drishti)
 
         def found(activity: Activity, limits: Thresholds) -> Iterator[Finding]:
             return body(activity, limits, kind)
@@ -162,7 +162,7 @@ class Words:
     code: str
     title: str
     mechanism: str
-    mend: str
+    fix: str
     drishti: tuple[str, ...] = ()
 
 
@@ -180,7 +180,7 @@ def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
             ) -> Iterator[Finding]:
                 return body(activity, limits, kind, way)
 
-            rule(words.code, words.title, words.mechanism, words.mend, words.drishti)(found)
+            rule(words.code, words.title, words.mechanism, words.fix, words.drishti)(found)
         return body
 
     return register

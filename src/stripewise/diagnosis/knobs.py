@@ -34,14 +34,14 @@ class JudgedSetting:
         has it).
     reason : str
         In a sentence.
-    mend : str
+    fix : str
         What to do; empty where nothing is to be done.
     """
 
     knob: ScriptSetting
     verdict: Verdict
     reason: str
-    mend: str = ""
+    fix: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Give the plain values."""
@@ -54,7 +54,7 @@ class JudgedSetting:
             "form": self.knob.form,
             "verdict": self.verdict,
             "reason": self.reason,
-            "mend": self.mend,
+            "fix": self.fix,
         }
 
 

@@ -88,9 +88,9 @@ def _open(path: Path) -> LogResult:
         return LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
     except (StripewiseError, ValueError, RecursionError) as error:
         what = error.what if isinstance(error, StripewiseError) else str(error)
-        mend = error.mend if isinstance(error, StripewiseError) else "is it whole?"
+        fix = error.fix if isinstance(error, StripewiseError) else "is it whole?"
         named = what if str(path) in what else f"{path}: {what}"
-        return LogResult(path, None, UnreadableLogError(named, mend))
+        return LogResult(path, None, UnreadableLogError(named, fix))
 
 
 def _report(text: str, origin: str) -> Activity:

@@ -225,7 +225,7 @@ def _number(given: Any, name: str, where: str) -> float:
         number = float(given)
     except (TypeError, ValueError) as error:
         what = "is missing" if given in (None, "") else f"is {given!r}, which is not a number"
-        raise UserError(f"{where}: {name} {what}", "mend the row, or leave it out") from error
+        raise UserError(f"{where}: {name} {what}", "fix the row, or leave it out") from error
     if not math.isfinite(number):
         raise UserError(f"{where}: {name} is {number}", "leave failed runs out")
     return number
@@ -281,7 +281,7 @@ def read_table(path: str | Path) -> Table:
         raise UserError(f"table {data} cannot be read: {error}", "is it the right file?") from error
     longer = next((number for number, row in enumerate(rows) if None in row), None)
     if longer is not None:
-        raise UserError(f"{data}: row {longer + 1} has more cells than the header", "mend the row, or quote its commas")
+        raise UserError(f"{data}: row {longer + 1} has more cells than the header", "fix the row, or quote its commas")
     return make_table(schema, rows, str(data))
 
 

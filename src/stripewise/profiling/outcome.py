@@ -63,7 +63,7 @@ def table_of(
             continue
         rows.append({**run.point.values, "operation": run.point.operation, "repeat": run.repeat, "value": result.value})
     if not rows:
-        raise UserError(f"no run of campaign {campaign.name} has finished", "see why with --json, and mend it")
+        raise UserError(f"no run of campaign {campaign.name} has finished", "see why with --json, and fix it")
     column = kind_of(campaign.objective).column
     rows = [{**row, column: row.pop("value")} for row in rows]
     schema = Schema(

@@ -174,7 +174,7 @@ class CampaignSession:
             if self._bad >= _FAILURES_IN_A_ROW:
                 raise NothingWorks(
                     f"{self._bad} runs in a row have failed, the last: {run.reason}",
-                    "mend it; the same command with --retry makes failed runs again",
+                    "fix it; the same command with --retry makes failed runs again",
                 )
 
     def _remaining(self, queue: list[PlannedPoint]) -> Remaining:
@@ -239,7 +239,7 @@ class CampaignSession:
                 if not reason:
                     break
             else:
-                raise NothingWorks(f"the {operation} does not work: {reason}", "nothing was recorded; mend it first")
+                raise NothingWorks(f"the {operation} does not work: {reason}", "nothing was recorded; fix it first")
 
     def _try(self, planned: PlannedPoint) -> str:
         """Make a run that is not recorded, and say why it failed, if it did."""

@@ -99,7 +99,7 @@ class Guard:
         except StripewiseError as error:
             # The store is away, and with it all that says who may do what.
             log.warning("%s %s: %s", scope["method"], scope["path"], error)
-            await problem(503, error.what, error.mend)(scope, receive, sending)
+            await problem(503, error.what, error.fix)(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "") or "(other)"
             self._metrics.count(scope["method"], route, status, time.perf_counter() - begun)

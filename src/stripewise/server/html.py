@@ -141,7 +141,7 @@ class PageRoute(APIRoute):
             try:
                 return await inner(request)
             except StripewiseError as error:
-                return error_page(request, status_of(error), error.what, error.mend)
+                return error_page(request, status_of(error), error.what, error.fix)
             except RequestValidationError as error:
                 first = error.errors()[0]
                 place = ".".join(str(part) for part in first["loc"][1:])
@@ -152,10 +152,10 @@ class PageRoute(APIRoute):
         return handler
 
 
-def error_page(request: Request, status: int, what: str, mend: str) -> Response:
+def error_page(request: Request, status: int, what: str, fix: str) -> Response:
     """Say on a page what was wrong and what to do."""
     title = "Not found" if status == 404 else "That did not work"
-    return render(request, "error.html", status, title=title, what=what, mend=mend)
+    return render(request, "error.html", status, title=title, what=what, fix=fix)
 
 
 def figures_text(drawn: dict[str, Any]) -> str:

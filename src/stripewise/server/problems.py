@@ -20,13 +20,13 @@ class Problem(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"code": "not_found", "what": "experiment '51e11ec7' does not exist", "mend": "see: stripewise list"}
+                {"code": "not_found", "what": "experiment '51e11ec7' does not exist", "fix": "see: stripewise list"}
             ]
         }
     )
     code: str = Field(description="for machines; belongs to the status")
     what: str = Field(description="what was wrong and where, in one line")
-    mend: str = Field(default="", description="what to do about it, in one line")
+    fix: str = Field(default="", description="what to do about it, in one line")
 
 
 class Envelope(BaseModel):
@@ -56,19 +56,19 @@ CODES = {
 class Refused(StripewiseError):  # noqa: N818  it is an answer, not a fault
     """A request that is answered with a status of its own."""
 
-    def __init__(self, status: int, what: str, mend: str = "") -> None:
-        super().__init__(what, mend)
+    def __init__(self, status: int, what: str, fix: str = "") -> None:
+        super().__init__(what, fix)
         self.status = status
 
 
-def envelope(status: int, what: str, mend: str = "") -> dict[str, Any]:
+def envelope(status: int, what: str, fix: str = "") -> dict[str, Any]:
     """Write the body of an error."""
-    return {"error": {"code": CODES.get(status, "error"), "what": what, "mend": mend}}
+    return {"error": {"code": CODES.get(status, "error"), "what": what, "fix": fix}}
 
 
-def problem(status: int, what: str, mend: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
+def problem(status: int, what: str, fix: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
     """Answer with an error."""
-    return JSONResponse(envelope(status, what, mend), status_code=status, headers=headers)
+    return JSONResponse(envelope(status, what, fix), status_code=status, headers=headers)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -116,7 +116,7 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
     async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
         # Where the store is, is for those who run the service.
         what = error.what.replace(request.app.state.service.store.url, "the store")
-        return problem(status_of(error), what, error.mend)
+        return problem(status_of(error), what, error.fix)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -128,8 +128,8 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
     async def _http(request: Request, error: HTTPException) -> Response:
         if error.status_code in (404, 405) and _for_people(request):
             return page(request, error.status_code, "there is nothing at this address", "start from the experiments")
-        mend = "see /openapi.json for all resources" if error.status_code in (404, 405) else ""
-        return problem(error.status_code, str(error.detail), mend, dict(error.headers or {}))
+        fix = "see /openapi.json for all resources" if error.status_code in (404, 405) else ""
+        return problem(error.status_code, str(error.detail), fix, dict(error.headers or {}))
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:

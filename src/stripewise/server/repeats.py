@@ -42,7 +42,7 @@ def _doing(service: Here, user: User, key: Key = None) -> Doing:
         try:
             before = service.answers.begin(name, digest)
         except UserError as error:
-            raise Refused(409, error.what, error.mend) from error
+            raise Refused(409, error.what, error.fix) from error
         if before is not None:
             return Response(before[1], before[0], {"Idempotent-Replay": "true"}, "application/json")
         try:

@@ -128,7 +128,7 @@ def _carry_on(points: Points, place: Path, kept: Path, job: ServiceJob, stopping
     try:
         return carry_on(points, place, kept, job.owner, listen, retry=bool(job.request.get("retry")))
     except Paused as error:
-        raise Stopped(error.what, error.mend) from error
+        raise Stopped(error.what, error.fix) from error
 
 
 WORK: dict[str, Callable[[ServiceJob, Path, Items, Stopping], dict[str, Any]]] = {

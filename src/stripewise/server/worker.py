@@ -112,7 +112,7 @@ class Worker:
             log.warning("job %s: %s", job.id, error)
             self._report(job, lambda: self._jobs.put_back(job, _LATER_SECONDS))
         except StripewiseError as error:
-            self._fail(job, error.what, error.mend, type(error).__name__)
+            self._fail(job, error.what, error.fix, type(error).__name__)
         except Exception as error:  # a fault of ours ends the job, not the worker
             log.exception("job %s", job.id)
             self._fail(job, f"unexpected {type(error).__name__}: {error}", "the worker's log has its place; report it")
@@ -157,7 +157,7 @@ class Worker:
             session.run()
         except (NothingWorks, UserError) as error:
             kind = "NothingWorks" if isinstance(error, NothingWorks) else "UserError"
-            self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "mend": error.mend})
+            self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "fix": error.fix})
             raise
         return {"experiment": record.id}
 
@@ -178,9 +178,9 @@ class Worker:
         if job.kind == "experiment":
             self._store.request_stop(job.subject)
 
-    def _fail(self, job: ServiceJob, what: str, mend: str, kind: str = "") -> None:
+    def _fail(self, job: ServiceJob, what: str, fix: str, kind: str = "") -> None:
         log.warning("job %s: %s", job.id, what)
-        said = f"{what}; {mend}" if mend else what
+        said = f"{what}; {fix}" if fix else what
         self._report(job, lambda: self._jobs.finish(job, "failed", {"error": kind}, said))
         if job.kind == "experiment":
             self._report(job, lambda: self._mark_failed(job.subject))

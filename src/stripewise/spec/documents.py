@@ -27,12 +27,12 @@ def explain_validation(error: ValidationError, origin: str) -> UserError:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "top level"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    mend = "see the reference of file formats"
+    fix = "see the reference of file formats"
     if first["type"] in _OF_KEYS:
-        return UserError(f"{origin}: {place} {_OF_KEYS[first['type']]}{more}", mend)
+        return UserError(f"{origin}: {place} {_OF_KEYS[first['type']]}{more}", fix)
     given = first.get("input")
     shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
-    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", mend)
+    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", fix)
 
 
 def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
@@ -58,9 +58,9 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
     except ValidationError as error:
         raise explain_validation(error, origin) from error
     except UserError as error:
-        raise UserError(f"{origin}: {error.what}", error.mend) from error
+        raise UserError(f"{origin}: {error.what}", error.fix) from error
     except ValueError as error:  # TOML's own, of a date that there is not
-        raise UserError(f"{origin}: {error}", "mend the value") from error
+        raise UserError(f"{origin}: {error}", "fix the value") from error
 
 
 def read_document(path: Path, noun: str, cure: str = "check the path", most: int = MOST_BYTES) -> str:

@@ -110,7 +110,7 @@ class Expression:
                 "keep it away from zero, as in max(x, 1)",
             ) from error
         except (TypeError, ValueError) as error:
-            # Of NumPy's own words none would tell an author what to mend.
+            # Of NumPy's own words none would tell an author what to fix.
             raise UserError(
                 f"'{self.text}' cannot be computed: it takes a text for a number",
                 "compare texts with ==, != and in; numbers also with <, <=, >, >=",

@@ -48,8 +48,8 @@ def parse_options(cls: type[AnyOptions], given: Mapping[str, Any], owner: str) -
     except ValidationError as error:
         first = error.errors()[0]
         option = ".".join(str(part) for part in first["loc"])
-        mend = f"its options: {', '.join(cls.model_fields) or 'none'}"
+        fix = f"its options: {', '.join(cls.model_fields) or 'none'}"
         if first["type"] == "extra_forbidden":
-            raise UserError(f"{owner} has no option '{option}'", mend) from error
+            raise UserError(f"{owner} has no option '{option}'", fix) from error
         place = f"option {option} = {first['input']!r}: " if option else ""
-        raise UserError(f"{owner}: {place}{first['msg'].removeprefix('Value error, ')}", mend) from error
+        raise UserError(f"{owner}: {place}{first['msg'].removeprefix('Value error, ')}", fix) from error

@@ -211,7 +211,7 @@ def read_report(text: str, origin: str) -> Report:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{origin} is not JSON: {error}", "was the program stopped before its end?") from error
     except StripewiseError as error:
-        raise UserError(f"{origin}: {error.what}", error.mend) from error
+        raise UserError(f"{origin}: {error.what}", error.fix) from error
 
 
 def parse_report(data: Mapping[str, Any]) -> Report:

@@ -248,7 +248,7 @@ def parse_stack(text: str, origin: str) -> Stack:
             off=entry.off,
         )
     except UserError as error:
-        raise UserError(f"{origin}: {error.what}", error.mend) from error
+        raise UserError(f"{origin}: {error.what}", error.fix) from error
 
 
 def stack_names() -> list[str]:

@@ -90,9 +90,9 @@ def explain_system(error: OSError, where: str) -> StoreError:
     """Say what an error of the operating system means for a store."""
     said = error.strerror or str(error)
     place = f" at {error.filename}" if error.filename and str(error.filename) not in where else ""
-    for numbers, what, mend in _SYSTEM:
+    for numbers, what, fix in _SYSTEM:
         if error.errno in numbers:
-            return StoreError(f"store {where}: {what}{place} ({said})", mend)
+            return StoreError(f"store {where}: {what}{place} ({said})", fix)
     return StoreError(f"store {where} cannot be used{place}: {said}", f"check the path, {_CHOOSE}")
 
 
@@ -102,13 +102,13 @@ def explain(error: BaseException, where: str) -> StripewiseError:
     said = _first_line(original)
     name = getattr(original, "sqlite_errorname", None)
     if name is not None:
-        for beginning, kind, what, mend in _SQLITE:
+        for beginning, kind, what, fix in _SQLITE:
             if name.startswith(beginning):
-                return kind(f"store {where}: {what} ({said})", mend)
+                return kind(f"store {where}: {what} ({said})", fix)
     state = _sqlstate(original)
-    for beginning, kind, what, mend in _POSTGRESQL:
+    for beginning, kind, what, fix in _POSTGRESQL:
         if state.startswith(beginning):
-            return kind(f"store {where}: {what} ({said})", mend)
+            return kind(f"store {where}: {what} ({said})", fix)
     if isinstance(error, sa.exc.TimeoutError):
         return TransientError(f"store {where}: too many threads use it at once", "try again")
     if isinstance(error, sa.exc.OperationalError) and name is None and not isinstance(original, sqlite3.Error):

@@ -89,7 +89,7 @@ def check(experiment: Experiment) -> None:
     Raises
     ------
     UserError
-        With what is wrong and how to mend it.
+        With what is wrong and how to fix it.
     """
     needs_command = not experiment.runner.startswith(_NO_COMMAND)
     if needs_command and not experiment.command:

@@ -61,7 +61,7 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
     except ValidationError as error:
         raise explain_validation(error, where) from error
     except UserError as error:
-        raise UserError(f"{where}: {error.what}", error.mend) from error
+        raise UserError(f"{where}: {error.what}", error.fix) from error
 
 
 def own_parameter(name: str, override: ParameterOverride) -> Parameter:
@@ -83,7 +83,7 @@ def own_parameter(name: str, override: ParameterOverride) -> Parameter:
     except ValidationError as error:
         raise explain_validation(error, where) from error
     except UserError as error:
-        raise UserError(f"{where}: {error.what}", error.mend) from error
+        raise UserError(f"{where}: {error.what}", error.fix) from error
 
 
 def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:

@@ -117,7 +117,7 @@ def _parse(reader: csv.DictReader[str], origin: str) -> list[Timing]:
         except ValueError as error:
             raise UserError(f"{where}: {error}", "write numbers") from error
         except UserError as error:
-            raise UserError(f"{where}: {error.what}", error.mend) from error
+            raise UserError(f"{where}: {error.what}", error.fix) from error
         if not (seconds > 0 and math.isfinite(seconds)) or size <= 0:
             raise UserError(f"{where}: size and seconds must be above 0")
         found.append(Timing(operation, size, seconds, offset))

@@ -281,9 +281,9 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         return
     share = activity.share(seconds)
     what = "read" if direction == "read" else "written"
-    mend = ""
+    fix = ""
     if direction == "read" and everyone:
-        mend = "Every rank reads all of the file: let one rank read and broadcast it, or read collectively."
+        fix = "Every rank reads all of the file: let one rank read and broadcast it, or read collectively."
     yield Finding(
         kind,
         weigh(activity, limits, share),
@@ -291,7 +291,7 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         {"again_bytes": again, "bytes": moved, "files_read_by_every_rank": everyone},
         top(paths),
         share=share,
-        mend=mend,
+        fix=fix,
     )
 
 

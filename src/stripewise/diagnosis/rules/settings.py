@@ -1,4 +1,4 @@
-"""Settings that mend findings, where Stripewise can apply them."""
+"""Settings that fix findings, where Stripewise can apply them."""
 
 from __future__ import annotations
 

@@ -50,23 +50,23 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
     UserError
         If it is damaged.
     """
-    mend = "make it again with stripewise prescribe --artifact"
+    fix = "make it again with stripewise prescribe --artifact"
     if len(data) < form.HEADER.size or data[:8] != ARTIFACT_MAGIC:
-        raise UserError(f"{origin} is not a model artifact", mend)
+        raise UserError(f"{origin} is not a model artifact", fix)
     _, version, flags, size, total, *rest = form.HEADER.unpack_from(data)
     if version != ARTIFACT_VERSION:
-        raise UserError(f"{origin} has version {version}, this Stripewise reads {ARTIFACT_VERSION}", mend)
+        raise UserError(f"{origin} has version {version}, this Stripewise reads {ARTIFACT_VERSION}", fix)
     if (
         size != len(data)
         or size % 8
         or form.checksum(data) != total
         or flags & ~(ARTIFACT_MAXIMIZE | ARTIFACT_SIMULATED)
     ):
-        raise UserError(f"{origin} is cut off or damaged", mend)
+        raise UserError(f"{origin} is cut off or damaged", fix)
     try:
         return _ArtifactReader(data, flags, rest[:14], rest[14:19], rest[19]).artifact()
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
-        raise UserError(f"{origin} is damaged: {error}", mend) from error
+        raise UserError(f"{origin} is damaged: {error}", fix) from error
 
 
 def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:

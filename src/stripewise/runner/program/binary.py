@@ -66,12 +66,12 @@ def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
     if found is None:
         here = cwd / word
         if here.is_file():
-            mend = f"write ./{word}" if os.access(here, os.X_OK) else f"chmod +x {word}, and write ./{word}"
+            fix = f"write ./{word}" if os.access(here, os.X_OK) else f"chmod +x {word}, and write ./{word}"
         elif "=" in word:
-            mend = f"variables are set by env: env {word} ..."
+            fix = f"variables are set by env: env {word} ..."
         else:
-            mend = "check its spelling, or load its module (tune --setup does it for each run)"
-        raise UserError(f"command not found: {word}", mend)
+            fix = "check its spelling, or load its module (tune --setup does it for each run)"
+        raise UserError(f"command not found: {word}", fix)
     return Path(found)
 
 
@@ -79,8 +79,8 @@ def _check_executable(path: Path, word: str) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
-        mend = f"it is a link to nothing: {os.readlink(path)}" if path.is_symlink() else "check the path"  # noqa: PTH115
-        raise UserError(f"command not found: {word}", mend) from error
+        fix = f"it is a link to nothing: {os.readlink(path)}" if path.is_symlink() else "check the path"  # noqa: PTH115
+        raise UserError(f"command not found: {word}", fix) from error
     except OSError as error:
         raise UserError(f"cannot look at {word}: {error.strerror}", "check the path and its permissions") from error
     if stat.S_ISDIR(mode):

@@ -40,14 +40,14 @@ class Check:
         ``ok``, ``missing`` (needed for tuning) or ``note`` (useful where it is wanted).
     found : str
         What there is, or what is not.
-    mend : str
+    fix : str
         How to get it; empty where nothing is missing.
     """
 
     part: str
     status: Status
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def checkup(path: Path, environment: Mapping[str, str]) -> list[Check]:
@@ -82,8 +82,8 @@ def _tools(environment: Mapping[str, str]) -> list[Check]:
         where = shutil.which(name, path=environment.get("PATH"))
         if where is None and name == "gcc":
             where = shutil.which("cc", path=environment.get("PATH"))
-        mend = f"install {name} with the system's packages or load its module" + (f": {why}" if why else "")
-        found.append(Check(name, "ok", where) if where else Check(name, "missing", "not in PATH", mend))
+        fix = f"install {name} with the system's packages or load its module" + (f": {why}" if why else "")
+        found.append(Check(name, "ok", where) if where else Check(name, "missing", "not in PATH", fix))
     return found
 
 

@@ -98,7 +98,7 @@ def _checked(record: Record, service: Service) -> dict[str, Any]:
     try:
         return {"differences": changed_since(record), "error": ""}
     except StripewiseError as error:
-        return {"differences": [], "error": f"{error.what}; {error.mend}" if error.mend else error.what}
+        return {"differences": [], "error": f"{error.what}; {error.fix}" if error.fix else error.what}
 
 
 def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> 
     try:
         model = load_model(upload)
     except UserError as error:
-        raise UserError(error.what.replace(str(upload), "the upload"), error.mend) from error
+        raise UserError(error.what.replace(str(upload), "the upload"), error.fix) from error
     _refuse_second(service, name)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     upload.rename(place / "model")

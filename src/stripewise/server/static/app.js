@@ -232,8 +232,8 @@
   // -- uploads -----------------------------------------------------------------------------------------------
 
   function failure(body, status) {
-    var error = (body && body.error) || { what: "the service answered " + status, mend: "" };
-    return error.what + (error.mend ? ". " + error.mend : "");
+    var error = (body && body.error) || { what: "the service answered " + status, fix: "" };
+    return error.what + (error.fix ? ". " + error.fix : "");
   }
 
   function show(form, text, wrong) {
