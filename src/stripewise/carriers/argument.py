@@ -15,11 +15,11 @@ class Argument(Carrier):
     needs_mpi = False
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the command."""
+        """Bring the value by the command line."""
         return Carried(setting, "command", "the plan wins: it is put into the command")
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """Nothing but the command can hold one."""
+        """Name all as lost: only the command line can hold an argument."""
         if form is not Form.VARIABLES:
             return None
         where = "is an argument of the program: put it where the command has"

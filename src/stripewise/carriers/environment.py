@@ -16,16 +16,16 @@ class Environment(Carrier):
     needs_mpi = False
 
     def wrong_key(self, key: str) -> str:
-        """Anything else would be an option of ``env``, which stands before the program."""
+        """Refuse all but names of variables: ``env``, which starts the program, would read them as options."""
         return "" if is_variable(key) else "is not the name of a variable"
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the environment."""
+        """Export the variable."""
         launch.environment[setting.key] = setting.value
         return Carried(setting, "environment", "the plan wins over the user's environment")
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """As themselves."""
+        """Write them as variables."""
         if form is not Form.VARIABLES:
             return None
         good = [(s.key, s.value) for s in settings if is_variable(s.key)]

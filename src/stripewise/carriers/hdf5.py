@@ -17,14 +17,14 @@ class Hdf5Property(Carrier):
     proofs = frozenset({"calls", "hdf5"})
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the runtime."""
+        """Let the runtime set the property."""
         if not launch.preloaded:
             return Carried(setting, LOST, "only the runtime can apply it, and it cannot be preloaded here")
         wins = RUNTIME_OVERRIDES if launch.override else "properties that the program sets itself win"
         return Carried(setting, RUNTIME, wins)
 
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
-        """Always."""
+        """Say that only the runtime sets properties."""
         return ["sets HDF5 properties"]
 
 

@@ -35,7 +35,7 @@ class Hint(Carrier):
     proofs = frozenset({"calls", "layout"})
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the runtime, else as the MPI library reads hints of its own accord."""
+        """Bring the hint by the runtime, or else by the file or variable that the MPI library reads."""
         if launch.preloaded:
             return Carried(setting, RUNTIME, RUNTIME_OVERRIDES if launch.override else RUNTIME_WINS)
         wins = f"{RUNTIME_WINS}, although the plan asks to override them" if launch.override else RUNTIME_WINS
@@ -57,7 +57,7 @@ class Hint(Carrier):
         return carried
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """As themselves; OMPIO has no hints."""
+        """Write them as hints; OMPIO has none."""
         if form is Form.HINTS:
             return Expressed([(s.key, s.value) for s in settings])
         if form is Form.MCA:
@@ -66,7 +66,7 @@ class Hint(Carrier):
         return None
 
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
-        """Override the program's own, act on some files alone, carry what a hints file cannot."""
+        """Say that only the runtime overrides hints, chooses files, or brings what a hints file cannot hold."""
         reasons = ["wins over the program's own hints"] if override else []
         reasons += [f"acts on {pattern} only"] if pattern != "*" else []
         if hint_lines([(s.key, s.value) for s in settings])[1]:

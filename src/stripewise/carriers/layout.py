@@ -30,7 +30,7 @@ class LayoutCarrier(Carrier):
     proofs = frozenset({"layout"})
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the runtime, else by hints that mean the same."""
+        """Let the runtime lay out the file, or else hints that mean the same."""
         system, key = _known(setting)
         if launch.preloaded and system.in_program:
             return Carried(setting, RUNTIME, "a file that exists keeps its layout")
@@ -43,7 +43,7 @@ class LayoutCarrier(Carrier):
         return bring_as_hints(setting, key.hints, launch, only)
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """As the file system's own commands, or as the hints and parameters that mean the same."""
+        """Write the file system's own commands, or the hints and parameters that mean the same."""
         if form is Form.VARIABLES:
             lost = [] if mpi else [s.but("is set by commands alone; use the lfs export") for s in settings if _apart(s)]
             return Expressed(cannot=lost) if lost else None
@@ -81,7 +81,7 @@ class LayoutCarrier(Carrier):
         return said
 
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
-        """No variable lays out a file."""
+        """Say that only the runtime lays out new files, unless commands alone can."""
         return [] if all(_apart(setting) for setting in settings) else ["lays out new files"]
 
 

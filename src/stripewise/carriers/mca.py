@@ -18,17 +18,17 @@ class Mca(Carrier):
     proofs = frozenset({"calls", "layout"})
 
     def wrong_key(self, key: str) -> str:
-        """Anything else would be an option of ``env``, which stands before the program."""
+        """Refuse all but names of variables: ``env``, which starts the program, would read them as options."""
         return "" if is_variable(key) else "is not the name of a variable"
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the environment."""
+        """Export the variable."""
         launch.environment[_PREFIX + setting.key] = setting.value
         wins = "the plan wins over --mca on the command line and the user's environment"
         return Carried(setting, "OMPI_MCA", wins)
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """As parameters, and as the variables that hold them."""
+        """Write them as parameters, or as the variables that hold them."""
         if form is Form.MCA:
             return Expressed([(s.key, s.value) for s in settings])
         if form is not Form.VARIABLES:

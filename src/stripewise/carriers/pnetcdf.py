@@ -10,7 +10,7 @@ _VARIABLE = "PNETCDF_HINTS"
 
 
 class Pnetcdf(Carrier):
-    """A variable carries them with the runtime and without: at the open it is too late."""
+    """A variable holds them, with the runtime and without it: at the open it is too late."""
 
     name = "pnetcdf"
     verb = "hint"
@@ -23,11 +23,11 @@ class Pnetcdf(Carrier):
         return key.startswith(("nc_", "pnetcdf_"))
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """By the variable."""
+        """Bring the hint by the variable."""
         return launch.put(setting, _VARIABLE, setting.key, ";=")
 
     def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
-        """Set the variable, with what the user's own holds for other keys."""
+        """Set the variable; keep other keys of the user's own."""
         if ours := launch.pending.get(_VARIABLE):
             names = {part: part.partition("=")[0].strip() for part in launch.users(_VARIABLE).split(";")}
             kept = [part for part, name in names.items() if name and name not in ours]
@@ -35,7 +35,7 @@ class Pnetcdf(Carrier):
         return carried
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """As the variable."""
+        """Write the variable."""
         if form is Form.HINTS:
             why = f"is read by PnetCDF alone: use the shell export, which sets {_VARIABLE}"
             return Expressed(cannot=[s.but(why) for s in settings])

@@ -1,4 +1,4 @@
-"""File systems: one module each. Everything else asks `of_file` or `named`, and branches on no name."""
+"""File systems: one module each. All other code asks `of_file` or `named` instead of comparing names."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ FILE_SYSTEMS = _all()
 """Those whose files have a layout to choose."""
 
 USUAL = next(system for system in FILE_SYSTEMS if system.name == "lustre")
-"""What a table or a rule of thumb means that speaks of stripes and names no file system."""
+"""The file system meant by tables and rules of thumb that speak of stripes without naming one."""
 
 
 def named(name: str) -> FileSystem:
-    """The file system that a plan names; :data:`GENERIC` if there is none of this name."""
+    """Return the file system that a plan names, or :data:`GENERIC` if none has this name."""
     return next((system for system in FILE_SYSTEMS if system.name == name), GENERIC)
 
 
@@ -63,16 +63,16 @@ def of_file(kind: str | None, driver: str | None = None) -> FileSystem:
 
 
 def key_of(name: str) -> Key | None:
-    """The key of a layout that an MPI-IO hint or a parameter of Open MPI sets; None if there is none."""
+    """Return the key of a layout that an MPI-IO hint or a parameter of Open MPI sets, or None."""
     return next((key for system in FILE_SYSTEMS if (key := system.key(name)) is not None), None)
 
 
 def of_role(layout: Mapping[str, Any], role: str) -> Any:
-    """The value of a role in a layout as reports have it; None if it has none."""
+    """Return the value of a role in the layout of a report, or None if it has none."""
     keys = (key.name for system in FILE_SYSTEMS for key in system.keys if key.role == role)
     return next((layout[key] for key in keys if key in layout), None)
 
 
 def type_names() -> tuple[str, ...]:
-    """Types of mounts, for people to choose from."""
+    """List the types of mounts that people can choose from."""
     return (*(system.types[0] for system in FILE_SYSTEMS), *Generic.others)

@@ -41,7 +41,7 @@ class BeeGFS(FileSystem):
         return ""
 
     def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
-        """Set the pattern; no command takes it back; another one sets the old pattern."""
+        """Set the pattern. No command removes one, so undoing sets the old pattern again."""
         again = " ".join([*self.command, "--numtargets=N --chunksize=SIZE --storagepoolid=ID", place])
         return [
             f"beegfs-ctl --getentryinfo {place}  # keep this: undoing needs it",

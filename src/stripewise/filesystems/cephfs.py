@@ -21,7 +21,7 @@ class CephFS(FileSystem):
     tool = "setfattr"
 
     def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
-        """Set the attribute of the directory; removing it takes it back."""
+        """Set the attribute of the directory; removing the attribute undoes it."""
         return [
             f"getfattr -n ceph.dir.layout {place}  # keep this; 'no such attribute' means the parent's layout",
             f"setfattr -n ceph.dir.layout -v {quote(self._fields(layout))} {place}",
@@ -33,7 +33,7 @@ class CephFS(FileSystem):
         return [f"touch {quoted}", f"setfattr -n ceph.file.layout -v {quote(self._fields(layout))} {quoted}"]
 
     def _fields(self, layout: Mapping[str, str]) -> str:
-        """All fields at once: a stripe unit must divide the object size at every moment."""
+        """Give all fields at once, because a stripe unit must divide the object size at every moment."""
         return " ".join(f"{key.name}={layout[key.name]}" for key in self.keys if key.name in layout)
 
     def look(self, path: Path, tool: str | None, ask: Ask) -> LayoutFound:

@@ -6,8 +6,8 @@ from stripewise.filesystems.base import FileSystem
 
 
 class Generic(FileSystem):
-    """Stands for what no other module knows."""
+    """Every file system that no other module knows."""
 
     name = label = "generic"
     others = ("gpfs", "nfs", "ext4", "xfs", "tmpfs")
-    """Types that people meet, for pages that let them choose one."""
+    """Common types of mounts, for pages that let people choose one."""
