@@ -55,7 +55,7 @@ def test_unreadable_plans_are_told_once_and_left_aside(bench: Bench, tmp_path: P
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [("turbo", "STRIPEWISE_MODE=turbo is not known"), ("apply", "without STRIPEWISE_PLAN")],
+    [("turbo", "STRIPEWISE_MODE=turbo is unknown"), ("apply", "without STRIPEWISE_PLAN")],
 )
 def test_modes_that_cannot_be_followed_observe(bench: Bench, tmp_path: Path, mode: str, message: str) -> None:
     outcome = scenario(bench, "plain", tmp_path / "data", STRIPEWISE_MODE=mode)
