@@ -130,7 +130,7 @@ def test_a_declared_size_and_the_history_decide(bench: Bench, tmp_path: Path) ->
     [
         ({"STRIPEWISE_MODE": "predict"}, "STRIPEWISE_MODE=predict without STRIPEWISE_MODEL; observing only"),
         ({"STRIPEWISE_MODE": "online"}, "STRIPEWISE_MODE=online without STRIPEWISE_MODEL or STRIPEWISE_PLAN"),
-        ({"STRIPEWISE_MODE": "guess"}, "STRIPEWISE_MODE=guess is not known"),
+        ({"STRIPEWISE_MODE": "guess"}, "STRIPEWISE_MODE=guess is unknown"),
     ],
 )
 def test_modes_that_lack_something_observe(
