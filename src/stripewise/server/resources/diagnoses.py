@@ -75,7 +75,12 @@ def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
     """Return a diagnosis."""
     item = service.items.get("diagnosis", id)
     head = {"id": item.id, "name": item.name, "owner": item.owner, "created": item.created}
-    return {**head, "diagnosis": {key: value for key, value in item.document.items() if key != "file"}}
+    # Version 0.1.0 stored the fix of a finding as `mend`.
+    findings = [
+        {"fix" if key == "mend" else key: value for key, value in one.items()} for one in item.document["findings"]
+    ]
+    diagnosis = {key: value for key, value in item.document.items() if key != "file"}
+    return {**head, "diagnosis": {**diagnosis, "findings": findings}}
 
 
 @resource.get("/{id}/activity", 404)
