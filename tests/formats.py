@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ def generator() -> ModuleType:
     return sys.modules["native_formats"]
 
 
+@cache
 def objects() -> dict[str, dict[str, Any]]:
     """The objects of a report with their keys."""
     found: dict[str, dict[str, Any]] = generator()._objects(generator().read_schema())
