@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stripewise.errors import StoreError, UserError
+from stripewise.errors import NotFound, StoreError, UserError
 from stripewise.spec.experiment import Experiment, ParameterOverride
 from stripewise.spec.result import Result
 from stripewise.store.base import Claim
@@ -82,10 +82,10 @@ class ExperimentsContract(StoreCase):
                 lambda i: store.accept(i, claim, result_of(0)),
             ]
             for call in calls:
-                with refused(UserError, "nowhere", "stripewise list"):
+                with refused(NotFound, "nowhere", "stripewise list"):
                     call("nowhere")
             for word in ("", "%", "_", "..", "../..", "/", "a b", "'", "\0", "\udc80", "é", "x" * 5000):
-                with refused(UserError):
+                with refused(NotFound):
                     store.record(word)
             # Giving back what has gone is allowed.
             store.release(claim)
@@ -169,9 +169,9 @@ class ExperimentsContract(StoreCase):
             store.release(claim)
             store.delete(identifier)
             for call in (store.record, store.trials, store.delete):
-                with refused(UserError, identifier):
+                with refused(NotFound, identifier):
                     call(identifier)
-            with refused(UserError, identifier):
+            with refused(NotFound, identifier):
                 store.plan(identifier, claim, trial_of(1), run_of(1, 1))
             store.release(claim)
             assert [record.id for record in store.records()] == [other]
