@@ -203,10 +203,10 @@ def test_wrong_definitions_are_refused_with_what_to_do(site, page):
     page.get_by_role("button", name="Start").click()
     page.watched.expected = (422,)
     expect(page.get_by_role("alert")).to_contain_text("The command names no program")
-    page.get_by_role("textbox", name="Command").fill("mpiexec -n 4 './my app")
+    page.get_by_role("textbox", name="Command", exact=True).fill("mpiexec -n 4 './my app")
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_role("alert")).to_contain_text("quotation")
-    expect(page.get_by_role("textbox", name="Command")).to_have_value("mpiexec -n 4 './my app")
+    expect(page.get_by_role("textbox", name="Command", exact=True)).to_have_value("mpiexec -n 4 './my app")
 
 
 def test_a_clone_begins_as_its_original_was_defined(site, page):
@@ -527,8 +527,8 @@ def test_the_form_works_without_javascript(site, browser):
     page = context.new_page()
     log_in(page, base, secret)
     page.goto("/new")
-    page.get_by_role("textbox", name="Command").fill("./no-such-program")
+    page.get_by_role("textbox", name="Command", exact=True).fill("./no-such-program")
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_role("alert")).to_be_visible()
-    expect(page.get_by_role("textbox", name="Command")).to_have_value("./no-such-program")
+    expect(page.get_by_role("textbox", name="Command", exact=True)).to_have_value("./no-such-program")
     context.close()

@@ -18,7 +18,7 @@ from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 
 POWERCAP = Path("/sys/class/powercap")
-_MEND = "give a command that prints the joules of a run: energy:COMMAND, or [objectives] energy in the site file"
+_FIX = "give a command that prints the joules of a run: energy:COMMAND, or [objectives] energy in the site file"
 # A package that draws 500 W wraps a counter of 262 kJ in nine minutes.
 _SAMPLE_SECONDS = 60.0
 _COMMAND_SECONDS = 60.0
@@ -47,15 +47,15 @@ class Energy(ObjectiveKind):
             return
         if conditions.runner != "local" or (conditions.nodes or 1) > 1:
             raise UserError(
-                "objective energy reads the counters of this machine, but the runs use other nodes as well", _MEND
+                "objective energy reads the counters of this machine, but the runs use other nodes as well", _FIX
             )
         packages = _packages()
         if not packages:
-            raise UserError(f"objective energy: {POWERCAP} has no RAPL counters of a processor package", _MEND)
+            raise UserError(f"objective energy: {POWERCAP} has no RAPL counters of a processor package", _FIX)
         try:
             _Meter(packages)
         except (OSError, ValueError) as error:
-            raise UserError(f"objective energy: the RAPL counters cannot be read: {error}", _MEND) from error
+            raise UserError(f"objective energy: the RAPL counters cannot be read: {error}", _FIX) from error
 
     @contextmanager
     def metered(self) -> Iterator[Mapping[str, float]]:
@@ -74,7 +74,7 @@ class Energy(ObjectiveKind):
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
         if not self.completed:
-            raise RunFailed("the RAPL counters could not be read in this run", _MEND)
+            raise RunFailed("the RAPL counters could not be read in this run", _FIX)
         until = time.monotonic() + _PATIENCE
         # A scheduler's accounting knows a job's energy some seconds after its end.
         while not (printed := _printed(self.completed, outcome)) and time.monotonic() < until:
