@@ -50,6 +50,6 @@ class Stripewise(PythonPackage):
         depends_on("py-psycopg@3.1:", type=("build", "run"))
         depends_on("py-python-multipart@0.0.9:", type=("build", "run"))
 
-    depends_on("py-torch@2.2:", type=("build", "run"), when="+ann")
+    depends_on("py-torch@2.6:", type=("build", "run"), when="+ann")
 
     import_modules = ["stripewise", "stripewise.cli", "stripewise.tuning"]
