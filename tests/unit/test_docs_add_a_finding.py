@@ -15,8 +15,8 @@ from stripewise.diagnosis import diagnose as diagnosing
 from stripewise.diagnosis.finding import RULES
 from stripewise.diagnosis.limits import LIMITS
 from stripewise.errors import UserError
+from stripewise.spec import plugins
 
-LOAD = diagnosing.load_plugins.__wrapped__
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-finding.md"
 
 
@@ -47,8 +47,7 @@ def package(monkeypatch):
 
 
 def register(monkeypatch, point):
-    monkeypatch.setattr(diagnosing, "entry_points", lambda group: [point] if group == diagnosing.ENTRY_POINTS else [])
-    monkeypatch.setattr(diagnosing, "load_plugins", LOAD)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == diagnosing.ENTRY_POINTS else [])
 
 
 def test_the_rule_is_found_by_its_own_test(package):

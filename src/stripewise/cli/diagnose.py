@@ -246,15 +246,13 @@ class _Outcome:
 def _print_one(found: Diagnosis, plan: Path | None) -> None:
     activity, job = found.activity, found.activity.job
     name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
-    part = f" ({activity.io_seconds / job.elapsed:.0%} of the run)" if job.elapsed else ""
+    share, seconds = activity.io_share, activity.io_time
+    part = "" if share is None else f" ({share:.0%} of the run)"
+    time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}{part}"
+    run = f", {duration(job.elapsed)}" if job.elapsed else ""
     ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
     files = f"{activity.counted.files:,} file{'' if activity.counted.files == 1 else 's'}"
-    console.print(
-        escape(
-            f"{name}: {ranks}, {duration(job.elapsed)}, {format_size(activity.bytes)} in {files}; "
-            f"I/O took {duration(activity.io_seconds)}{part}"
-        )
-    )
+    console.print(escape(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}"))
     console.print()
     if not found.problems:
         console.print("No problem was found.")

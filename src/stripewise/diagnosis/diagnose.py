@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any
 
 from stripewise.carriers import Setting
 from stripewise.diagnosis import rules as rules  # noqa: PLC0414  registers the kinds
 from stripewise.diagnosis.finding import RULES, Finding, Severity
 from stripewise.diagnosis.limits import Thresholds
-from stripewise.errors import UserError
 from stripewise.measure.activity import Activity
 from stripewise.spec.plan import Plan
+from stripewise.spec.plugins import import_all
 
 ENTRY_POINTS = "stripewise.findings"
 """Modules of other packages whose import registers rules."""
@@ -72,8 +70,8 @@ class Diagnosis:
             "version": self.activity.version,
             "job": job.model_dump(),
             "bytes": self.activity.bytes,
-            "io_seconds": self.activity.io_seconds,
-            "io_time_of_run": self.activity.io_seconds / job.elapsed if job.elapsed else None,
+            "io_seconds": self.activity.io_time,
+            "io_time_of_run": self.activity.io_share,
             "seen": self.activity.seen,
             "unseen": self.activity.unseen,
             "partial": self.activity.partial,
@@ -81,23 +79,6 @@ class Diagnosis:
             "findings": [finding.as_json() for finding in self.findings],
             "settings": [setting.line() for setting in self.settings()],
         }
-
-
-@functools.cache
-def load_plugins() -> None:
-    """Import the modules that other packages register under :data:`ENTRY_POINTS`, once a process.
-
-    Raises
-    ------
-    UserError
-        If one cannot be loaded.
-    """
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            entry.load()
-        except Exception as error:  # whatever a foreign package raises while it is imported
-            what = f"findings '{entry.name}' ({entry.value}) cannot be loaded: {error}"
-            raise UserError(what, "repair or uninstall the package") from error
 
 
 def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> Diagnosis:
@@ -114,7 +95,7 @@ def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> D
     UserError
         For a threshold that does not exist, or a module of another package that cannot be loaded.
     """
-    load_plugins()
+    import_all("findings", ENTRY_POINTS)
     thresholds = Thresholds(limits)
     found = [finding for _, look in RULES.values() for finding in look(activity, thresholds)]
     found.sort(key=lambda finding: (-finding.severity, -finding.share, finding.code))

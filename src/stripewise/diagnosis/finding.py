@@ -189,8 +189,8 @@ def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
 def weigh(activity: Activity, limits: Thresholds, share: float, most: Severity = Severity.HIGH) -> Severity:
     """Weigh a finding by the part of the I/O time that it concerns, and the I/O by its part of the run."""
     severity = Severity.HIGH if share >= 0.5 else Severity.MEDIUM if share >= 0.15 else Severity.LOW
-    elapsed = activity.job.elapsed
-    if elapsed > 0 and activity.io_seconds / elapsed < limits["io_matters"]:
+    part = activity.io_share
+    if part is not None and part < limits["io_matters"]:
         severity = Severity(max(Severity.LOW, severity - 1))
     return min(severity, most)
 

@@ -20,6 +20,7 @@ from stripewise.spec.formats import SIZE_LIMITS
 _UNSEEN = (
     "IOR prints sizes and times of a whole run: order, alignment and single ranks are not judged",
     "IOR's figures are its own; what the MPI library made of its calls is not known",
+    "IOR prints the time of its I/O only: its part of the whole run is not known",
 )
 _YES = ("1", "true", "yes", "collective")
 
@@ -98,7 +99,7 @@ def activity_of(output: IorOutput, source: str) -> Activity:
         source=source,
         kind="ior",
         version=output.version,
-        job=ActivityJob(executable=output.command or "ior", ranks=ranks, nodes=nodes, elapsed=elapsed),
+        job=ActivityJob(executable=output.command or "ior", ranks=ranks, nodes=nodes),
         seen=["MPI-IO" if mpiio else "POSIX"],
         unseen=list(_UNSEEN),
         io_seconds=elapsed,

@@ -16,7 +16,6 @@ from stripewise.diagnosis.finding import Severity
 from stripewise.diagnosis.rules.layout import seconds_a_byte
 from stripewise.errors import StripewiseError
 
-_MIB = 2**20
 _TOP = 10
 _RESERVOIR = 20_000
 
@@ -39,7 +38,7 @@ class JobRow:
     metadata_share : float
         Of the I/O time.
     bandwidth : float or None
-        All bytes over the I/O time.
+        See :attr:`stripewise.measure.activity.Activity.bandwidth`.
     worst : str
         The greatest severity.
     codes : str
@@ -86,7 +85,7 @@ def row_of(diagnosis: Diagnosis) -> JobRow:
         mean_request=lower.bytes / lower.count if lower.count else 0.0,
         collective_share=together / (together + alone) if together + alone else None,
         metadata_share=activity.share(meta),
-        bandwidth=(read + written) / _MIB / activity.io_seconds if activity.io_seconds > 0 else None,
+        bandwidth=activity.bandwidth,
         worst=diagnosis.worst.word,
         codes=" ".join(dict.fromkeys(finding.code for finding in diagnosis.problems)),
     )
@@ -158,8 +157,8 @@ class SiteProfile:
             for target, cost in costs.items():
                 self._slowness.setdefault(target, []).append(cost / middle)
         if len(self._sample) < _RESERVOIR:
-            share = row.io_time / row.elapsed if row.elapsed else math.nan
-            self._sample.append((row.mean_request, row.bandwidth or math.nan, share))
+            share = diagnosis.activity.io_share
+            self._sample.append((row.mean_request, row.bandwidth or math.nan, math.nan if share is None else share))
 
     def as_json(self) -> dict[str, Any]:
         """Give all for machines."""

@@ -20,6 +20,7 @@ __all__ = [
     "LayoutFound",
     "key_of",
     "named",
+    "of_darshan",
     "of_file",
     "of_role",
     "type_names",
@@ -60,6 +61,11 @@ def of_file(kind: str | None, driver: str | None = None) -> FileSystem:
         if system.is_driver(driver or "") or system.is_type(kind or ""):
             return system
     return GENERIC
+
+
+def of_darshan(module: str) -> FileSystem:
+    """Return the file system whose layouts a module of Darshan's logs records, or :data:`GENERIC`."""
+    return next((system for system in FILE_SYSTEMS if system.darshan_module == module), GENERIC)
 
 
 def key_of(name: str) -> Key | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from stripewise.shell import quote
@@ -77,6 +78,10 @@ class FileSystem:
         The program that lays out files.
     command : tuple of str
         Words of the command that takes the keys' options; empty where there is none.
+    unread_hints : mapping
+        Hints that ROMIO's driver does not read in collective writes, with the reason.
+    darshan_module : str
+        The module of Darshan's logs that records layouts; empty where there is none.
     """
 
     name = ""
@@ -87,6 +92,8 @@ class FileSystem:
     in_program = False
     tool = ""
     command: tuple[str, ...] = ()
+    unread_hints: Mapping[str, str] = MappingProxyType({})
+    darshan_module = ""
 
     # -- recognising ---------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from stripewise.filesystems.base import Ask, FileSystem, Key, LayoutFound
 from stripewise.shell import quote
@@ -35,6 +36,8 @@ class Lustre(FileSystem):
     in_program = True
     tool = "lfs"
     command = ("lfs", "setstripe")
+    unread_hints = MappingProxyType({"cb_buffer_size": "on Lustre, collective writes use the stripe size instead"})
+    darshan_module = "LUSTRE"
 
     def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Refuse sizes that Lustre would misread, and a stripe count beside an overstripe count."""

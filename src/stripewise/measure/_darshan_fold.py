@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.filesystems import of_darshan
 from stripewise.measure._darshan_osts import TargetLoads
 from stripewise.measure._darshan_sums import (
     FileSums,
     Floats,
     Ints,
+    SlowestRank,
     Sums,
     add_common,
     bytes_of,
@@ -67,7 +69,8 @@ class Folded:
         self._trace = np.zeros((wide, 2), np.int64)
         self._trace_seconds = np.zeros(wide)
         self._reduced = 0
-        self._shared_slowest = 0.0
+        self._slowest = SlowestRank()
+        self._modules = {level: SlowestRank() for level in ("mpiio", "posix", "stdio")}
         self._grid = TimeGrid(ranks, elapsed)
         self._osts = TargetLoads()
         self._owners: set[int] = set()
@@ -87,13 +90,18 @@ class Folded:
         merge(self._totals, level, counters, seconds, rank)
         sums = file.levels[level]
         add_common(sums.common, counters, place)
-        if level not in ("posix", "stdio"):
+        if level not in self._modules:
             return
         moved = (int(counters[place["BYTES_READ"]]), int(counters[place["BYTES_WRITTEN"]]))
         spent = float(sum(seconds[fplace[name]] for name in ("READ_TIME", "WRITE_TIME", "META_TIME")))
+        slowest = float(seconds[fplace["SLOWEST_RANK_TIME"]]) if rank < 0 else spent
+        self._modules[level].add(rank, sum(moved), slowest)
+        if level != "posix" or "mpiio" not in file.levels:
+            self._slowest.add(rank, sum(moved), slowest)
+        if level == "mpiio":
+            return
         if rank < 0:
             self._reduced += sum(moved)
-            self._shared_slowest += float(seconds[fplace["SLOWEST_RANK_TIME"]])
             spread_reduced(sums, counters, seconds, place, fplace)
             return
         if rank < len(self._read):
@@ -117,9 +125,11 @@ class Folded:
         file.syncs["pnetcdf"] = file.syncs.get("pnetcdf", 0) + max(0, syncs)
         file.meta["pnetcdf"] = file.meta.get("pnetcdf", 0.0) + (max(0.0, meta) if np.isfinite(meta) else 0.0)
 
-    def add_layout(self, identifier: int, components: list[tuple[int, list[int], int, int, int]]) -> None:
-        """Add a file's stripes: size, targets, extent and count of each component."""
-        self._file(identifier).layout = [c for c in components if c[0] > 0 and c[4] > 0]
+    def add_layout(self, identifier: int, module: str, components: list[tuple[int, list[int], int, int, int]]) -> None:
+        """Add a file's stripes from a module: size, targets, extent and count of each component."""
+        file = self._file(identifier)
+        file.layout = [c for c in components if c[0] > 0 and c[4] > 0]
+        file.layout_system = of_darshan(module).name
 
     def add_heatmap(self, kind: str, rank: int, width: float, written: Ints, read: Ints) -> None:
         """Add the bytes over time of one rank; MPI-IO's are those of POSIX a second time."""
@@ -175,7 +185,6 @@ class Folded:
         for key, file in self._files.items():
             if file.layout and not file.traced and key in entries:
                 self._carry_evenly(file, entries[key])
-        slowest = float(self._seconds.max(initial=0.0)) + self._shared_slowest
         return {
             "source": source,
             "kind": "darshan",
@@ -185,7 +194,13 @@ class Folded:
             "partial": partial,
             "unseen": unseen,
             "hints": hints,
-            "io_seconds": slowest,
+            "io_seconds": self._slowest.seconds,
+            "moved": self._slowest.bytes,
+            "modules": {
+                level: {"bytes": found.bytes, "seconds": found.seconds}
+                for level, found in self._modules.items()
+                if found.bytes
+            },
             "summed_seconds": sum(spent.values()),
             "totals": self._total_levels(),
             "counted": self._counted(entries, names),
@@ -251,7 +266,7 @@ class Folded:
         stripes = self._stripes(file, extent_of(entry))
         if stripes is not None:
             entry["layout"] = {
-                "file_system": "lustre",
+                "file_system": file.layout_system,
                 "stripe_count": stripes[2],
                 "stripe_size": stripes[0],
                 "osts": stripes[1],

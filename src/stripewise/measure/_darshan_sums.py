@@ -54,12 +54,39 @@ class Sums:
     spread: tuple[float, int, int, float, int, int] | None = None
 
 
+class SlowestRank:
+    """Bytes of all ranks, and the time in calls of the slowest one.
+
+    A record that Darshan reduced over the ranks tells only how long its slowest rank took, not which records took long
+    on the same rank: those times add up. Records of single ranks add up a rank each.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._shared = 0.0
+        self._ranks: dict[int, float] = {}
+
+    def add(self, rank: int, moved: int, seconds: float) -> None:
+        """Add a record; rank -1 stands for all, whose slowest took ``seconds``."""
+        self.bytes += max(0, moved)
+        if rank < 0:
+            self._shared += max(0.0, seconds)
+        else:
+            self._ranks[rank] = self._ranks.get(rank, 0.0) + max(0.0, seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the slowest rank."""
+        return self._shared + max(self._ranks.values(), default=0.0)
+
+
 @dataclass
 class FileSums:
     """One file: its levels, its stripes, and what libraries did to it as a whole."""
 
     levels: dict[str, Sums] = field(default_factory=dict)
     layout: list[tuple[int, list[int], int, int, int]] = field(default_factory=list)
+    layout_system: str = ""
     syncs: dict[str, int] = field(default_factory=dict)
     meta: dict[str, float] = field(default_factory=dict)
     again: int | None = None

@@ -12,6 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from stripewise.spec.formats import SIZE_NAMES
 
+_OVERLAPPING = 1.1
+"""Times in calls are beyond the run's, by more than clocks differ, only where a rank makes several calls at a time."""
+
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -309,6 +312,13 @@ class ActivityJob(_ActivityPart):
     mpi_io: str | None = None
 
 
+class Moved(_ActivityPart):
+    """Bytes of all ranks, and the seconds in calls of the slowest."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+
 class ActivityTotals(_ActivityPart):
     """Sums over all files, a level each, and of collective calls."""
 
@@ -333,7 +343,12 @@ class Activity(_ActivityPart):
     unseen : list of str
         Sentences: what the source does not hold, and what cannot be judged without it.
     io_seconds : float
-        Time in I/O calls of the slowest rank where known, else summed over ranks and divided by them.
+        Time in I/O calls of the slowest rank where known, else summed over ranks and divided by them. The time of a
+        call counts where the program made it: that of the POSIX calls below MPI-IO is within MPI-IO's.
+    moved : int or None
+        Bytes of all files, where ``files`` lists only some.
+    modules : dict
+        Bytes and time of each level of a Darshan log (``mpiio``, ``posix``, ``stdio``) that moved data.
     summed_seconds : float
         Time in I/O calls over all ranks.
     files : list of FileActivity
@@ -348,6 +363,8 @@ class Activity(_ActivityPart):
     partial: list[Name] = Field(default_factory=list)
     unseen: list[str] = Field(default_factory=list)
     io_seconds: float = 0.0
+    moved: int | None = None
+    modules: dict[Literal["mpiio", "posix", "stdio"], Moved] = Field(default_factory=dict)
     summed_seconds: float = 0.0
     totals: ActivityTotals = ActivityTotals()
     counted: Counted = Counted()
@@ -360,7 +377,34 @@ class Activity(_ActivityPart):
     @property
     def bytes(self) -> int:
         """Bytes that the program moved."""
-        return sum(file.bytes for file in self.files)
+        return sum(file.bytes for file in self.files) if self.moved is None else self.moved
+
+    @property
+    def bandwidth(self) -> float | None:
+        """MiB/s over the time of the slowest rank; None where no time is known.
+
+        Of a Darshan log it is Darshan's own estimate "by slowest": MPI-IO alone where it moved data, since POSIX calls
+        below it would count the bytes again; otherwise POSIX and streams.
+        """
+        upper = self.modules.get("mpiio")
+        used = [upper] if upper else list(self.modules.values())
+        used = used or [Moved(bytes=self.bytes, seconds=self.io_seconds)]
+        seconds = sum(one.seconds for one in used)
+        return sum(one.bytes for one in used) / 2**20 / seconds if seconds > 0 else None
+
+    @property
+    def io_time(self) -> float | None:
+        """Seconds in I/O of the slowest rank; None where the source has no times, or calls of threads overlapped."""
+        if self.io_seconds <= 0 < self.bytes:
+            return None
+        return None if 0 < _OVERLAPPING * self.job.elapsed < self.io_seconds else self.io_seconds
+
+    @property
+    def io_share(self) -> float | None:
+        """Part of the run in I/O, 0 to 1; None where :attr:`io_time` or the run's time is not known."""
+        if self.io_time is None or self.job.elapsed <= 0:
+            return None
+        return min(1.0, self.io_time / self.job.elapsed)
 
     def share(self, seconds: float) -> float:
         """Part of the time in I/O calls, 0 to 1."""

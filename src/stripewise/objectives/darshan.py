@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from stripewise.errors import RunFailed
-from stripewise.interpreter import python
+from stripewise.measure.darshan_logs import UnreadableLogError, read_log
 from stripewise.objectives.base import ObjectiveKind, Phases
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 
-_SECONDS = 120
 _MIB = 2**20
 
 
@@ -69,29 +64,17 @@ def find_log(folder: Path | None) -> Path:
 
 
 def log_bandwidth(log: Path) -> float:
-    """Bandwidth of one log in MiB/s, read in a child process so that a broken log cannot take us along.
+    """Bandwidth of one log in MiB/s, as :attr:`stripewise.measure.activity.Activity.bandwidth` gives it.
 
     Raises
     ------
     RunFailed
-        If it cannot be read, is incomplete, or holds no I/O.
+        If the log cannot be read, is incomplete, or holds no I/O.
     """
-    command = python("-m", "stripewise.objectives._darshan_child", os.fspath(log))
     try:
-        child = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise RunFailed(f"reading the Darshan log {log} took more than {_SECONDS} s") from None
-    except OSError as error:
-        raise RunFailed(f"cannot start {sys.executable} to read {log}: {error.strerror}") from error
-    if child.returncode:
-        lines = child.stderr.strip().splitlines()
-        why = f"signal {-child.returncode}" if child.returncode < 0 else (lines[-1] if lines else "no message")
-        raise RunFailed(f"the Darshan log {log} cannot be read: {why}", "was the program stopped before MPI_Finalize?")
-    try:
-        found = json.loads(child.stdout.strip().splitlines()[-1])
-        moved, seconds = float(found["bytes"]), float(found["seconds"])
-    except (ValueError, KeyError, IndexError) as error:
-        raise RunFailed(f"the reader of the Darshan log {log} answered nonsense") from error
-    if moved <= 0 or seconds <= 0:
+        found = read_log(log).bandwidth
+    except UnreadableLogError as error:
+        raise RunFailed(error.what, error.fix) from error
+    if not found:
         raise RunFailed(f"the Darshan log {log} holds no I/O", "does the program do I/O through MPI-IO or POSIX?")
-    return moved / _MIB / seconds
+    return found

@@ -56,12 +56,7 @@ class Plugins:
         entry = self._foreign().get(name)
         if entry is None:
             raise UserError(f"unknown {self.noun} '{name}'", f"choose from {', '.join(choices or self.names())}")
-        try:
-            found = entry.load()
-        except Exception as error:  # whatever a foreign package raises while it is imported
-            raise UserError(
-                f"{self.noun} '{name}' ({entry.value}) cannot be loaded: {error}", "fix or uninstall the package"
-            ) from error
+        found = _loaded(self.noun, entry)
         if not (isinstance(found, type) and issubclass(found, self.base)):
             wanted = f"{self.base.__module__}.{self.base.__qualname__}"
             raise UserError(f"{self.noun} '{name}' ({entry.value}) is not a {wanted}")
@@ -75,6 +70,26 @@ class Plugins:
 def _installed(find: Callable[..., EntryPoints], group: str) -> dict[str, EntryPoint]:
     # Reading what is installed takes milliseconds, and every run asks.
     return {entry.name: entry for entry in find(group=group)}
+
+
+def _loaded(noun: str, entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # whatever a foreign package raises while it is imported
+        what = f"{noun} '{entry.name}' ({entry.value}) cannot be loaded: {error}"
+        raise UserError(what, "fix or uninstall the package") from error
+
+
+def import_all(noun: str, group: str) -> None:
+    """Import every module that other packages register under a group: they register what they bring by themselves.
+
+    Raises
+    ------
+    UserError
+        If one cannot be loaded.
+    """
+    for entry in _installed(entry_points, group).values():
+        _loaded(noun, entry)
 
 
 def imported(place: str) -> Any:

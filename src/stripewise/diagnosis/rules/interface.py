@@ -9,7 +9,7 @@ from stripewise.carriers import HINT
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import ompio
-from stripewise.filesystems import USUAL, of_file
+from stripewise.filesystems import of_file
 from stripewise.measure.activity import Activity, FileActivity
 from stripewise.spec.parameter import Kind as ParameterKind
 from stripewise.spec.plan import spell
@@ -92,13 +92,8 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
             for key, drivers in _drivers().items()
             if key in requested and not opened.startswith(drivers) and not {*system.drivers} & {*drivers}
         }
-        if (
-            system is USUAL
-            and "cb_buffer_size" in requested
-            and file.modes is not None
-            and file.modes.collective_writes
-        ):
-            found["cb_buffer_size"] = "on Lustre, collective writes use the stripe size instead"
+        if file.modes is not None and file.modes.collective_writes:
+            found |= {key: why for key, why in system.unread_hints.items() if key in requested}
         if "romio_cb_write" in requested or "romio_cb_read" in requested:
             found |= _no_calls(file, requested)
     return found
