@@ -291,3 +291,18 @@ def test_the_reference_of_several_lines_is_told_as_one(home, tmp_path):
     options = ["--stack", str(stack), "--objective", "regex:rate (\\d+)", "--direction", "maximize", "--budget", "40"]
     done = stripewise("tune", *options, "--", str(program), "{window}", env=home)
     assert f"the program is best without the component: run env PREFETCHER=off {program} 0\n" in done.stdout
+
+
+def test_a_program_without_mpi_io_is_not_searched(mpich, home, tmp_path):
+    source, program = tmp_path / "idle.c", tmp_path / "idle"
+    source.write_text("#include <mpi.h>\nint main(void) { MPI_Init(0, 0); return MPI_Finalize(); }\n")
+    subprocess.run([mpich.mpicc, source, "-o", program], check=True)
+    commands = {
+        "the program opened no file through MPI-IO in its first run": [str(program)],
+        "the program left no report of its first run": [sys.executable, "-c", "pass"],
+    }
+    for seen, words in commands.items():
+        done = stripewise("tune", "--budget", "20", "--", *mpich.mpiexec(2), *words, env=home, check=False)
+        assert done.returncode == 2
+        assert seen in done.stderr and "carrier = 'argument' or 'env'" in done.stderr
+        assert "2/20" not in done.stderr, "no run is spent on settings that cannot act"

@@ -17,6 +17,7 @@ from stripewise.errors import UserError
 from stripewise.runner.program.binary import FileKind, find_program, inspect
 from stripewise.runner.program.elf import Elf, NotElf, find_library, read_elf
 from stripewise.runner.program.mpi import is_mpi_library, library_of_launcher, script_of
+from stripewise.runner.program.python import names_module
 from tests.conftest import require
 
 PATH = {"PATH": os.environ["PATH"]}
@@ -246,6 +247,37 @@ def test_the_script_of_a_shell_or_python_is_found(tmp_path: Path) -> None:
     assert script_of(["/usr/bin/python3", "job.sh"], tmp_path) == script
     assert script_of(["bash", "-c", "job.sh"], tmp_path) is None
     assert script_of(["./app", "job.sh"], tmp_path) is None
+
+
+def test_a_python_program_uses_mpi4py_if_it_imports_it_itself_or_through_its_own_modules(tmp_path: Path) -> None:
+    installed, own = tmp_path / "lib/site-packages", tmp_path / "own"
+    sources = {
+        installed / "mpi4py/__init__.py": "",
+        installed / "optional/__init__.py": "from . import parallel",
+        installed / "optional/parallel.py": "import mpi4py",
+        installed / "entry/__init__.py": "",
+        installed / "entry/cli.py": "from mpi4py import MPI",
+        own / "serial.py": "import json, optional  # mpi4py is not needed",
+        own / "direct.py": "def main():\n    from mpi4py import MPI",
+        own / "package/__init__.py": "from .comm import world",
+        own / "package/comm.py": "import mpi4py.MPI as MPI",
+        own / "through.py": "import os.path, package",
+        own / "entry-point": "from entry.cli import main",
+        own / "broken.py": "import mpi4py from",
+    }
+    for path, text in sources.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def uses(*words: str) -> bool:
+        script = own / words[-1] if (own / words[-1]).is_file() else None
+        return names_module(["python3", *words], script, [installed], "mpi4py")
+
+    assert [uses(name) for name in ("serial.py", "direct.py", "through.py", "entry-point", "broken.py")] == [
+        *(False, True, True, True, False)
+    ]
+    assert uses("-m", "mpi4py", "gone.py") and uses("-m", "entry.cli") and uses("-c", "import mpi4py")
+    assert not uses("-m", "optional") and not uses("-c", "print('mpi4py')")
 
 
 # -- broken files ----------------------------------------------------------------------------------------------

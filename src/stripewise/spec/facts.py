@@ -105,6 +105,11 @@ class Facts(_Observed):
         return dict(self.get("layout", {}))
 
     @property
+    def first_run(self) -> dict[str, Any]:
+        """What else the first run showed when the space was bound."""
+        return dict(self.get("first_run", {}))
+
+    @property
     def run_bytes(self) -> int | None:
         """Bytes that the first run moved."""
         return self.get("run_bytes")

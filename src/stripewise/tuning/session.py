@@ -14,6 +14,7 @@ from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.launch import Launch
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.policy import Policy
 from stripewise.spec.report import Report
 from stripewise.spec.result import Result
@@ -24,6 +25,7 @@ from stripewise.store.base import Store
 from stripewise.tuning.budget import shortfall, worst_case
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
+from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
@@ -299,17 +301,26 @@ class Session:
             # What the space was fixed with, when less may have been known: trials of it are in the store.
             io = self._ledger.facts.io or io
             layout = self._ledger.facts.layout
-        elif report is not None:
+            first = FirstRun.from_json(self._ledger.facts.first_run)
+        else:
+            first = FirstRun.of([run for _, run in self._ledger.runs()])
+            first.check(self._ledger.experiment)
+        if self._ledger.facts.workload is None and report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
             run_bytes = report.totals.bytes_read + report.totals.bytes_written
             layout = layout_of(report)
         mpi = self._preflight.environment.get("mpi")
-        lost, largest = self._preflight.lost, self._preflight.largest
+        largest = self._preflight.largest
+
+        def lost(parameter: Parameter) -> str:
+            return self._preflight.lost(parameter) or first.lost(parameter)
+
         bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, layout)
         if self._ledger.facts.workload is None:
             known = {} if run_bytes is None else {"run_bytes": run_bytes}
-            self._ledger.remember(workload=workload.model_dump(exclude_none=True), io=io, layout=layout, **known)
+            words = workload.model_dump(exclude_none=True)
+            self._ledger.remember(workload=words, io=io, layout=layout, first_run=first.as_json(), **known)
         return bound
 
     def _workload(self) -> Workload:

@@ -16,6 +16,7 @@ from stripewise.interpreter import python
 from stripewise.runner.program.binary import Binary, FileKind
 from stripewise.runner.program.elf import contains, find_library
 from stripewise.runner.program.launchers import SHELLS
+from stripewise.runner.program.python import names_module
 
 _LIBRARY = re.compile(
     r"^lib(mpi|mpich|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_cray|mpi_gnu\w*|mpi_intel\w*|mpi_amd\w*|mpi_nvidia\w*|mpi_abi)"
@@ -38,8 +39,8 @@ _MPI4PY = """
 import sys
 sys.path[:] = filter(None, sys.path)
 from importlib.util import find_spec
-found = find_spec("mpi4py.MPI")
-print(found.origin if found else "")
+found = find_spec("mpi4py.MPI") if find_spec("mpi4py") else None
+print(found.origin if found else "", *sys.path, sep="\\n")
 """
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
 _FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
@@ -190,12 +191,14 @@ def find_mpi(
         if missing:
             return None, missing
     interpreter = PurePath(binary.interpreter[-1] if binary.interpreter else program[0]).name
-    if interpreter.startswith("python"):
-        path = _of_mpi4py(program[0] if binary.kind is FileKind.ELF else interpreter, environment, cwd)
-        if path is not None:
-            return describe(path, environment, "used by mpi4py", mca), ""
     script = binary.path if binary.kind is FileKind.SCRIPT else script_of(program, cwd)
-    if script is not None and not interpreter.startswith("python"):
+    if interpreter.startswith("python"):
+        name = program[0] if binary.kind is FileKind.ELF else interpreter
+        path, folders = _of_mpi4py(name, environment, cwd)
+        # A launcher starts programs of MPI; what has none must import mpi4py, which may be there for others.
+        if path is not None and (launcher is not None or names_module(program, script, folders, "mpi4py")):
+            return describe(path, environment, "used by mpi4py", mca), ""
+    if script is not None and (launcher is None or not interpreter.startswith("python")):
         for word in _programs_in(script, environment, cwd):
             path, _ = find_library(word, is_mpi_library, environment)
             if path is not None:
@@ -207,10 +210,12 @@ def find_mpi(
     return None, missing
 
 
-def _of_mpi4py(name: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
+def _of_mpi4py(name: str, environment: Mapping[str, str], cwd: Path) -> tuple[Path | None, list[Path]]:
+    """Give the library below mpi4py in a Python, and the folders in which that Python finds modules."""
     answer = _answer([name, "-c", _MPI4PY], environment, cwd)
-    module = answer.stdout.strip() if answer is not None else ""
-    return find_library(Path(module), is_mpi_library, environment)[0] if module else None
+    module, *folders = answer.stdout.splitlines() if answer is not None and answer.stdout else [""]
+    library = find_library(Path(module), is_mpi_library, environment)[0] if module else None
+    return library, [Path(folder) for folder in folders]
 
 
 def script_of(program: Sequence[str], cwd: Path) -> Path | None:

@@ -1,0 +1,82 @@
+"""What the first run shows of a program beside its workload: whether it does MPI-IO, and which hints it sets itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.stack import load_stack
+from stripewise.spec.trial import Run, State
+from stripewise.tuning.overrides import own_parameter
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """What follows from the first finished run for the space.
+
+    Attributes
+    ----------
+    idle : str
+        Why settings of MPI-IO cannot act on the program; empty where they can, or where nothing is known.
+    """
+
+    idle: str = ""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> FirstRun:
+        """Read the first finished run that wrote a report; failing that, why there is none."""
+        finished = [run for run in runs if run.state is State.FINISHED]
+        report = next((run.report for run in finished if run.report is not None), None)
+        if report is not None:
+            return cls("" if report.files else "the program opened no file through MPI-IO in its first run")
+        missing = next((str(run.facts["no_report"]) for run in finished if "no_report" in run.facts), "")
+        doubt = "does it call MPI_Init and MPI_Finalize?"
+        return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FirstRun:
+        """Read what :meth:`as_json` gave."""
+        return cls(**data)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return {"idle": self.idle}
+
+    def lost(self, parameter: Parameter) -> str:
+        """Say why a parameter cannot act on the program; empty if it can."""
+        return "" if _acts_without_mpi_io(parameter) else self.idle
+
+    def check(self, experiment: Experiment) -> None:
+        """Refuse to search where nothing that the experiment may change can act on the program.
+
+        Raises
+        ------
+        UserError
+            With what the first run showed.
+        """
+        if self.idle and not any(_acts_without_mpi_io(parameter) for parameter in _named(experiment)):
+            raise UserError(
+                f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
+                "tune a case of the program that reads or writes files through MPI-IO (also through HDF5 or PnetCDF "
+                "with MPI), or tune arguments or variables of the program itself: an experiment file with "
+                "[parameters.NAME], kind, values and carrier = 'argument' or 'env'",
+            )
+
+
+def _acts_without_mpi_io(parameter: Parameter) -> bool:
+    return parameter.carrier.acts == ("launch",) and not parameter.io_component
+
+
+def _named(experiment: Experiment) -> Iterator[Parameter]:
+    """The parameters of the stacks that the user named, and of the experiment itself."""
+    names = set()
+    for stack in map(load_stack, experiment.stacks):
+        names |= {parameter.name for parameter in stack.parameters}
+        yield from stack.parameters
+    for name, override in experiment.parameters.items():
+        if name not in names and not override.exclude and "kind" in override.model_dump(exclude_none=True):
+            yield own_parameter(name, override)
