@@ -125,7 +125,8 @@ def believe(
 ) -> Belief | None:
     """Learn from a history.
 
-    1. Choose the observations to learn from (:func:`subsample`), and subtract their median.
+    1. Choose the observations to learn from (:func:`subsample`), at one level of the machine
+       (:class:`stripewise.search.level.Level`), and subtract their median.
     2. With ``test_prior``: fit with the prior and without, under the same assumptions, and drop the prior if the data
        are less probable with it.
     3. Fit one process for each way in which correlation may fall along an axis
@@ -160,7 +161,10 @@ def believe(
     knots, cost, prior_cost = geometry.knots(levels[kept]), costs.known[kept], expected(prior, space, levels[kept])
     centre, offset = float(np.median(cost)), float(np.mean(prior_cost))
     noise = RepeatNoise.of(history)
-    data = Observations(knots, cost - centre, 1.0 / costs.runs[kept], prior_cost - offset, noise.squares, noise.freedom)
+    level = costs.each.shared(kept)[:-1, :-1] if costs.each.level.moves else 0.0
+    data = Observations(
+        knots, cost - centre, 1.0 / costs.runs[kept], prior_cost - offset, noise.squares, noise.freedom, level
+    )
     log_bayes_factor = 0.0
     if prior is not None and test_prior:
         # Under the same assumptions with and without, so that a prior which expects no differences gains nothing.

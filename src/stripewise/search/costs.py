@@ -1,13 +1,20 @@
-"""Costs: the objective as samplers see it, on a logarithmic axis where smaller is better."""
+"""Costs: the objective as samplers see it, on a logarithmic axis where smaller is better.
+
+All costs are at one level of the machine: what a change of the machine in the meantime adds to a run is taken off here,
+and nowhere else.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stripewise.spec.trial import History, Phase, State, Trial
+from stripewise.search.level import Level
+from stripewise.spec.trial import History, Phase, Run, State, Trial
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +51,74 @@ class CostScale:
 
 
 @dataclass(frozen=True)
+class RunCosts:
+    """What the search runs of a history cost, in order of their trials; those without value or bound are left out.
+
+    Attributes
+    ----------
+    runs : tuple of Run
+    trial : ndarray of int, shape (k,)
+        Place of each run's trial in the history.
+    cost : ndarray, shape (k,)
+        At the mean level of the machine; of pruned runs, the bound.
+    level : Level
+        What was taken off.
+    """
+
+    runs: tuple[Run, ...]
+    trial: NDArray[np.int64]
+    cost: Floats
+    level: Level
+
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, history: History) -> RunCosts:
+        """Read the history."""
+        scale = CostScale.of(history)
+        counted = [
+            (place, run, run.value)
+            for place, trial in enumerate(history.trials)
+            for run in trial.runs
+            if run.phase is Phase.SEARCH and run.state in (State.FINISHED, State.PRUNED) and run.value is not None
+        ]
+        runs = tuple(run for _, run, _ in counted)
+        trial = np.array([place for place, _, _ in counted], dtype=np.int64)
+        cost = scale([value for _, _, value in counted])
+        level = Level(0.0, np.zeros(len(runs)))
+        # Without the logarithm a slower machine does not add the same to all costs.
+        if scale.unit is None and runs:
+            # A bound is no repeat of a value.
+            alone = np.array([run.state is State.PRUNED for run in runs])
+            level = Level.of(started_at(runs), np.where(alone, -1 - np.arange(len(runs)), trial), cost)
+        return cls(runs, trial, cost - level.mean, level)
+
+    def by_trial(self, trials: int) -> list[NDArray[np.int64]]:
+        """Indices of the runs of each trial."""
+        ends = np.searchsorted(self.trial, np.arange(trials + 1))
+        return [np.arange(start, end) for start, end in pairwise(ends)]
+
+    def shared(self, trials: NDArray[np.int64]) -> Floats:
+        """Covariance of the costs of some trials that comes from the uncertain level; last, the next run's.
+
+        Returns
+        -------
+        ndarray, shape (n + 1, n + 1)
+        """
+        moments = len(self.level.covariance)
+        weight = np.zeros((int(self.trial.max()) + 1, moments))
+        np.add.at(weight, (self.trial, self.level.moment), 1.0)
+        chosen = np.append(weight[trials] / weight[trials].sum(axis=1, keepdims=True), np.eye(moments)[-1:], axis=0)
+        return np.asarray(chosen @ self.level.covariance @ chosen.T)
+
+
+def started_at(runs: tuple[Run, ...]) -> Floats:
+    """When each run started; their order of planning where the times of some are not known."""
+    times = [run.started for run in runs]
+    known = [time for time in times if time is not None]
+    return np.array(known if len(known) == len(runs) else [run.number for run in runs], dtype=np.float64)
+
+
+@dataclass(frozen=True)
 class Costs:
     """What the trials of a history cost, one entry a trial, in order of asking.
 
@@ -60,6 +135,8 @@ class Costs:
         Trials that ended without any value.
     open : ndarray of bool, shape (n,)
         Trials that are pending or running and have no value yet.
+    each : RunCosts
+        The runs that these costs are of.
     """
 
     cost: Floats
@@ -67,12 +144,16 @@ class Costs:
     runs: NDArray[np.int64]
     failed: NDArray[np.bool_]
     open: NDArray[np.bool_]
+    each: RunCosts
 
     @classmethod
     def of(cls, history: History) -> Costs:
         """Read the history."""
-        scale = CostScale.of(history)
-        rows = [_row(trial, scale) for trial in history.trials]
+        each = RunCosts.of(history)
+        rows = [
+            _row(trial, each.cost[index], np.array([each.runs[i].state is State.PRUNED for i in index], dtype=bool))
+            for trial, index in zip(history.trials, each.by_trial(len(history.trials)), strict=True)
+        ]
         columns = list(zip(*rows, strict=True)) if rows else [()] * 5
         return cls(
             np.array(columns[0], dtype=np.float64),
@@ -80,6 +161,7 @@ class Costs:
             np.array(columns[2], dtype=np.int64),
             np.array(columns[3], dtype=np.bool_),
             np.array(columns[4], dtype=np.bool_),
+            each,
         )
 
     @property
@@ -88,14 +170,13 @@ class Costs:
         return np.where(np.isnan(self.cost), self.bound, self.cost)
 
 
-def _row(trial: Trial, scale: CostScale) -> tuple[float, float, int, bool, bool]:
-    runs = len(trial.values) + len(trial.bounds)
-    if trial.values:
+def _row(trial: Trial, costs: Floats, pruned: NDArray[np.bool_]) -> tuple[float, float, int, bool, bool]:
+    if not pruned.all():
         # A run stopped at its bound counts as if it had ended there: leaving it out would flatter the trial.
-        median = float(np.median(scale([*trial.values, *trial.bounds])))
         failures = sum(run.phase is Phase.SEARCH and run.state is State.FAILED for run in trial.runs)
-        return median + float(np.log1p(failures / runs)), np.nan, runs, False, False
-    if trial.bounds:
-        return np.nan, float(np.max(scale(trial.bounds))), runs, False, False
+        price = float(np.log1p(failures / len(costs)))
+        return float(np.median(costs)) + price, np.nan, len(costs), False, False
+    if len(costs):
+        return np.nan, float(np.max(costs)), len(costs), False, False
     failed = trial.state is State.FAILED
     return np.nan, np.nan, 0, failed, not failed

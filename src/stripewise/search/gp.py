@@ -42,6 +42,8 @@ class Observations:
         Cost expected before any observation.
     squares, freedom : float
         Sum of squares within repeated trials, and its degrees of freedom. They inform about the noise directly.
+    level : ndarray, shape (n, n), or float
+        Covariance of the errors that comes from the uncertain level of the machine; 0.0 where that does not move.
     """
 
     knots: NDArray[np.int64]
@@ -50,6 +52,7 @@ class Observations:
     prior: Floats
     squares: float = 0.0
     freedom: float = 0.0
+    level: Floats | float = 0.0
 
     def take(self, index: NDArray[np.int64]) -> Observations:
         """Give some of the observations, with all that is known of the noise."""
@@ -59,6 +62,7 @@ class Observations:
             cost=self.cost[index],
             variance=self.variance[index],
             prior=self.prior[index],
+            level=self.level if isinstance(self.level, float) else self.level[np.ix_(index, index)],
         )
 
     def joined(self, more: Observations) -> Observations:
@@ -68,6 +72,7 @@ class Observations:
             np.concatenate([self.cost, more.cost]),
             np.concatenate([self.variance, more.variance]),
             np.concatenate([self.prior, more.prior]),
+            level=self.level if isinstance(self.level, float) else np.pad(self.level, (0, len(more.cost))),
         )
 
 
@@ -126,7 +131,7 @@ class GaussianProcess:
             )
         ]
         self._tables = _product_tables([table[:, data.knots[:, i]] for i, table in enumerate(correlations)])
-        cov_y_y = self._cov_f_y(data.knots, data.prior)
+        cov_y_y = self._cov_f_y(data.knots, data.prior) + data.level
         cov_y_y[np.diag_indices(len(cov_y_y))] += (
             hyperparameters.residue_variance + self.noise**2 * data.variance + JITTER
         )
@@ -174,7 +179,8 @@ class GaussianProcess:
     def fitted(self) -> Floats:
         """Mean of the true cost of each observation, its own residue included, shape ``(n,)``."""
         noise: Floats = self.noise**2 * self.data.variance * self._alpha
-        return self.data.cost - noise
+        level = 0.0 if isinstance(self.data.level, float) else self.data.level @ self._alpha
+        return np.asarray(self.data.cost - noise - level)
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each observation, its noise included, from all others; mean and standard deviation, ``(n,)`` each.

@@ -62,7 +62,7 @@ class NegativeLogPosterior:
     ) -> None:
         self.geometry, self.data, self._decay = geometry, data, decay
         self.mean, self.sd = hyperprior.moments(geometry)
-        self._fixed = mean_covariance(data.prior, data.prior, trust, float(np.var(data.cost)))
+        self._fixed = mean_covariance(data.prior, data.prior, trust, float(np.var(data.cost))) + data.level
         # Where each pair of observations stands in the flat correlation table of an axis, shape (n, n).
         self._pairs = [
             data.knots[:, i, None] * (len(axis.distance) + 1) + data.knots[None, :, i]

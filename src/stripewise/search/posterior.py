@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.search.costs import Costs, CostScale, Floats
-from stripewise.spec.trial import History, Trial
+from stripewise.search.costs import Costs, Floats, RunCosts
+from stripewise.spec.trial import History, State, Trial
 
 TYPICAL_NOISE = 0.10
 """Standard deviation of the cost of one run that is assumed where no repeats say otherwise."""
 _LEAST_NOISE = 1e-3
+_MOST_DEPENDENT = 1000
+"""Of more trials the dependence is left out: it would take too long."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,14 @@ class RepeatNoise:
     @classmethod
     def of(cls, history: History) -> RepeatNoise:
         """Pool the repeats of a history."""
-        scale = CostScale.of(history)
-        costs = [scale(trial.values) for trial in history.finished]
-        return cls(sum(float(np.var(c)) * len(c) for c in costs), sum(len(c) - 1 for c in costs))
+        each = RunCosts.of(history)
+        ended = np.array([run.state is State.FINISHED for run in each.runs], dtype=bool)
+        costs = [each.cost[index[ended[index]]] for index in each.by_trial(len(history.trials))]
+        freedom = sum(len(c) - 1 for c in costs if len(c))
+        if each.level.moves:
+            # The level follows the repeats, so their scatter around it says too little.
+            return cls(each.level.noise**2 * freedom, freedom)
+        return cls(sum(float(np.var(c)) * len(c) for c in costs if len(c)), freedom)
 
     def deviation(self, prior_runs: float = 1.0) -> float:
         """Standard deviation of the cost of one run.
@@ -57,9 +64,11 @@ def learned_noise(history: History) -> float:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Belief about the true cost of each finished trial: independent normal distributions.
+    """Belief about the true cost of each finished trial, a normal distribution.
 
     Trials are taken as draws from one population whose spread is what the noise does not explain (empirical Bayes).
+    They are independent of one another unless the level of the machine moves: its uncertainty is shared by all trials
+    that ran at the same time.
 
     Attributes
     ----------
@@ -71,6 +80,12 @@ class Posterior:
         Standard deviation of one run's cost.
     spread : float
         Standard deviation of the population of trials.
+    covariance : ndarray, shape (n, n), or None
+        None where trials are independent.
+    to_next : ndarray, shape (n,)
+        Covariance of each trial's cost with the level at the time of the next run; 0 while the level does not move.
+    next_variance : float
+        Variance of that level.
     """
 
     trials: tuple[Trial, ...]
@@ -79,6 +94,9 @@ class Posterior:
     runs: NDArray[np.int64]
     noise: float
     spread: float
+    covariance: Floats | None = None
+    to_next: Floats | float = 0.0
+    next_variance: float = 0.0
 
     @classmethod
     def of(cls, history: History) -> Posterior:
@@ -91,11 +109,41 @@ class Posterior:
         if not trials:
             return cls((), cost, cost, runs, noise, noise)
         variance = noise**2 / runs
+        if costs.each.level.moves:
+            shared = costs.each.shared(np.flatnonzero(have))
+            if len(trials) <= _MOST_DEPENDENT:
+                return cls._dependent(trials, cost, runs, noise, shared)
+            variance = variance + np.diag(shared)[:-1]
         unexplained = float(np.var(cost) - np.mean(variance))
         spread = float(np.sqrt(max(noise**2, unexplained)))
         weight = spread**2 / (spread**2 + variance)
         centre = float(np.average(cost, weights=weight))
         return cls(trials, centre + weight * (cost - centre), np.sqrt(weight * variance), runs, noise, spread)
+
+    @classmethod
+    def _dependent(
+        cls, trials: tuple[Trial, ...], cost: Floats, runs: NDArray[np.int64], noise: float, shared: Floats
+    ) -> Posterior:
+        """As above, where the errors of the trials have a covariance."""
+        error = np.diag(noise**2 / runs) + shared[:-1, :-1]
+        spread = float(np.sqrt(max(noise**2, float(np.var(cost) - np.mean(np.diag(error))))))
+        gain = spread**2 * np.linalg.inv(error + spread**2 * np.eye(len(cost)))
+        centre = float(np.sum(gain @ cost) / np.sum(gain))
+        covariance = spread**2 * (np.eye(len(cost)) - gain)
+        # What is observed of a trial too cheaply is a level that was higher: errors of both go opposite ways.
+        to_next = -gain @ shared[:-1, -1]
+        known = shared[-1, :-1] @ gain @ shared[:-1, -1] / spread**2
+        return cls(
+            trials,
+            centre + gain @ (cost - centre),
+            np.sqrt(np.maximum(0.0, np.diag(covariance))),
+            runs,
+            noise,
+            spread,
+            covariance,
+            to_next,
+            float(max(0.0, shared[-1, -1] - known)),
+        )
 
 
 def rank(history: History) -> list[Trial]:

@@ -6,8 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from stripewise.measure.confirmation import pairs_needed
 from stripewise.measure.sequential import FIRST_LOOK
+from stripewise.search.costs import Costs
 from stripewise.search.posterior import RepeatNoise
 from stripewise.spec.experiment import Confirmation, Experiment
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
@@ -85,7 +88,8 @@ def reserved_pairs(experiment: Experiment, history: History) -> int:
     """
     most = most_pairs(experiment)
     fewest = min(FIRST_LOOK, most)
-    best = history.best
+    cost = Costs.of(history).cost
+    best = None if np.isnan(cost).all() else history.trials[int(np.nanargmin(cost))]
     needed = None if best is None else pairs_to_prove(experiment, history, best)
     return fewest if needed is None else max(fewest, min(most, needed))
 
@@ -93,10 +97,11 @@ def reserved_pairs(experiment: Experiment, history: History) -> int:
 def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> int | None:
     """Pairs that would prove in four cases out of five the gain that a trial's search runs show; None without one."""
     default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
-    if default is None or trial.number == default.number or default.value is None or trial.value is None:
+    if default is None or trial.number == default.number or not trial.values:
         return None
     rule = experiment.confirmation
-    gain = math.log(history.objective.speedup(trial.value, default.value)) - math.log(rule.minimum_effect)
+    cost = dict(zip((t.number for t in history.trials), Costs.of(history).cost, strict=True))
+    gain = float(cost[default.number] - cost[trial.number]) - math.log(rule.minimum_effect)
     noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
     return pairs_needed(gain, noise, 1 - (1 - rule.confidence) / rule.candidates)
 

@@ -1,0 +1,300 @@
+"""The level of the machine: by how much all runs cost more or less at one time than at another.
+
+The cost of a run is that of its configuration, plus the level of the machine when it ran, plus noise. The level never
+changes, or changes in one step, or is an Ornstein-Uhlenbeck process in time (Rasmussen and Williams, Gaussian Processes
+for Machine Learning, 2006, section 4.2.1), which follows drift and several steps. Only repeats inform about it: what
+differs between two runs of the same configuration cannot come from the configuration.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOVING = 0.2
+"""Probability, before any run, that the machine changes during an experiment."""
+_AMPLITUDES = (0.15, 0.4, 1.0)
+_LENGTHS = (4.0, 16.0, 64.0)
+_STEP = 0.7
+"""Typical size of a step: a factor of two."""
+_MOST_STEPS = 24
+_NOISES = (0.005, 0.015, 0.04, 0.08, 0.16, 0.32, 0.64)
+_TYPICAL_NOISE = (float(np.log(0.06)), 1.0)
+_FREEDOM = 4.0
+"""Of the t distribution of the noise: an outlier costs the explanation without change little."""
+_REWEIGHTINGS = 5
+_NEGLIGIBLE = 1e-3
+"""Probability of a hypothesis that is not averaged over."""
+_CONFIGURATION_VARIANCE = 100.0
+"""Of the cost of configurations: so wide that single runs say nothing about the level."""
+_MOST_RUNS = 120
+_MOST_MOMENTS = 256
+_LEAST_CHANGE = float(np.log(1.15))
+_CERTAIN = 2.5
+_MOST = 0.7
+"""Share of a change of which the data must be sure."""
+_SETTLED = 0.1
+"""Share of a change that counts as none yet, or as all but done."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the level that the data are sure of.
+
+    Attributes
+    ----------
+    before, after : int
+        Indices of the runs between which it took place; neighbours in time if it was sudden.
+    rise : float
+        By how much the cost of every configuration rose, on the scale of costs.
+    """
+
+    before: int
+    after: int
+    rise: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """Belief about the level when each run started, relative to the mean over all runs.
+
+    Attributes
+    ----------
+    probability : float
+        That the machine changed at all; an outlier at either end of the repeats may look the same.
+    mean : ndarray, shape (k,)
+        All 0 unless the machine probably changed.
+    noise : float
+        Standard deviation of the cost of a run at a known level; NaN unless the machine probably changed.
+    moment : ndarray of int, shape (k,)
+        Index of each run's time among the moments.
+    covariance : ndarray, shape (m, m)
+        Of the level at the moments; the last is the time of the next run.
+    changes : tuple of Change
+        In order of time.
+    """
+
+    probability: float
+    mean: NDArray[np.float64]
+    noise: float = np.nan
+    moment: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    covariance: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether the machine probably changed."""
+        return len(self.covariance) > 0
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the repeats made a change more probable than it was before any run."""
+        return self.probability > _MOVING
+
+    @classmethod
+    def of(cls, started: NDArray[np.float64], configuration: NDArray[np.int64], cost: NDArray[np.float64]) -> Level:
+        """Learn the level from runs.
+
+        1. Measure time in units of the typical distance between two runs, so that a pause is a long time.
+        2. Compute the probability of the repeats without a change, with a step between any two of them, and with
+           processes of several amplitudes and lengths; all of them for several strengths of noise, which comes from a
+           t distribution (as a scale mixture, by expectation and maximisation).
+        3. If no change is the most probable, the level is 0 everywhere. Otherwise average the level over the other
+           hypotheses (Hoeting et al., Stat. Sci. 14, 1999).
+
+        Parameters
+        ----------
+        started : ndarray, shape (k,)
+            When each run started, in any unit.
+        configuration : ndarray of int, shape (k,)
+            Number of its configuration.
+        cost : ndarray, shape (k,)
+        """
+        quiet = np.zeros(len(cost))
+        part = _repeats(configuration)
+        if len(part) == 0 or np.ptp(started[part]) == 0:
+            return cls(_MOVING, quiet)
+        time = _clock(started)
+        data = _Repeats(time[part], configuration[part], cost[part])
+        weight = data.weights()
+        probability = 1 - float(np.sum(weight[data.still]))
+        sure = float(np.sum(weight[~data.doubtful]))
+        if sure <= 0.5:
+            return cls(probability, quiet)
+        weight = np.where(data.doubtful, 0.0, weight) / sure
+        moments, moment = _moments(time)
+        mean, covariance = data.level(moments, weight)
+        # Relative to the mean over all runs: no run says what the level is by itself.
+        share = np.bincount(moment, minlength=len(moments)) / len(moment)
+        mean = mean - share @ mean
+        common = covariance @ share
+        covariance = covariance - common - common[:, None] + share @ common
+        noise = float(np.exp(weight @ np.log(data.noise)))
+        changes = _changes(np.argsort(started, kind="stable"), moment, mean, covariance)
+        return cls(probability, mean[moment], noise, moment, covariance, changes)
+
+
+class _Kernel(Protocol):
+    """Covariance of the level at some times with that at others."""
+
+    def __call__(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give it, shapes ``(a,)`` and ``(b,)`` to ``(a, b)``."""
+
+
+def _still(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """No change."""
+    return np.zeros((len(a), len(b)))
+
+
+def _step(a: NDArray[np.float64], b: NDArray[np.float64], *, start: float, end: float) -> NDArray[np.float64]:
+    """One step, at any time between two with the same probability."""
+    past = [np.clip((time - start) / (end - start), 0, 1) for time in (a, b)]
+    return np.asarray(_STEP**2 * np.minimum(past[0][:, None], past[1]))
+
+
+def _drift(a: NDArray[np.float64], b: NDArray[np.float64], *, amplitude: float, length: float) -> NDArray[np.float64]:
+    """An Ornstein-Uhlenbeck process."""
+    return np.asarray(amplitude**2 * np.exp(-np.abs(a[:, None] - b) / length))
+
+
+class _Repeats:
+    """Runs of repeated configurations under every hypothesis of the grid, ``h`` in number."""
+
+    def __init__(self, time: NDArray[np.float64], configuration: NDArray[np.int64], cost: NDArray[np.float64]) -> None:
+        same = configuration[:, None] == configuration
+        self._time = time
+        # Without the mean of each configuration the numbers stay small beside the wide prior.
+        self._cost = cost - same @ cost / same.sum(axis=1)
+        ends = np.unique(time)
+        ends = np.unique(ends[np.linspace(0, len(ends) - 1, _MOST_STEPS + 1).astype(np.int64)])
+        steps = list(itertools.pairwise(ends))
+        drifts = list(itertools.product(_AMPLITUDES, _LENGTHS))
+        self._kernels: list[_Kernel] = [
+            _still,
+            *(partial(_step, start=start, end=end) for start, end in steps),
+            *(partial(_drift, amplitude=amplitude, length=length) for amplitude, length in drifts),
+        ]
+        share = np.array(
+            [1 - _MOVING, *[_MOVING / 2 / len(steps)] * len(steps), *[_MOVING / 2 / len(drifts)] * len(drifts)]
+        )
+        self.noise = np.tile(_NOISES, len(self._kernels))
+        # A step with one run on a side looks the same as an outlier.
+        lone = [min(np.sum(time <= start), np.sum(time >= end)) < 2 for start, end in steps]
+        self.still = np.arange(len(self.noise)) < len(_NOISES)
+        self.doubtful = self.still | np.repeat([False, *lone, *[False] * len(drifts)], len(_NOISES))
+        prior = -0.5 * ((np.log(self.noise) - _TYPICAL_NOISE[0]) / _TYPICAL_NOISE[1]) ** 2
+        self._log_prior = prior + np.repeat(np.log(share), len(_NOISES))
+        covariance = (
+            np.repeat([kernel(time, time) for kernel in self._kernels], len(_NOISES), axis=0)
+            + _CONFIGURATION_VARIANCE * same
+        )
+        variance = np.tile(self.noise[:, None] ** 2, (1, len(time)))
+        scale = np.ones_like(variance)
+        for _ in range(_REWEIGHTINGS):
+            precision = np.linalg.inv(covariance + _diagonal(variance / scale))
+            alpha = precision @ self._cost
+            own = variance / scale
+            square = (own * alpha) ** 2 + own - own**2 * np.einsum("hii->hi", precision)
+            scale = (_FREEDOM + 1) / (_FREEDOM + square / variance)
+        total = covariance + _diagonal(variance / scale)
+        self._precision = np.linalg.inv(total)
+        fit = -0.5 * np.einsum("i,hij,j->h", self._cost, self._precision, self._cost)
+        self._log_likelihood = fit - 0.5 * np.linalg.slogdet(total)[1]
+        self._log_likelihood += 0.5 * _FREEDOM * np.sum(np.log(scale) - scale + 1, axis=1)
+
+    def weights(self) -> NDArray[np.float64]:
+        """Posterior probability of each hypothesis, shape ``(h,)``; negligible ones are 0."""
+        log = self._log_prior + self._log_likelihood
+        weight = np.exp(log - np.max(log))
+        weight = weight / np.sum(weight)
+        kept = np.where(weight < _NEGLIGIBLE, 0.0, weight)
+        return np.asarray(kept / np.sum(kept))
+
+    def level(
+        self, moments: NDArray[np.float64], weight: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and covariance of the level at some times, averaged over the hypotheses."""
+        mean = np.zeros(len(moments))
+        square = np.zeros((len(moments), len(moments)))
+        for h in np.flatnonzero(weight):
+            kernel = self._kernels[h // len(_NOISES)]
+            cross = kernel(moments, self._time) @ self._precision[h]
+            found = cross @ self._cost
+            own = kernel(moments, moments) - cross @ kernel(self._time, moments)
+            mean += weight[h] * found
+            square += weight[h] * (own + np.outer(found, found))
+        return mean, square - np.outer(mean, mean)
+
+
+def _diagonal(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(values[:, :, None] * np.eye(values.shape[1]))
+
+
+def _repeats(configuration: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Runs of configurations that ran more than once, in order; of too many those of the most repeated."""
+    _, inverse, count = np.unique(configuration, return_inverse=True, return_counts=True)
+    runs = np.flatnonzero(count[inverse] > 1)
+    ranked = runs[np.lexsort((runs, inverse[runs], -count[inverse[runs]]))]
+    return np.sort(ranked[:_MOST_RUNS])
+
+
+def _clock(started: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Time since the first run, in units of the typical distance between two; pauses are not typical."""
+    gaps = np.diff(np.sort(started))
+    usual = gaps[gaps <= np.quantile(gaps, 0.9)]
+    unit = float(np.mean(usual))
+    return (started - np.min(started)) / (unit if unit > 0 else 1.0)
+
+
+def _moments(time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Times at which the level is asked for, the next run's at the end, and the index of each run's among them."""
+    different = np.unique(time)
+    if len(different) > _MOST_MOMENTS:
+        different = np.unique(np.quantile(different, np.linspace(0, 1, _MOST_MOMENTS)))
+    nearest = np.abs(np.searchsorted(0.5 * (different[1:] + different[:-1]), time))
+    return np.append(different, different[-1] + 1.0), nearest.astype(np.int64)
+
+
+def _changes(
+    order: NDArray[np.int64], moment: NDArray[np.int64], mean: NDArray[np.float64], covariance: NDArray[np.float64]
+) -> tuple[Change, ...]:
+    """Cut the course of the level into changes: moves in one direction that are large and sure."""
+    level, place = mean[moment[order]], moment[order]
+    found = []
+    for start, end in _legs(level):
+        rise = float(level[end] - level[start])
+        # Not every moment is equally well known: most of the change between any two of the leg must be sure.
+        leg = place[start : end + 1]
+        part = np.sign(rise) * (level[None, start : end + 1] - level[start : end + 1, None])
+        own = np.diag(covariance)[leg]
+        sd = np.sqrt(np.maximum(1e-12, own[:, None] + own - 2 * covariance[np.ix_(leg, leg)]))
+        sure = np.any(part / sd >= _CERTAIN, where=part >= _MOST * abs(rise)) if len(leg) > 1 else False
+        if abs(rise) < _LEAST_CHANGE or not sure:
+            continue
+        # The leg without its level ends: where it leaves the old level, and where it has reached the new one.
+        done = (level[start : end + 1] - level[start]) / rise
+        before = start + int(np.flatnonzero(done <= _SETTLED)[-1])
+        after = start + int(np.flatnonzero(done >= 1 - _SETTLED)[0])
+        found.append(Change(int(order[min(before, after - 1)]), int(order[after]), rise))
+    return tuple(found)
+
+
+def _legs(level: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Cut a course at its turning points; a turn counts once the course has gone back by a change worth reporting."""
+    turns, extreme = [0], 0
+    for here in range(1, len(level)):
+        up = level[extreme] - level[turns[-1]]
+        if (level[here] - level[extreme]) * up >= 0:
+            extreme = here
+        elif abs(level[here] - level[extreme]) >= _LEAST_CHANGE:
+            if abs(up) >= _LEAST_CHANGE:
+                turns.append(extreme)
+            else:
+                turns[-1] = extreme
+            extreme = here
+    return list(itertools.pairwise([*turns, extreme]))

@@ -1,0 +1,139 @@
+"""The level of the machine: silent while nothing changes, found when it does, and taken off every cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stripewise.search.costs import Costs
+from stripewise.search.level import Level
+from stripewise.search.posterior import Posterior, RepeatNoise, rank
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.trial import History, Phase, Run, State, Trial
+from tests.unit.search_histories import BANDWIDTH
+
+RUNS = 30
+CONTROLS = [0, 4, 9, 14, 19, 24, 29]
+"""When the first configuration runs; all others run once."""
+
+
+def course(level, noise=0.05, seed=0):
+    """Times, configurations and costs of an experiment on a machine with a level over time."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(float(RUNS))
+    configuration = np.where(np.isin(time, CONTROLS), 0, np.arange(RUNS))
+    own = rng.normal(0, 0.5, RUNS)[configuration]
+    return time, configuration, own + rng.normal(0, noise, RUNS) + np.array([level(t) for t in time])
+
+
+def step(t):
+    return np.log(2) * (t >= 12)
+
+
+def ramp(t):
+    return np.log(2) * t / RUNS
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.001, 0.05, 0.15])
+def test_a_quiet_machine_has_exactly_no_level(noise, seed):
+    level = Level.of(*course(lambda t: 0.0, noise, seed))
+    assert not level.moves
+    assert not level.mean.any()
+    assert level.changes == ()
+
+
+def test_without_repeats_nothing_is_known():
+    level = Level.of(np.arange(5.0), np.arange(5), np.array([0.0, 0.1, 0.0, 3.0, 3.1]))
+    assert not level.moves
+    assert not level.suspect
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_is_found_between_the_controls_around_it(seed):
+    level = Level.of(*course(step, 0.05, seed))
+    assert level.mean[20] - level.mean[5] == pytest.approx(np.log(2), abs=0.15)
+    (change,) = level.changes
+    assert 8 <= change.before < change.after <= 15
+    assert np.exp(change.rise) == pytest.approx(2, rel=0.15)
+
+
+def test_a_ramp_is_followed():
+    time, configuration, cost = course(ramp)
+    level = Level.of(time, configuration, cost)
+    true = np.array([ramp(t) for t in time])
+    assert np.max(np.abs(level.mean - (true - true.mean()))) < 0.12
+    (change,) = level.changes
+    assert change.after - change.before > 10
+
+
+@pytest.mark.parametrize("slow", [1, 3, 6])
+def test_one_slow_run_is_an_outlier_and_no_change(slow):
+    time, configuration, cost = course(lambda t: 0.0)
+    cost[CONTROLS[slow]] += np.log(3)
+    level = Level.of(time, configuration, cost)
+    assert level.changes == ()
+    assert np.ptp(level.mean) < 0.1
+
+
+def test_the_level_does_not_depend_on_the_unit_of_time_and_a_pause_makes_it_uncertain():
+    time, configuration, cost = course(step)
+    seconds = Level.of(1e9 + 40 * time, configuration, cost)
+    assert seconds.mean == pytest.approx(Level.of(time, configuration, cost).mean, abs=1e-6)
+    paused = Level.of(
+        np.where(time == RUNS - 1, time + 1000, time), np.where(time == RUNS - 1, 99, configuration), cost
+    )
+    sd = np.sqrt(np.diag(paused.covariance))[paused.moment]
+    assert sd[RUNS - 1] > 2 * sd[RUNS - 3]
+
+
+# -- what the search sees
+
+
+def bandwidths(*runs, spread=60.0):
+    """A history from (trial, MiB/s) in order of time."""
+    trials = {}
+    for number, (trial, value) in enumerate(runs):
+        made = Run(number, trial, Phase.SEARCH, State.FINISHED, value, started=1.7e9 + spread * number)
+        trials.setdefault(trial, []).append(made)
+    return History(BANDWIDTH, tuple(Trial(t, Configuration({"a": t}), runs=tuple(made)) for t, made in trials.items()))
+
+
+CHANGED = bandwidths(
+    *((0, 83.0), (1, 60.0), (2, 128.0), (3, 70.0), (0, 85.0), (4, 75.0)),
+    *((5, 200.0), (0, 170.0), (6, 190.0), (7, 205.0), (0, 166.0), (8, 150.0), (9, 201.0), (0, 168.0)),
+)
+"""The default is twice as fast from the seventh run on; trial 2 is the best of all, and ran before."""
+
+
+def test_the_best_of_an_earlier_minute_is_chosen_though_later_runs_show_more():
+    assert max(CHANGED.trials, key=lambda trial: trial.value).number == 7
+    assert rank(CHANGED)[0].number == 2
+    cost = Costs.of(CHANGED).cost
+    assert cost[0] - cost[2] == pytest.approx(np.log(128 / 84), abs=0.1)
+
+
+def test_a_change_of_the_machine_is_not_noise_of_the_program():
+    assert RepeatNoise.of(CHANGED).deviation() < 0.15
+
+
+def test_trials_of_the_same_time_share_what_is_unknown_of_the_level():
+    posterior = Posterior.of(CHANGED)
+    near, far = posterior.covariance[7, 8], posterior.covariance[1, 8]
+    assert near > far
+    assert posterior.sd == pytest.approx(np.sqrt(np.diag(posterior.covariance)))
+
+
+def test_a_quiet_history_is_read_as_it_is():
+    quiet = bandwidths((0, 83.0), (1, 60.0), (2, 128.0), (0, 85.0), (3, 70.0), (0, 84.0), (2, 126.0))
+    assert list(Costs.of(quiet).cost) == [
+        -np.log(84.0),
+        -np.log(60.0),
+        np.median([-np.log(128.0), -np.log(126.0)]),
+        -np.log(70.0),
+    ]
+    assert Posterior.of(quiet).covariance is None
+
+
+def test_runs_of_one_moment_say_nothing_about_changes():
+    assert not Level.of(np.zeros(6), np.array([0, 0, 1, 1, 2, 2]), np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])).suspect
