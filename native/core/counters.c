@@ -31,6 +31,7 @@ void sw_calls_merge(struct sw_calls *into, const struct sw_calls *from) {
     into->max_size = max_of(into->max_size, from->max_size);
     into->count += from->count;
     into->bytes += from->bytes;
+    into->messages += from->messages;
     into->time_sum += from->time_sum;
     if (from->time_max > into->time_max)
         into->time_max = from->time_max;
@@ -41,19 +42,21 @@ void sw_calls_merge_same_rank(struct sw_calls *into, const struct sw_calls *from
     into->time_max = into->time_sum;
 }
 
-void sw_posix_add(struct sw_posix *posix, uint64_t size, unsigned during) {
+void sw_posix_add(struct sw_posix *posix, const struct sw_beneath_call *call) {
+    uint64_t size = call->size;
     posix->min_size = posix->count ? min_of(posix->min_size, size) : size;
     posix->max_size = max_of(posix->max_size, size);
     posix->count++;
     posix->bytes += size;
     posix->ranks = 1;
     for (int i = 0; i < SW_DURINGS; i++)
-        if (during & (1u << i)) {
+        if (call->during & (1u << i)) {
             struct sw_beneath *beneath = &posix->during[i];
             beneath->count++;
             beneath->bytes += size;
             beneath->max_size = max_of(beneath->max_size, size);
             beneath->ranks = 1;
+            beneath->time += call->time;
         }
     sw_top_add(posix->sizes, SW_SIZES, size, 1);
 }
@@ -70,6 +73,7 @@ void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from) {
         into->during[i].count += from->during[i].count;
         into->during[i].bytes += from->during[i].bytes;
         into->during[i].ranks += from->during[i].ranks;
+        into->during[i].time += from->during[i].time;
         into->during[i].max_size = max_of(into->during[i].max_size, from->during[i].max_size);
     }
     for (int i = 0; i < SW_SIZES && from->sizes[i].count; i++)

@@ -18,6 +18,7 @@ struct sw_span {
 /* Calls of one MPI-IO operation. */
 struct sw_calls {
     uint64_t count, bytes, min_size, max_size;
+    uint64_t messages;          /* MPI calls that the MPI library made within them */
     int64_t time_sum, time_max; /* on one rank both are its total; see the header on time_max */
 };
 
@@ -27,6 +28,7 @@ enum sw_distance { SW_SAME_RANK, SW_SAME_NODE, SW_OTHER_NODE };
 /* POSIX calls beneath one class of MPI-IO calls. */
 struct sw_beneath {
     uint64_t count, bytes, max_size, ranks;
+    int64_t time; /* summed over ranks */
 };
 
 enum sw_during { SW_DURING_COLLECTIVE, SW_DURING_INDEPENDENT, SW_DURING_WRITE, SW_DURINGS };
@@ -49,8 +51,16 @@ void sw_calls_add(struct sw_calls *calls, uint64_t bytes, int64_t time);
 void sw_calls_merge(struct sw_calls *into, const struct sw_calls *from);
 void sw_calls_merge_same_rank(struct sw_calls *into, const struct sw_calls *from);
 
-/* Counts one POSIX call of this process. during: bits 1 << enum sw_during. */
-void sw_posix_add(struct sw_posix *posix, uint64_t size, unsigned during);
+/* A POSIX call beneath MPI-IO. during: bits 1 << enum sw_during. */
+struct sw_beneath_call {
+    uint64_t size;
+    unsigned during;
+    bool write;
+    int64_t time;
+};
+
+/* Counts one POSIX call of this process. */
+void sw_posix_add(struct sw_posix *posix, const struct sw_beneath_call *call);
 void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from);
 
 /* The same where both were counted by one rank: it must not count as two. */

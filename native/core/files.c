@@ -188,7 +188,7 @@ static bool add_beneath(struct sw_files *files, struct sw_file *file, const stru
         struct sw_posix *posix = posix_of(files, file, calls[i].write);
         if (!posix)
             return false;
-        sw_posix_add(posix, calls[i].size, calls[i].during);
+        sw_posix_add(posix, &calls[i]);
     }
     return true;
 }
@@ -199,8 +199,10 @@ void sw_file_count_event(struct sw_files *files, struct sw_file *file, const str
     sw_lock_take(&file->lock);
     struct sw_calls *calls = calls_of(files, file, event->op);
     struct sw_pattern *pattern = event->moved ? pattern_of(files, file, write) : NULL;
-    if (calls)
+    if (calls) {
         sw_calls_add(calls, event->bytes, event->ended - event->began);
+        calls->messages += event->messages;
+    }
     if (pattern)
         sw_pattern_add(pattern, event->bytes, event->shape, event->place);
     bool added = add_beneath(files, file, beneath, count);

@@ -96,13 +96,7 @@ struct sw_event {
     uint64_t bytes;
     int64_t place; /* in bytes of the file, or SW_UNKNOWN_PLACE */
     int64_t began, ended;
-};
-
-/* A POSIX call beneath MPI-IO. during: bits 1 << enum sw_during. */
-struct sw_beneath_call {
-    uint64_t size;
-    unsigned during;
-    bool write;
+    uint64_t messages; /* MPI calls that the MPI library made within it */
 };
 
 /* Adds a call to the record, or to the summed record where memory is out. */

@@ -76,7 +76,7 @@ static void print_operations(struct sw_json *json, const struct sw_file *file) {
         sw_json_open(json, sw_operations[op].name, '{');
         COUNT(calls, count), COUNT(calls, bytes), TIME(calls, time_max), TIME(calls, time_sum);
         if (sw_operations[op].kind != SW_META && sw_operations[op].mode != SW_END)
-            COUNT(calls, min_size), COUNT(calls, max_size);
+            COUNT(calls, min_size), COUNT(calls, max_size), COUNT(calls, messages);
         sw_json_close(json, '}');
     }
     sw_json_close(json, '}');
@@ -119,6 +119,7 @@ static void print_direction(struct sw_json *json, const char *key, const struct 
 static void print_beneath(struct sw_json *json, const char *key, const struct sw_beneath *beneath) {
     sw_json_open(json, key, '{');
     COUNT(beneath, count), COUNT(beneath, bytes), COUNT(beneath, ranks), COUNT(beneath, max_size);
+    sw_json_decimal(json, sw_key.time_sum, beneath->time, 9);
     sw_json_close(json, '}');
 }
 

@@ -33,6 +33,7 @@ static void leave(void) {
     sw_thread.file = NULL;
     sw_thread.collects = false;
     sw_thread.calls = 0;
+    sw_thread.messages = 0;
 }
 
 void sw_call_end(struct sw_call *call) {
@@ -74,7 +75,8 @@ static int64_t place_of(struct sw_handle *handle, enum sw_op op, MPI_Offset offs
 void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype,
                           MPI_Offset offset) {
     struct sw_handle *handle = call->handle;
-    struct sw_event event = {.op = call->op, .began = call->start, .ended = sw_tick()};
+    struct sw_event event = {
+        .op = call->op, .began = call->start, .ended = sw_tick(), .messages = sw_thread.messages};
     const struct sw_operation *operation = &sw_operations[call->op];
     if (code == MPI_SUCCESS && operation->mode != SW_END) {
         event.bytes = count > 0 ? (uint64_t)size_of(datatype) * (uint64_t)count : 0;

@@ -15,6 +15,7 @@ struct sw_thread {
     const char *opener;   /* the library that opened the file's descriptor, once it did */
     unsigned during;      /* bits 1 << enum sw_during */
     unsigned calls;       /* POSIX calls not counted yet: they are with the call that made them */
+    uint64_t messages;    /* MPI calls that the MPI library made within this one */
     bool collects;        /* more may be added */
     struct sw_beneath_call beneath[SW_COLLECTED];
 };

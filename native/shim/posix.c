@@ -62,7 +62,8 @@ static inline bool concerns(int fd) {
            ((unsigned)fd < DESCRIPTORS && atomic_load_explicit(&owners[fd], memory_order_relaxed));
 }
 
-static void count(int fd, bool write, ssize_t moved) {
+/* began: of sw_tick, or 0 where the time is not known. */
+static void count(int fd, bool write, ssize_t moved, int64_t began) {
     if (moved <= 0 || !atomic_load_explicit(&sw_runtime.active, memory_order_relaxed))
         return;
     struct sw_file *file = owner_of(fd);
@@ -70,7 +71,7 @@ static void count(int fd, bool write, ssize_t moved) {
         return;
     bool ours = sw_thread.file == file;
     unsigned during = ours ? sw_thread.during : atomic_load_explicit(&file->pending, memory_order_relaxed);
-    struct sw_beneath_call call = {(uint64_t)moved, during, write};
+    struct sw_beneath_call call = {(uint64_t)moved, during, write, began ? sw_tick() - began : 0};
     if (!ours || !sw_thread.collects) {
         sw_file_count_posix(&sw_runtime.files, file, &call, 1);
         return;
@@ -96,9 +97,10 @@ static void *libc_function(const char *name) {
     SW_EXPORT ssize_t NAME PARAMETERS {                                                                      \
         static ssize_t(*next) PARAMETERS;                                                                    \
         NEXT(next, #NAME);                                                                                   \
+        int64_t began = sw_thread.file ? sw_tick() : 0;                                                      \
         ssize_t moved = next(__VA_ARGS__);                                                                   \
         if (concerns(fd))                                                                                    \
-            count(fd, WRITES, moved);                                                                        \
+            count(fd, WRITES, moved, began);                                                                 \
         return moved;                                                                                        \
     }
 
@@ -127,7 +129,7 @@ TRANSFER(pwritev64, true, (int fd, const struct iovec *iov, int parts, off64_t o
         ssize_t size = (ssize_t)block->aio_nbytes;                                                           \
         int code = next(block);                                                                              \
         if (code == 0 && concerns(fd))                                                                       \
-            count(fd, WRITES, size);                                                                         \
+            count(fd, WRITES, size, 0);                                                                      \
         return code;                                                                                         \
     }
 

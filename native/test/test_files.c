@@ -65,7 +65,7 @@ static void budget(void) {
         struct sw_file *file = sw_files_get(&files, path);
         for (int op = 0; op < SW_OPERATIONS; op++)
             sw_file_count(&files, file, (enum sw_op)op, 1, 1);
-        sw_file_count_posix(&files, file, &(struct sw_beneath_call){4096, 1, true}, 1);
+        sw_file_count_posix(&files, file, &(struct sw_beneath_call){4096, 1, true, 0}, 1);
         sw_files_put(file);
     }
     CHECK(files.arena.live <= SW_MEMORY_BUDGET && files.arena.used <= SW_MEMORY_BUDGET);
@@ -87,7 +87,7 @@ static void fill(struct sw_files *files, const char *path, int64_t start) {
     file->driver = sw_arena_intern(&files->arena, "UFS");
     file->info = sw_arena_intern(&files->arena, "cb_nodes\n2\n");
     sw_file_count(files, file, SW_OP_write_at, 100, 3);
-    sw_file_count_posix(files, file, &(struct sw_beneath_call){100, 1u << SW_DURING_INDEPENDENT, true}, 1);
+    sw_file_count_posix(files, file, &(struct sw_beneath_call){100, 1u << SW_DURING_INDEPENDENT, true, 0}, 1);
     struct sw_result *results = sw_file_results(files, file, 1);
     results[0] =
         (struct sw_result){.carrier = SW_HINT, .outcome = SW_APPLIED, .key = "cb_nodes", .requested = "2"};

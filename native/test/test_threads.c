@@ -23,7 +23,7 @@ static void one_round(int thread, int round) {
                              .place = 100 * round,
                              .began = round,
                              .ended = round + 1};
-    struct sw_beneath_call beneath = {100, 1u << SW_DURING_INDEPENDENT, true};
+    struct sw_beneath_call beneath = {100, 1u << SW_DURING_INDEPENDENT, true, 0};
     sw_file_count_event(&files, file, &event, &beneath, 1);
     sw_file_count_hdf5(&files, file, SW_H5_dataset_write, 1);
     snprintf(title, sizeof title, "/step%d", (round + thread) % 20);

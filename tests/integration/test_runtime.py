@@ -225,6 +225,21 @@ def test_data_sieving_shows_as_reads_during_writes(
     assert [2, 128] in pieces.file("b")["posix"]["write"]["sizes"]
 
 
+def test_what_romio_exchanges_is_counted_with_the_call_that_caused_it(
+    mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    bench = Bench(mpich, tmp_path_factory)
+    found = {}
+    for way in ("enable", "disable"):
+        plan = HEADER + f"hint romio_cb_write {way}\nhint romio_ds_write disable\n"
+        found[way] = bench.run(bench.program("strided.c"), tmp_path / way, ranks=2, plan=plan).file(way)
+    calls = {way: file["operations"]["write_at_all"] for way, file in found.items()}
+    assert calls["enable"]["messages"] > 0
+    assert calls["disable"]["messages"] == 0
+    for way, file in found.items():
+        assert 0 < file["posix"]["write"]["during_collective"]["time_sum"] < calls[way]["time_sum"]
+
+
 def test_the_programs_own_posix_calls_are_not_mpi_io(bench: Bench, tmp_path: Path) -> None:
     outcome = bench.run(bench.program("scenarios.c", "-pthread"), tmp_path / "data", "own_posix")
     written = outcome.file("data")["posix"]["write"]

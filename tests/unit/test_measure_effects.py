@@ -1,5 +1,7 @@
 """Verdicts on settings, from recorded runs and from facts bent on purpose."""
 
+import copy
+
 import pytest
 
 from stripewise.measure.effects import Effect, verdicts
@@ -183,3 +185,44 @@ def test_without_any_run_it_is_only_a_request():
     settings = Plan.parse("stripewise-plan 1\nhint cb_nodes 4\n", "test").settings
     (effect,) = verdicts(space_of("romio"), settings, [], [])
     assert (effect.status, effect.echoed) == ("requested", None)
+
+
+SMALL, BOTH = "ior_small_pieces", "hint romio_cb_write disable; hint romio_cb_read disable"
+
+
+def without_messages(data):
+    data = copy.deepcopy(data)
+    for operation in data["files"][0]["operations"].values():
+        operation.pop("messages", None)
+    return data
+
+
+def test_an_exchange_that_no_system_call_shows():
+    # IOR, 16 KiB each: every rank writes its own piece either way, but by default the ranks compare offsets first.
+    usual, found = recorded(SMALL)["default"], recorded(SMALL)[BOTH]
+    assert usual["files"][0]["posix"]["write"]["sizes"] == found["files"][0]["posix"]["write"]["sizes"]
+    for name, way in (("romio_cb_write", "write"), ("romio_cb_read", "read")):
+        effect = judge(SMALL, BOTH, usual=usual)[name]
+        assert effect.status == "effective"
+        assert effect.evidence == f"no messages between ranks within collective {way}s, 128 by default"
+        unseen = judge(SMALL, BOTH, data=without_messages(recorded(SMALL)[BOTH]), usual=without_messages(usual))
+        assert unseen[name].status == "unprovable"
+
+
+def test_equal_messages_and_system_calls_are_no_effect():
+    usual = recorded(SMALL)["default"]
+    data = changed(recorded(SMALL)[BOTH], "files.0.operations", usual["files"][0]["operations"])
+    assert {effect.status for effect in judge(SMALL, BOTH, data=data, usual=usual).values()} == {"no_effect"}
+
+
+@pytest.mark.parametrize(("runs", "status"), [(1, "unprovable"), (3, "effective")])
+def test_time_outside_system_calls_counts_against_several_runs_only(runs, status):
+    usual = parse_report(without_messages(recorded(SMALL)["default"]))
+    found = parse_report(without_messages(recorded(SMALL)["hint romio_cb_write enable"]))
+    quiet = changed(recorded(SMALL)["default"], "files.0.settings", recorded(SMALL)[BOTH]["files"][0]["settings"])
+    quiet = changed(without_messages(quiet), "files.0.operations.write_at_all.time_sum", 0.02)
+    settings = Plan.parse("stripewise-plan 1\nhint romio_cb_write disable\n", "test").settings
+    (effect,) = verdicts(space_of("romio"), settings, [parse_report(quiet)], [usual] * runs)
+    assert effect.status == status
+    assert found.main is not None
+    assert found.main.exchange_seconds("write") > usual.main.exchange_seconds("write")

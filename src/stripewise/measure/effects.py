@@ -56,7 +56,7 @@ def _effect(
             continue
         file, outcome = given or (report.main, None)
         status, evidence, by = _judge(
-            parameter, setting, judged.value, report, file, outcome, _before(file, baseline), alone
+            parameter, setting, judged.value, report, file, outcome, _usual(file, baseline), alone
         )
         echoed = outcome.echoed if outcome is not None else None
         requested = outcome.application if by == "application" and outcome is not None else setting.value
@@ -71,7 +71,7 @@ def _judge(
     report: Report,
     file: FileReport | None,
     outcome: SettingOutcome | None,
-    before: FileReport | None,
+    usual: tuple[FileReport, ...],
     alone: bool,
 ) -> tuple[str, str, str]:
     """Status, evidence, and who asked for the value that counts."""
@@ -85,7 +85,7 @@ def _judge(
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
     status, evidence = _without_rule(parameter, setting, value, report, file) or _by_rule(
-        Case(parameter, value, file, before, alone), outcome
+        Case(parameter, value, file, next(iter(usual), None), alone, usual), outcome
     )
     return status, evidence, "plan"
 
@@ -128,15 +128,22 @@ def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Param
 
 
 def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
-    """Whether the plan changes nothing else; a derived setting belongs to the parameter it is computed from."""
+    """Whether nothing else in the plan concerns the same direction; a derived setting belongs to its parameter."""
     derived = {d.name: d.value.names for d in space.derived}
 
-    def owner(key: str) -> str:
+    def owner(key: str) -> Parameter | None:
         if key in derived:
-            return next((p.name for p in space.parameters if p.name in derived[key]), key)
-        return next((p.name for p in space.parameters if p.setting == key), key)
+            return next((p for p in space.parameters if p.name in derived[key]), None)
+        return next((p for p in space.parameters if p.setting == key), None)
 
-    return {owner(other.key) for other in settings} == {owner(setting.key)}
+    own = owner(setting.key)
+    for other in settings:
+        rival = owner(other.key)
+        if other.key == setting.key or (own is not None and rival is own):
+            continue
+        if own is None or rival is None or set(own.operations) & set(rival.operations):
+            return False
+    return True
 
 
 def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
@@ -151,13 +158,14 @@ def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutco
     return best
 
 
-def _before(file: FileReport | None, baseline: Sequence[Report]) -> FileReport | None:
-    """The same file (by path, else the main one) in a run without a plan."""
+def _usual(file: FileReport | None, baseline: Sequence[Report]) -> tuple[FileReport, ...]:
+    """The same file (by path, else the main one) in the runs without a plan."""
+    found = []
     for report in baseline:
         same = next((other for other in report.files if file is not None and other.path == file.path), None)
-        if same or report.main:
-            return same or report.main
-    return None
+        if (usual := same or report.main) is not None:
+            found.append(usual)
+    return tuple(found)
 
 
 def _common(found: Sequence[Effect]) -> Effect | None:

@@ -3,6 +3,8 @@
 A rule compares what really happened to the file (which ranks wrote, in what sizes, how the file lies) with what was
 asked for and with a run that had no plan. It says ``effective`` or ``no_effect`` only where the facts leave no other
 reading; all else is ``unprovable``. An echo of a hint is never evidence: ROMIO echoes hints that its driver ignores.
+The exchange between ranks makes no system call on the file. It shows in the messages that ROMIO sends within collective
+calls, and else in the time that these calls spend outside system calls.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from stripewise.measure import evidence_hdf5 as hdf5
 from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
-from stripewise.spec.report import FileReport, Operation, Posix, Share
+from stripewise.spec.report import FileReport, Operation, Posix, SystemCalls
 from stripewise.spec.sizes import format_size
 
 
@@ -49,6 +51,48 @@ def _per_direction(judge: Callable[[Case, str], Verdict]) -> Callable[[Case], Ve
     return rule
 
 
+_UNLIKE = 2.0
+"""Times outside system calls differ only if one is more than this times all those of the other side."""
+_FEWEST_BASELINES = 3
+
+
+def _exchange(case: Case, way: str) -> tuple[bool | None, str]:
+    """Whether the ranks exchanged something else than by default, and how that shows; None if nothing shows it."""
+    if case.before is None:
+        return None, ""
+    now, usual = case.file.messages(way), case.before.messages(way)
+    if now or usual:
+        sentence = f"{now or 'no'} messages between ranks within collective {way}s, {usual or 'none'} by default"
+        return abs(now - usual) > 0.01 * max(now, usual), sentence
+    spent = case.file.exchange_seconds(way)
+    known = [seconds for file in case.baseline if (seconds := file.exchange_seconds(way)) is not None]
+    if spent is None or len(known) < _FEWEST_BASELINES:
+        return None, ""
+    (outside, whole), others = spent, [seconds for seconds, _ in known]
+    mattered = outside > whole / 2 if outside > max(others) else all(part > all_ / 2 for part, all_ in known)
+    if not mattered or min(others) / _UNLIKE <= outside <= max(others) * _UNLIKE:
+        return None, ""
+    by_default = f"{min(others):.3g} to {max(others):.3g} s by default"
+    return True, f"{outside:.3g} s of collective {way}s outside system calls, {by_default}"
+
+
+def _with_exchange(judge: Callable[[Case, str], Verdict]) -> Callable[[Case, str], Verdict]:
+    """Let what the ranks exchanged speak where the system calls show no effect."""
+
+    def rule(case: Case, way: str) -> Verdict:
+        status, sentence = judge(case, way)
+        if status == EFFECTIVE:
+            return status, sentence
+        changed, words = _exchange(case, way)
+        if not changed:
+            return status, f"{sentence}; {words}" if words else sentence
+        if case.alone:
+            return EFFECTIVE, words
+        return UNPROVABLE, f"{words}; other settings changed with it"
+
+    return rule
+
+
 def _done(way: str) -> str:
     return "wrote" if way == "write" else "read"
 
@@ -58,6 +102,7 @@ def _ranks(count: int) -> str:
 
 
 @_per_direction
+@_with_exchange
 def aggregators(case: Case, way: str) -> Verdict:
     """Ranks that made system calls during collective calls."""
     now = posix(case.file, way).during_collective
@@ -81,6 +126,7 @@ def aggregators(case: Case, way: str) -> Verdict:
 
 
 @_per_direction
+@_with_exchange
 def collective_buffering(case: Case, way: str) -> Verdict:
     """Aggregation: fewer ranks, or larger pieces, than the program's own calls."""
     now = posix(case.file, way).during_collective
@@ -93,10 +139,14 @@ def collective_buffering(case: Case, way: str) -> Verdict:
     usual = posix(case.before, way).during_collective
     sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
     if _same(now, usual):
-        # More ranks than nodes, and fewer writing than there are, is aggregation; all ranks writing may be either.
-        aggregated = usual.ranks < case.file.ranks
-        known = aggregated if case.value == "enable" else case.file.ranks > case.file.nodes
-        return (NO_EFFECT if known else UNPROVABLE), f"{sentence}, the same"
+        sentence = f"{sentence}, the same"
+        changed, words = _exchange(case, way)
+        if changed and case.value == "disable" and not case.file.messages(way):
+            return EFFECTIVE, words
+        # Fewer ranks writing than there are is aggregation. Where all write, only the exchange tells: automatic
+        # buffering compares the ranks' offsets in each call before it leaves them to write by themselves.
+        known = changed is False or usual.ranks < case.file.ranks
+        return (NO_EFFECT if known else UNPROVABLE), sentence
     everyone = now.ranks >= case.file.ranks > usual.ranks
     fewer = now.ranks < case.file.ranks <= usual.ranks
     if case.alone or (case.value == "disable" and everyone) or (case.value == "enable" and fewer):
@@ -104,16 +154,16 @@ def collective_buffering(case: Case, way: str) -> Verdict:
     return UNPROVABLE, f"{sentence}; other settings changed with it"
 
 
-def _describe(share: Share, way: str) -> str:
+def _describe(share: SystemCalls, way: str) -> str:
     times = "once" if share.count == 1 else f"{share.count} times"
     return f"{_ranks(share.ranks)} {_done(way)} {times}, at most {format_size(share.max_size)}"
 
 
-def _same(a: Share, b: Share) -> bool:
+def _same(a: SystemCalls, b: SystemCalls) -> bool:
     return (a.count, a.bytes, a.ranks, a.max_size) == (b.count, b.bytes, b.ranks, b.max_size)
 
 
-def _buffer(case: Case, way: str, now: Share, usual: Share | None, calls: str, part: int = 1) -> Verdict:
+def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, calls: str, part: int = 1) -> Verdict:
     """A buffer's size acts where the buffer was filled, or where the default one would have been too small."""
     size, default, largest = case.number, case.parameter.default, now.max_size
     if size is None or not isinstance(default, int):
@@ -138,6 +188,7 @@ def _buffer(case: Case, way: str, now: Share, usual: Share | None, calls: str, p
 
 
 @_per_direction
+@_with_exchange
 def collective_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call during collective calls, against the buffer."""
     usual = posix(case.before, way).during_collective if case.before is not None else None
@@ -145,6 +196,7 @@ def collective_buffer_size(case: Case, way: str) -> Verdict:
 
 
 @_per_direction
+@_with_exchange
 def double_buffer_size(case: Case, way: str) -> Verdict:
     """As :func:`collective_buffer_size`, for OMPIO: vulcan fills half of the buffer while it writes the other."""
     usual = posix(case.before, way).during_collective if case.before is not None else None
@@ -227,6 +279,9 @@ def fingerprint(case: Case) -> Verdict:
     if case.before is None:
         return UNPROVABLE, "no default run to compare with"
     for way in case.directions():
+        changed, words = _exchange(case, way)
+        if changed and case.alone:
+            return EFFECTIVE, words
         now, usual = posix(case.file, way), posix(case.before, way)
         if (now.count, now.ranks, now.max_size, now.sizes) != (usual.count, usual.ranks, usual.max_size, usual.sizes):
             sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"

@@ -26,6 +26,8 @@ class Case:
         The file in a run with the plan, and in a run without.
     alone : bool
         Whether no other setting of the plan could change the same facts.
+    baseline : tuple of FileReport
+        The file in all runs without a plan.
     """
 
     parameter: Parameter
@@ -33,6 +35,7 @@ class Case:
     file: FileReport
     before: FileReport | None
     alone: bool
+    baseline: tuple[FileReport, ...] = ()
 
     def directions(self) -> list[str]:
         """The directions that the parameter can influence and the file was used in."""

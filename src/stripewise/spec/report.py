@@ -66,6 +66,7 @@ class Operation(ReportPart):
     time_sum: float = 0.0
     min_size: int | None = None
     max_size: int | None = None
+    messages: int = 0
 
 
 class Mode(ReportPart):
@@ -82,8 +83,8 @@ class View(ReportPart):
     contiguous: bool
 
 
-class Share(ReportPart):
-    """System calls made within one kind of MPI call."""
+class SystemCalls(ReportPart):
+    """System calls that moved a file's data."""
 
     count: int = 0
     bytes: int = 0
@@ -91,7 +92,13 @@ class Share(ReportPart):
     max_size: int = 0
 
 
-class Posix(Share):
+class Share(SystemCalls):
+    """System calls made within one kind of MPI call; ``time_sum`` is None in reports of earlier versions."""
+
+    time_sum: float | None = None
+
+
+class Posix(SystemCalls):
     """System calls that really moved a file's data."""
 
     min_size: int = 0
@@ -157,14 +164,34 @@ class FileReport(ReportPart):
 
     def calls(self, direction: str, collective: bool) -> int:
         """Number of data calls of a direction, summed over ranks."""
-        together = ("_all", "_ordered")
         return sum(
             operation.count
+            for name, operation in self._data(direction, collective).items()
+            if not name.endswith("_end")
+        )
+
+    def messages(self, direction: str) -> int:
+        """MPI calls that the MPI library made within collective calls of a direction; 0 also where none can be seen."""
+        return sum(operation.messages for operation in self._data(direction, collective=True).values())
+
+    def exchange_seconds(self, direction: str) -> tuple[float, float] | None:
+        """Time in collective calls of a direction outside system calls, and all of it; None if it was not measured."""
+        write, read = self.posix.write, self.posix.read
+        within = read.during_write.time_sum
+        system = (write if direction == "write" else read).during_collective.time_sum
+        if within is None or system is None:
+            return None
+        system += within if direction == "write" else -within
+        whole = sum(operation.time_sum for operation in self._data(direction, collective=True).values())
+        return max(0.0, whole - system), whole
+
+    def _data(self, direction: str, collective: bool) -> dict[str, Operation]:
+        return {
+            name: operation
             for name, operation in self.operations.items()
             if name.split("_")[0] in (direction, f"i{direction}")
-            and not name.endswith("_end")
-            and any(mark in name for mark in together) is collective
-        )
+            and any(mark in name for mark in ("_all", "_ordered")) is collective
+        }
 
 
 class Report(ReportPart):
