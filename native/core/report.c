@@ -89,6 +89,8 @@ static void print_totals(struct sw_json *json, const struct sw_report *report) {
     sw_json_unsigned(json, sw_key.bytes_written, written);
     print_bandwidth(json, sw_key.read_bandwidth, read, busy_time(report->files, false));
     print_bandwidth(json, sw_key.write_bandwidth, written, busy_time(report->files, true));
+    sw_json_decimal(json, sw_key.read_time, report->job.read_time, 9);
+    sw_json_decimal(json, sw_key.write_time, report->job.write_time, 9);
     sw_json_close(json, '}');
 }
 

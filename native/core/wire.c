@@ -14,13 +14,18 @@ void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distan
         into->nodes += from->nodes;
     into->elapsed = max_of(into->elapsed, from->elapsed);
     into->io_time = max_of(into->io_time, from->io_time);
+    into->read_time = max_of(into->read_time, from->read_time);
+    into->write_time = max_of(into->write_time, from->write_time);
 }
 
 void sw_job_times(struct sw_job *job, const struct sw_files *files) {
-    job->io_time = 0;
+    int64_t times[] = {[SW_META] = 0, [SW_READ] = 0, [SW_WRITE] = 0};
     for (const struct sw_file *file = files->oldest; file; file = file->newer)
         for (int op = 0; op < SW_OPERATIONS; op++)
-            job->io_time += file->calls[op] ? file->calls[op]->time_sum : 0;
+            times[sw_operations[op].kind] += file->calls[op] ? file->calls[op]->time_sum : 0;
+    job->read_time = times[SW_READ];
+    job->write_time = times[SW_WRITE];
+    job->io_time = times[SW_META] + times[SW_READ] + times[SW_WRITE];
 }
 
 void sw_bytes_add(struct sw_bytes *bytes, const void *data, size_t size) {

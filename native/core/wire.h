@@ -9,7 +9,7 @@
 /* What is known of the job apart from its files. Times in nanoseconds, maxima over ranks. */
 struct sw_job {
     uint64_t ranks_reported, nodes;
-    int64_t elapsed, io_time;
+    int64_t elapsed, io_time, read_time, write_time;
 };
 
 void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distance distance);

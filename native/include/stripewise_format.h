@@ -126,9 +126,9 @@ struct sw_keys { const char *abi, *address, *application, *broadcast_seconds, *b
     *io_time, *job, *key, *layer, *layout, *library, *max_size, *messages, *min_size, *mode, *mpi, *name,
     *nodes, *note, *object_size, *opens, *operations, *outcome, *path, *pattern, *plan, *plan_error, *plan_id,
     *posix, *predicted, *properties, *random, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span,
-    *requested, *runtime, *seconds, *selections, *settings, *simulated, *size, *sizes, *span, *start,
-    *storage, *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals,
-    *verdict, *version, *view, *why, *write, *write_bandwidth, *write_span; };
+    *read_time, *requested, *runtime, *seconds, *selections, *settings, *simulated, *size, *sizes, *span,
+    *start, *storage, *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top,
+    *totals, *verdict, *version, *view, *why, *write, *write_bandwidth, *write_span, *write_time; };
 #define SW_KEY_NAMES "abi", "address", "application", "broadcast_seconds", "broken_by", "broken_collective", \
     "bytes", "bytes_read", "bytes_written", "calls", "chunk", "chunk_size", "collective", "combinations", \
     "complete", "contiguous", "count", "creates", "current", "datasets", "decision", "driver", \
@@ -137,10 +137,11 @@ struct sw_keys { const char *abi, *address, *application, *broadcast_seconds, *b
     "hdf5", "histogram", "independent", "info", "io", "io_time", "job", "key", "layer", "layout", "library", \
     "max_size", "messages", "min_size", "mode", "mpi", "name", "nodes", "note", "object_size", "opens", \
     "operations", "outcome", "path", "pattern", "plan", "plan_error", "plan_id", "posix", "predicted", \
-    "properties", "random", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "requested", \
-    "runtime", "seconds", "selections", "settings", "simulated", "size", "sizes", "span", "start", \
-    "storage", "strided", "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", \
-    "totals", "verdict", "version", "view", "why", "write", "write_bandwidth", "write_span"
+    "properties", "random", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", \
+    "requested", "runtime", "seconds", "selections", "settings", "simulated", "size", "sizes", "span", \
+    "start", "storage", "strided", "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", \
+    "top", "totals", "verdict", "version", "view", "why", "write", "write_bandwidth", "write_span", \
+    "write_time"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

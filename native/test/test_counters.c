@@ -23,21 +23,27 @@ static void calls(void) {
     CHECK(none.min_size == 30);
 }
 
+static void add(struct sw_posix *posix, uint64_t size, unsigned during) {
+    const struct sw_beneath_call call = {.size = size, .during = during, .time = 7};
+    sw_posix_add(posix, &call);
+}
+
 static void posix(void) {
     struct sw_posix a = {0}, b = {0};
-    sw_posix_add(&a, 100, 1u << SW_DURING_COLLECTIVE | 1u << SW_DURING_WRITE);
-    sw_posix_add(&a, 50, 1u << SW_DURING_INDEPENDENT);
-    sw_posix_add(&a, 50, 0);
+    add(&a, 100, 1u << SW_DURING_COLLECTIVE | 1u << SW_DURING_WRITE);
+    add(&a, 50, 1u << SW_DURING_INDEPENDENT);
+    add(&a, 50, 0);
     CHECK(a.count == 3 && a.bytes == 200 && a.min_size == 50 && a.max_size == 100 && a.ranks == 1);
     CHECK(a.during[SW_DURING_COLLECTIVE].count == 1 && a.during[SW_DURING_COLLECTIVE].bytes == 100);
     CHECK(a.during[SW_DURING_WRITE].max_size == 100 && a.during[SW_DURING_INDEPENDENT].count == 1);
     CHECK(a.sizes[0].size == 50 && a.sizes[0].count == 2 && a.sizes[1].size == 100);
-    sw_posix_add(&b, 100, 1u << SW_DURING_COLLECTIVE);
+    add(&b, 100, 1u << SW_DURING_COLLECTIVE);
     struct sw_posix same = a;
     sw_posix_merge(&a, &b);
     CHECK(a.ranks == 2 && a.during[SW_DURING_COLLECTIVE].ranks == 2 &&
           a.during[SW_DURING_INDEPENDENT].ranks == 1);
     CHECK(a.sizes[0].count == 2 && a.sizes[1].count == 2);
+    CHECK(a.during[SW_DURING_COLLECTIVE].time == 14 && a.during[SW_DURING_INDEPENDENT].time == 7);
     sw_posix_merge_same_rank(&same, &b);
     CHECK(same.ranks == 1 && same.during[SW_DURING_COLLECTIVE].ranks == 1 && same.count == 4);
 }
@@ -46,8 +52,8 @@ static void posix(void) {
 static void frequent_sizes(void) {
     struct sw_posix a = {0};
     for (uint64_t i = 0; i < 10000; i++) {
-        sw_posix_add(&a, 4096, 0);
-        sw_posix_add(&a, i % 2 ? 65536 : 100000 + i, 0);
+        add(&a, 4096, 0);
+        add(&a, i % 2 ? 65536 : 100000 + i, 0);
     }
     CHECK(a.sizes[0].size == 4096 && a.sizes[0].count == 10000);
     CHECK(a.sizes[1].size == 65536 && a.sizes[1].count >= 5000);

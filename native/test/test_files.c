@@ -106,6 +106,7 @@ static void wire(void) {
     fill(&there, "/own", 7);
     sw_job_times(&job, &there);
     CHECK(job.io_time == 6);
+    CHECK(job.read_time + job.write_time <= job.io_time);
     sw_files_include(&merged, &here, SW_SAME_NODE);
     sw_wire_pack(&bytes, &job, &there);
     CHECK(!bytes.failed && sw_wire_merge(bytes.data, bytes.size, &total, &merged, SW_OTHER_NODE));

@@ -10,6 +10,7 @@ from stripewise.testing.objectives import ObjectiveContract
 from tests.unit.reports import example_log, recorded
 
 BOTH = recorded("romio_strided_both")["default"]
+BOTH["totals"] |= {"write_time": 0.25, "read_time": 0.5}
 TOTALS = BOTH["totals"]
 WRITTEN, READ = TOTALS["bytes_written"] / 2**20, TOTALS["bytes_read"] / 2**20
 VALUES = {
@@ -18,6 +19,8 @@ VALUES = {
     "write_bandwidth": TOTALS["write_bandwidth"],
     "read_bandwidth": TOTALS["read_bandwidth"],
     "bandwidth": (WRITTEN + READ) / (WRITTEN / TOTALS["write_bandwidth"] + READ / TOTALS["read_bandwidth"]),
+    "write_rate": WRITTEN / 0.25,
+    "read_rate": READ / 0.5,
     "darshan_bandwidth": 29.874764,
     "energy:echo 42": 42.0,
     r"regex:rate: (\S+)": 17.0,

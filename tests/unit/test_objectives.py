@@ -1,6 +1,7 @@
 """Each objective's number, or the reason why there is none."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +112,40 @@ def test_failed_runs_keep_their_reason():
 def test_a_metric_that_is_no_number():
     with pytest.raises(RunFailed, match="not a measurement"):
         value("elapsed", metrics={"elapsed": math.inf})
+
+
+def test_rates_of_data_calls():
+    timed = changed(changed(BOTH, "totals.write_time", 0.25), "totals.read_time", None)
+    moved = BOTH["totals"]["bytes_written"] / 2**20
+    assert value("write_rate", report=parse_report(timed)) == pytest.approx(moved / 0.25)
+    with pytest.raises(RunFailed, match="does not tell the time in read calls"):
+        value("read_rate", report=parse_report(timed))
+    behind = changed(timed, "files.0.operations.iwrite_at", BOTH["files"][0]["operations"]["write_at_all"])
+    with pytest.raises(RunFailed, match="iwrite_at"):
+        value("write_rate", report=parse_report(behind))
+
+
+IOR = "Max Write: 148.12 MiB/sec (155.31 MB/sec)\nMax Read:  20.10 MiB/sec (3 MB/sec)\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "objective", "number"),
+    [
+        (
+            "Max Write: 148.12 MiB/sec (155.31 MB/sec)\nMax Read:  20.10 MiB/sec (3 MB/sec)\n",
+            "write_bandwidth",
+            "148.12",
+        ),
+        (IOR, "read_bandwidth", "20.10"),
+        ("Write Bandwidth = 148.1 Mbytes/sec", "bandwidth", "148.1"),
+        ("  I/O bandwidth   :   33.2  [MiB]\n", "write_rate", "33.2"),
+        ("Max Read: 20.1 MiB/sec\n", "write_bandwidth", None),
+        ("rank 3 wrote 5 files\nwrite steps: 17\nread 3\n", "write_bandwidth", None),
+    ],
+)
+def test_the_programs_own_figure(printed, objective, number):
+    found = plain.own_figure(printed, objective)
+    assert (found is None) == (number is None)
+    if found is not None:
+        pattern = parse_objective(found[1], "maximize").name.removeprefix("regex:")
+        assert re.findall(pattern, printed, re.MULTILINE) == [number]

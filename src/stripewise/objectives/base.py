@@ -70,8 +70,10 @@ class ObjectiveKind(ABC):
     """Whether only the runtime's report tells the value."""
     wall_time: ClassVar[bool] = False
     """Whether the value is the run's wall time, so that a run that was stopped is known to be worse than its bound."""
-    times_io: ClassVar[bool] = False
-    """Whether I/O is timed from the first open to the last close, apart from all else."""
+    timed: ClassVar[str] = ""
+    """From where to where I/O is timed, if it is timed apart from all else; empty if it is not."""
+    leaves_room: ClassVar[str] = ""
+    """How a program's own figure of the same may differ, for people who compare the two; empty if nothing is known."""
 
     def __init__(self, given: str = "") -> None:
         wrong = not self.text if given else bool(self.text) and not self.optional

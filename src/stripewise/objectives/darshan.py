@@ -23,7 +23,7 @@ class DarshanBandwidth(ObjectiveKind):
     about = "as Darshan estimates it (MiB/s)"
     direction = "maximize"
     unit = "MiB/s"
-    times_io = True
+    timed = "from the first open to the last close of the slowest rank"
 
     def environment(self, folder: Path) -> dict[str, str]:
         """See :meth:`ObjectiveKind.environment`."""

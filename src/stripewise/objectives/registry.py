@@ -27,6 +27,8 @@ _KINDS = Plugins(
         "write_bandwidth": "stripewise.objectives.reported:WriteBandwidth",
         "read_bandwidth": "stripewise.objectives.reported:ReadBandwidth",
         "bandwidth": "stripewise.objectives.reported:Bandwidth",
+        "write_rate": "stripewise.objectives.reported:WriteRate",
+        "read_rate": "stripewise.objectives.reported:ReadRate",
         "darshan_bandwidth": "stripewise.objectives.darshan:DarshanBandwidth",
         "energy": "stripewise.objectives.energy:Energy",
         "regex": "stripewise.objectives.plain:Printed",

@@ -1,4 +1,4 @@
-"""Objectives that the runtime's report tells: time in I/O, and bandwidths from the first open to the last close."""
+"""Objectives that the runtime's report tells: time in I/O, bandwidths from open to close, and rates of data calls."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Bandwidth(Reported):
     about = "both directions (MiB/s)"
     direction = "maximize"
     unit = "MiB/s"
-    times_io = True
+    timed = "from the first open to the last close of the slowest rank"
+    leaves_room = "a program's own figure may leave out open, sync and close"
     directions: ClassVar[tuple[str, ...]] = ("write", "read")
 
     def value(self, outcome: Outcome) -> float:
@@ -108,3 +109,55 @@ class ReadBandwidth(WriteBandwidth):
     name = "read_bandwidth"
     about = "bytes read over the time from first open to last close (MiB/s)"
     directions = ("read",)
+
+
+class WriteRate(Reported):
+    """Bytes written over the time that the slowest rank spent in write calls: no open, close, sync or pause counts."""
+
+    name = "write_rate"
+    about = "bytes written over the time in write calls alone (MiB/s)"
+    direction = "maximize"
+    unit = "MiB/s"
+    timed = "in data calls alone, of the slowest rank"
+    leaves_room = "a program's own figure may count open, sync and close as well"
+    way: ClassVar[str] = "write"
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        report = self.report(outcome)
+        totals = report.totals
+        moved, seconds = {
+            "read": (totals.bytes_read, totals.read_time),
+            "write": (totals.bytes_written, totals.write_time),
+        }[self.way]
+        if not moved:
+            raise RunFailed(
+                f"no {self.way} through MPI-IO was seen",
+                "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN",
+            )
+        behind = {name for file in report.files for name in file.operations if name.startswith(f"i{self.way}")}
+        if behind:
+            raise RunFailed(
+                f"the program uses nonblocking calls ({', '.join(sorted(behind))}), whose time is not known",
+                f"use --objective {self.way}_bandwidth",
+            )
+        if not seconds:
+            raise RunFailed(f"the report does not tell the time in {self.way} calls", "build the runtime again")
+        return moved / _MIB / seconds
+
+    def simulated(self, phases: Phases) -> float | None:
+        """See :meth:`ObjectiveKind.simulated`."""
+        moved, seconds = phases.get(self.way, (0.0, 0.0))
+        return moved / _MIB / seconds if seconds else None
+
+    def of_operation(self, operation: str) -> str:
+        """See :meth:`ObjectiveKind.of_operation`."""
+        return f"{operation}_rate"
+
+
+class ReadRate(WriteRate):
+    """As :class:`WriteRate`, of reads."""
+
+    name = "read_rate"
+    about = "bytes read over the time in read calls alone (MiB/s)"
+    way = "read"

@@ -55,6 +55,8 @@ class ReportedTotals(ReportPart):
     bytes_written: int = Field(ge=0)
     read_bandwidth: float | None = None
     write_bandwidth: float | None = None
+    read_time: float | None = None
+    write_time: float | None = None
 
 
 class Operation(ReportPart):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.measure.observed import layout_of, observed_workload
-from stripewise.objectives import objective_of
+from stripewise.objectives import kind_of, objective_of
+from stripewise.objectives.plain import own_figure
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
@@ -35,6 +38,7 @@ from stripewise.tuning.resuming import check_same_environment, next_attempt, rea
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 
 _POLL_SECONDS = 0.5
+_READ_OUTPUT = 1 << 20
 
 
 class Stopped(StripewiseError):  # noqa: N818
@@ -257,12 +261,33 @@ class Session:
                 simulated=self._runner.simulated,
                 note=lambda text: self._tell("note", text=text),
             )
+            self._compare_with_own_figure()
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
                 self._announce_cost()
         if self._bound is None:
             return planner
         return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
+
+    def _compare_with_own_figure(self) -> None:
+        """Say how the objective may differ from what the program prints, and which objective would use that."""
+        kind = kind_of(self._objective.name)
+        folder = next((run.facts.folder for _, run in self._ledger.runs() if run.state is State.FINISHED), None)
+        if not kind.leaves_room or folder is None:
+            return
+        try:
+            with (Path(folder) / "stdout").open("rb") as stream:
+                printed = stream.read(_READ_OUTPUT).decode("utf-8", "replace")
+        except OSError:
+            return
+        if (found := own_figure(printed, self._objective.name)) is not None:
+            line, name = found
+            self._tell(
+                "note",
+                text=f"note: the program prints its own figure, '{line[:100]}'; {self._objective.name} is timed "
+                f"{kind.timed}, so the two may differ, and so may the best settings: "
+                f"--objective {shlex.quote(name)} --direction maximize would use the program's",
+            )
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
