@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, ServerOption, StoreOption
-from stripewise.cli.output import console, notes, print_json
+from stripewise.cli.output import notes, print_json, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
 from stripewise.model.artifact.export import to_artifact
@@ -170,13 +170,10 @@ def export_plan(
         )
         return
     if output is not None:
-        try:
-            output.write_text(made.text, "utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write {output}: {error.strerror}", "choose another file with --output") from error
+        write_text(output, made.text)
         notes.print(f"written to {escape(str(output))}")
     else:
-        console.print(escape(made.text), end="")
+        say(made.text, end="")
     if simulated:
         notes.print(f"note: {_SIMULATED}")
     for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
@@ -196,11 +193,8 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
         return _read_plan(path), {}, False
     if "/" in source or source.endswith((".plan", ".txt")):
         raise UserError(f"plan file {source} does not exist", "export one: stripewise export ID --to plan -o FILE")
-    opened = open_experiments(store, server)
-    try:
+    with open_experiments(store, server) as opened:
         record = opened.record(source)
-    finally:
-        opened.close()
     if record.result is None:
         raise UserError(
             f"experiment {record.id} is {record.state} and has no result yet",

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table as Grid
+from rich.table import Table
 
 from stripewise.cli.options import JsonOption, check_place
-from stripewise.cli.output import console, notes, number, print_json
+from stripewise.cli.output import console, grid, notes, number, print_json, say
 from stripewise.diagnosis.causes.calibrate import calibrate
 from stripewise.diagnosis.causes.models import OVERLAP, Calibration, overlap
 from stripewise.errors import UserError
@@ -54,8 +53,8 @@ def run_calibrate(
         return
     console.print(_models(calibration))
     for line in _overlaps(calibration):
-        console.print(escape(line))
-    console.print(escape(f"written: {out}; use it: stripewise diagnose TIMINGS.csv --calibration {out}"))
+        say(line)
+    say(f"written: {out}; use it: stripewise diagnose TIMINGS.csv --calibration {out}")
 
 
 def _document(calibration: Calibration) -> dict[str, Any]:
@@ -65,13 +64,11 @@ def _document(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def _models(calibration: Calibration) -> Grid:
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("operation", "condition", "constant", "a MiB more", "spread", "operations"):
-        grid.add_column(heading, justify="left" if heading in ("operation", "condition") else "right")
+def _models(calibration: Calibration) -> Table:
+    table = grid("operation", "condition", ">constant", ">a MiB more", ">spread", ">operations")
     for way, of in calibration.models.items():
         for name, model in of.items():
-            grid.add_row(
+            table.add_row(
                 way,
                 name,
                 number(model.constant * 1e6, "us", 3),
@@ -79,7 +76,7 @@ def _models(calibration: Calibration) -> Grid:
                 f"x{2.718281828**model.spread:.2f}",
                 str(model.count),
             )
-    return grid
+    return table
 
 
 def _overlaps(calibration: Calibration) -> list[str]:

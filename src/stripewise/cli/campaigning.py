@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.markup import escape
 
-from stripewise.cli.output import duration, notes, number
+from stripewise.cli.output import duration, notes, number, remark
 from stripewise.profiling.carry import WHOLE, CampaignEnd, carry_on
 from stripewise.profiling.checks import CampaignCost
 from stripewise.profiling.estimate import Remaining
@@ -39,7 +38,7 @@ def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHO
         notes.print(f"stopped; {lost}")
         raise typer.Exit(130) from None
     except Paused as paused:
-        notes.print(escape(str(paused)))
+        remark(str(paused))
         raise typer.Exit(0) from None
     finally:
         display.close()
@@ -104,27 +103,27 @@ class Display:
         if left and now - self._last < (0.2 if notes.is_terminal else _SECONDS_BETWEEN_LINES):
             return
         self._last = now
-        notes.print(escape(f"{done:,} runs made, {left:,} left{rest()}"), end="\r" if notes.is_terminal else "\n")
+        remark(f"{done:,} runs made, {left:,} left{rest()}", end="\r" if notes.is_terminal else "\n")
 
     def _on_prepared(self, preflight: Any, kind: str) -> None:
         for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):
-            notes.print(escape(line))
+            remark(line)
         if kind == "simulated":
             notes.print("simulated: nothing is launched, figures are computed")
 
     def _on_cost(self, cost: CampaignCost, campaign: Campaign, left_out: int) -> None:
         for line in cost_lines(campaign, cost, left_out):
-            notes.print(escape(line))
+            remark(line)
 
     def _on_warmup(self, operation: str) -> None:
         notes.print(f"warm-up   {operation}")
 
     def _on_note(self, text: str) -> None:
-        notes.print(escape(f"note: {text}"))
+        remark(f"note: {text}")
 
     def _on_ended(self, run: Run, planned: PlannedPoint, left: int, remaining: Any) -> None:
         if run.state is not State.FINISHED:
-            notes.print(escape(f"run {run.number} failed: {run.reason}"))
+            remark(f"run {run.number} failed: {run.reason}")
         self.show(self._done + 1, left, lambda: _time(remaining()))
 
 

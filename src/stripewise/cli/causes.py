@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.markup import escape
-
-from stripewise.cli.output import console, number, print_json
+from stripewise.cli.output import console, number, print_json, say
 from stripewise.diagnosis.causes.analysis import Causes, analyse
 from stripewise.diagnosis.causes.models import load
 from stripewise.diagnosis.causes.timings import is_timings, read_timings
@@ -45,7 +43,7 @@ def print_causes(paths: Sequence[Path], calibration: Path | None, json_output: b
     if json_output:
         print_json({"source": str(paths[0]), "operations": len(timings), **found.as_json()})
         return
-    console.print(escape(f"{paths[0]}: {len(timings):,} operations"))
+    say(f"{paths[0]}: {len(timings):,} operations")
     _print(found, calibration is not None)
 
 
@@ -62,11 +60,9 @@ def _print(found: Causes, calibrated: bool) -> None:
     if not calibrated:
         console.print("not calibrated: classes need --calibration FILE (make one with stripewise calibrate)")
     for anomaly in found.anomalies:
-        console.print(
-            escape(
-                f"anomaly ({anomaly.cause}): {anomaly.says}; {anomaly.count:,} operations, "
-                f"{anomaly.ratio:.1f} times as long"
-            )
+        say(
+            f"anomaly ({anomaly.cause}): {anomaly.says}; {anomaly.count:,} operations, "
+            f"{anomaly.ratio:.1f} times as long"
         )
     if found.factors:
         console.print("clusters of repeated operations:")
@@ -84,4 +80,4 @@ def _print(found: Causes, calibrated: bool) -> None:
             f"{found.rules.accuracy:.0%}):"
         )
         for line in found.rules.text.splitlines():
-            console.print(escape(f"  {line}"))
+            say(f"  {line}")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from stripewise.cli import remote
 from stripewise.cli.causes import print_causes, timings_among
 from stripewise.cli.options import JsonOption, ServerOption, check_place
-from stripewise.cli.output import console, duration, notes, print_json
+from stripewise.cli.output import console, duration, notes, print_json, remark, say
 from stripewise.client import Client, ServiceError
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
@@ -226,7 +226,7 @@ class _Outcome:
 
     def _tell(self) -> None:
         if self._untold:
-            notes.print(escape(f"stripewise: {self._untold}"))
+            remark(f"stripewise: {self._untold}")
         self._untold = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     run = f", {duration(job.elapsed)}" if job.elapsed else ""
     ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
     files = f"{activity.counted.files:,} file{'' if activity.counted.files == 1 else 's'}"
-    console.print(escape(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}"))
+    say(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}")
     console.print()
     if not found.problems:
         console.print("No problem was found.")
@@ -268,14 +268,14 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
         if rest:
             console.print(f"{title}:")
             for finding in rest:
-                console.print(escape(f"  {finding.code} ({finding.severity.word}): {finding.says}"))
+                say(f"  {finding.code} ({finding.severity.word}): {finding.says}")
     for sentence in activity.unseen:
-        console.print(escape(f"not seen: {sentence}"), style="dim")
+        say(f"not seen: {sentence}", style="dim")
     for module in activity.partial:
-        console.print(escape(f"partly seen: module {module} ran out of memory while recording"), style="dim")
+        say(f"partly seen: module {module} ran out of memory while recording", style="dim")
     if found.settings():
         written = f"stripewise run {plan} -- COMMAND" if plan else "--plan FILE, then stripewise run FILE -- COMMAND"
-        console.print(escape(f"apply the settings: {written}"))
+        say(f"apply the settings: {written}")
 
 
 def _lines(number: int, finding: Finding) -> Iterator[str]:
@@ -294,13 +294,13 @@ def _lines(number: int, finding: Finding) -> Iterator[str]:
 
 
 def _print_expected(expected: Mapping[str, Any]) -> None:
-    console.print(escape(f"expected by {expected['origin']}:"))
+    say(f"expected by {expected['origin']}:")
     for case in expected["expectations"]:
-        console.print(escape(f"  {case['what']}: {case['says']}"))
+        say(f"  {case['what']}: {case['says']}")
     for setting in expected["settings"]:
-        console.print(escape(f"  set: {setting}"))
+        say(f"  set: {setting}")
     for note in expected["notes"]:
-        console.print(escape(f"  note: {note}"), style="dim")
+        say(f"  note: {note}", style="dim")
 
 
 def _print_many(outcome: _Outcome) -> None:
@@ -314,4 +314,4 @@ def _print_many(outcome: _Outcome) -> None:
     worst = sorted(outcome.rows, key=lambda row: -row.io_time)[:_FINDINGS]
     console.print("most time in I/O:")
     for row in worst:
-        console.print(escape(f"  {row.source}: {duration(row.io_time)}, {row.worst}: {row.codes or 'no problem'}"))
+        say(f"  {row.source}: {duration(row.io_time)}, {row.worst}: {row.codes or 'no problem'}")

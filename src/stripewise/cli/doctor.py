@@ -56,8 +56,6 @@ def _store(url: str | None) -> Check:
         opened = open_store(url)
     except StripewiseError as error:
         return Check("store", "missing", error.what, error.fix)
-    try:
+    with opened:
         count = opened.count()
         return Check("store", "ok", f"{opened.url}, {count} experiment{'' if count == 1 else 's'}")
-    finally:
-        opened.close()

@@ -8,12 +8,19 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from stripewise.cli import remote
 from stripewise.cli.campaigning import carried, changes, check_agreed, for_service
-from stripewise.cli.options import JsonOption, ServerOption, YesOption
-from stripewise.cli.output import console, notes, number, print_json
+from stripewise.cli.options import (
+    DesignSeedOption,
+    JsonOption,
+    KeptOption,
+    RetryOption,
+    RunnerOption,
+    ServerOption,
+    YesOption,
+)
+from stripewise.cli.output import console, grid, notes, number, print_json, say
 from stripewise.errors import UserError
 from stripewise.evaluation.cases import LEAST_REPEATS
 from stripewise.evaluation.measured import Evaluation
@@ -39,24 +46,16 @@ def evaluate(
     ],
     model: Annotated[str, typer.Option(help="A model written by train.", metavar="FILE")],
     folder: Annotated[str | None, typer.Option(help="Folder for the benchmark's file.", metavar="PATH")] = None,
-    runner: Annotated[
-        str | None,
-        typer.Option(
-            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
-        ),
-    ] = None,
+    runner: RunnerOption = None,
     repeats: Annotated[int | None, typer.Option(help=f"Runs of each point, {LEAST_REPEATS} or more.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the design and the order of runs.", min=0)] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="Folder in which results are kept; the same command continues from it.", metavar="FOLDER"),
-    ] = None,
+    seed: DesignSeedOption = None,
+    journal: KeptOption = None,
     html: Annotated[Path | None, typer.Option(help="Write a page.", metavar="FILE.html")] = None,
     eager: Annotated[
         bool, typer.Option("--eager", help="Take the best prediction even if its gain is within its uncertainty.")
     ] = False,
     yes: YesOption = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
+    retry: RetryOption = False,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
@@ -87,7 +86,7 @@ def evaluate(
         return
     _print(document)
     if html is not None:
-        console.print(escape(f"page      {html}"))
+        say(f"page      {html}")
 
 
 def _evaluated_there(
@@ -115,31 +114,25 @@ def _print(document: Mapping[str, Any]) -> None:
     if document["simulated"]:
         console.print("simulated: figures are computed, not measured")
     for operation, found in document["operations"].items():
-        console.print(
-            escape(
-                f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
-                f"({found['improved_percent']:.1f}%), "
-                f"{found['not_improved']:,} not, {found['unchanged']:,} unchanged; overall "
-                f"{found['overall_gain_percent']:+.1f}%, an oracle {found['oracle_gain_percent']:+.1f}%"
-            )
+        say(
+            f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
+            f"({found['improved_percent']:.1f}%), "
+            f"{found['not_improved']:,} not, {found['unchanged']:,} unchanged; overall "
+            f"{found['overall_gain_percent']:+.1f}%, an oracle {found['oracle_gain_percent']:+.1f}%"
         )
-        grid = Grid(box=None, pad_edge=False)
-        for heading in ("", "default", "prescribed", "oracle"):
-            grid.add_column(heading, justify="left" if not heading else "right")
+        table = grid("", ">default", ">prescribed", ">oracle")
         for name in found["default"]:
             row = (
                 number(found[which][name], unit if name != "variance" else "")
                 for which in ("default", "tuned", "oracle")
             )
-            grid.add_row(name.replace("_", " "), *(escape(cell) for cell in row))
-        console.print(grid)
+            table.add_row(name.replace("_", " "), *(escape(cell) for cell in row))
+        console.print(table)
         for entry in found["common"][:5]:
             settings = " ".join(f"{name}={value}" for name, value in entry["settings"].items())
-            console.print(
-                escape(
-                    f"prescribed {entry['selected']:,} times, improved {entry['improved']:,} "
-                    f"({entry['improved_percent']:.1f}%): {settings}"
-                )
+            say(
+                f"prescribed {entry['selected']:,} times, improved {entry['improved']:,} "
+                f"({entry['improved_percent']:.1f}%): {settings}"
             )
     if document["failed"]:
         console.print(f"{document['failed']:,} runs failed; {document['left_out']:,} cases have no result")

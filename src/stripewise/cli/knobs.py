@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption, StoreOption
-from stripewise.cli.output import console, notes, print_json
+from stripewise.cli.options import IdArgument, JsonOption, StoreOption
+from stripewise.cli.output import console, print_json, remark, say
 from stripewise.diagnosis.hints_file import named_hints
 from stripewise.diagnosis.knobs import dead, judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
@@ -50,11 +50,8 @@ def knobs(
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
     workload, effects = Workload(), {}
     if evidence is not None:
-        opened = open_store(store)
-        try:
+        with open_store(store) as opened:
             result = opened.record(evidence).result or Result()
-        finally:
-            opened.close()
         workload = result.workload
         effects = {effect.name: (effect.status, effect.evidence) for effect in result.effects}
     if operation is not None:
@@ -67,20 +64,18 @@ def knobs(
         print_json({"settings": [one.as_json() for one in found], "dead": len(dead(found)), "hints_file": named})
         return 0
     if hints is not None:
-        console.print(escape(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}"))
+        say(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}")
     if not found:
         console.print("no I/O setting was found")
     for one in found:
         place = f"line {one.knob.line}" + (f" of {escape(one.knob.file)}" if one.knob.file else "")
         console.print(f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
-        console.print(escape(f"  {one.reason}" + (f"; {one.fix}" if one.fix else "")))
+        say(f"  {one.reason}" + (f"; {one.fix}" if one.fix else ""))
     return 0
 
 
 def bundle(
-    identifier: Annotated[
-        str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
-    ],
+    identifier: IdArgument,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the ZIP file to this path.", metavar="FILE.zip")
     ] = None,
@@ -88,12 +83,9 @@ def bundle(
     json_output: JsonOption = False,
 ) -> None:
     """Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed."""
-    opened = open_store(store)
-    try:
+    with open_store(store) as opened:
         record = opened.record(identifier)
         content = helpdesk_bundle(record, opened.trials(record.id))
-    finally:
-        opened.close()
     target = output or Path(f"stripewise-{record.id}.zip")
     try:
         target.write_bytes(content)
@@ -103,4 +95,4 @@ def bundle(
         ) from error
     if json_output:
         print_json({"id": record.id, "file": str(target), "bytes": len(content)})
-    notes.print(escape(f"written: {target}; read the files under output/ in it before you send it"))
+    remark(f"written: {target}; read the files under output/ in it before you send it")

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,11 +24,67 @@ from stripewise.errors import StripewiseError
 class LazyGroup(TyperGroup):
     """A group of commands that knows no more of them than their names and summaries.
 
-    A subclass lists them in :attr:`modules`. A command's module has ``register(app)``, which adds it to an
+    Each command's module has ``register(app)``, which adds it to an
     application under the same name.
     """
 
-    modules: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    modules: ClassVar[dict[str, tuple[str, str]]] = {
+        "tune": ("cli.tune", "Find better settings for a program, prove the gain, and say how to apply them."),
+        "resume": ("cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
+        "list": ("cli.manage", "List experiments."),
+        "show": ("cli.manage", "Show the result of an experiment."),
+        "stop": ("cli.manage", "Ask a running experiment to stop; it can be resumed."),
+        "delete": ("cli.manage", "Delete an experiment with all its runs."),
+        "run": (
+            "cli.apply",
+            "Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.",
+        ),
+        "export": (
+            "cli.apply",
+            "Write the settings found for another tool, with their undo and what it cannot express.",
+        ),
+        "race": ("cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
+        "profile": ("cli.profile", "Measure a site: run a campaign of benchmarks and write its table."),
+        "prescribe": (
+            "cli.prescribe",
+            "Choose settings for a program that was never tuned, from a model or a rule of thumb.",
+        ),
+        "calibrate": (
+            "cli.calibrate",
+            "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
+            "time alone.",
+        ),
+        "evaluate": (
+            "cli.evaluate",
+            "Compare default test cases with their prescribed settings, measured, beside an oracle.",
+        ),
+        "diagnose": ("cli.diagnose", "Say why I/O is slow, and how to fix it, from logs of past runs."),
+        "knobs": ("cli.knobs", "Find settings in a job script that do nothing, and say why."),
+        "bundle": (
+            "cli.knobs",
+            "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",
+        ),
+        "simulate": ("cli.simulate", "The simulated cluster: run workloads on it, or calibrate it."),
+        "train": ("cli.train", "Train a performance model on a table."),
+        "validate": ("cli.validate", "Say how well a model predicts and prescribes for what it has not seen."),
+        "summarize": (
+            "cli.summarize",
+            "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
+        ),
+        "table": ("cli.table", "Measured tables."),
+        "serve": ("server.commands", "Serve experiments to many: REST, live events and pages."),
+        "worker": (
+            "server.commands",
+            "Carry out the experiments and campaigns of the service, on any number of hosts.",
+        ),
+        "token": ("server.commands", "The tokens with which people and programs use the service."),
+        "demo": (
+            "cli.demo",
+            "Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html.",
+        ),
+        "doctor": ("cli.doctor", "Check what this machine has for tuning, what is missing, and how to get it."),
+        "native": ("cli.native", "The native parts: the preloaded runtime and the benchmark program."),
+    }
     """Name of the command to its module and its summary, which is the first sentence of its help."""
 
     @property
@@ -44,7 +100,7 @@ class LazyGroup(TyperGroup):
         """Give a command, with its module loaded."""
         if name not in self._loaded:
             app = typer.Typer()
-            importlib.import_module(self.modules[name][0]).register(app)
+            importlib.import_module(f"stripewise.{self.modules[name][0]}").register(app)
             self._loaded |= typer.main.get_group(app).commands
         return self._loaded[name]
 
@@ -67,93 +123,9 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-class _Commands(LazyGroup):
-    modules: ClassVar[dict[str, tuple[str, str]]] = {
-        "tune": (
-            "stripewise.cli.tune",
-            "Find better settings for a program, prove the gain, and say how to apply them.",
-        ),
-        "resume": ("stripewise.cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
-        "list": ("stripewise.cli.manage", "List experiments."),
-        "show": ("stripewise.cli.manage", "Show the result of an experiment."),
-        "stop": ("stripewise.cli.manage", "Ask a running experiment to stop; it can be resumed."),
-        "delete": ("stripewise.cli.manage", "Delete an experiment with all its runs."),
-        "run": (
-            "stripewise.cli.apply",
-            "Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.",
-        ),
-        "export": (
-            "stripewise.cli.apply",
-            "Write the settings found for another tool, with their undo and what it cannot express.",
-        ),
-        "race": ("stripewise.cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
-        "profile": (
-            "stripewise.cli.profile",
-            "Measure a site: run a campaign of benchmarks and write its table.",
-        ),
-        "prescribe": (
-            "stripewise.cli.prescribe",
-            "Choose settings for a program that was never tuned, from a model or a rule of thumb.",
-        ),
-        "calibrate": (
-            "stripewise.cli.calibrate",
-            "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
-            "time alone.",
-        ),
-        "evaluate": (
-            "stripewise.cli.evaluate",
-            "Compare default test cases with their prescribed settings, measured, beside an oracle.",
-        ),
-        "diagnose": (
-            "stripewise.cli.diagnose",
-            "Say why I/O is slow, and how to fix it, from logs of past runs.",
-        ),
-        "knobs": (
-            "stripewise.cli.knobs",
-            "Find settings in a job script that do nothing, and say why.",
-        ),
-        "bundle": (
-            "stripewise.cli.knobs",
-            "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",
-        ),
-        "simulate": (
-            "stripewise.cli.simulate",
-            "The simulated cluster: run workloads on it, or calibrate it.",
-        ),
-        "train": ("stripewise.cli.train", "Train a performance model on a table."),
-        "validate": (
-            "stripewise.cli.validate",
-            "Say how well a model predicts and prescribes for what it has not seen.",
-        ),
-        "summarize": (
-            "stripewise.cli.summarize",
-            "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
-        ),
-        "table": ("stripewise.cli.table", "Measured tables."),
-        "serve": (
-            "stripewise.server.commands",
-            "Serve experiments to many: REST, live events and pages.",
-        ),
-        "worker": (
-            "stripewise.server.commands",
-            "Carry out the experiments and campaigns of the service, on any number of hosts.",
-        ),
-        "token": ("stripewise.server.commands", "The tokens with which people and programs use the service."),
-        "demo": (
-            "stripewise.cli.demo",
-            "Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html.",
-        ),
-        "doctor": (
-            "stripewise.cli.doctor",
-            "Check what this machine has for tuning, what is missing, and how to get it.",
-        ),
-        "native": ("stripewise.cli.native", "The native parts: the preloaded runtime and the benchmark program."),
-    }
-
-
 app = typer.Typer(
     name="stripewise",
-    cls=_Commands,
+    cls=LazyGroup,
     help="Find, prove and apply better settings for the parallel I/O of MPI programs.",
     no_args_is_help=True,
     add_completion=False,

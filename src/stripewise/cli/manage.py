@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import datetime
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from stripewise.cli.hints import completed
-from stripewise.cli.options import JsonOption, ServerOption, StoreOption
-from stripewise.cli.output import console, number, print_json, printable
+from stripewise.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption
+from stripewise.cli.output import console, grid, number, print_json, printable, say
 from stripewise.cli.remote import open_experiments, server_of
 from stripewise.cli.result import print_result
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
-
-IdArgument = Annotated[
-    str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,20 +40,15 @@ def list_experiments(
     json_output: JsonOption = False,
 ) -> None:
     """List experiments."""
-    opened = open_experiments(store, server)
-    try:
+    with open_experiments(store, server) as opened:
         records = opened.records(state=state, name=name, limit=limit, offset=offset)
-    finally:
-        opened.close()
     if json_output:
         print_json([_line(record) for record in records])
         return
     if not records:
         console.print("no experiments; start one with: stripewise tune -- mpiexec -n 4 ./my_app")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("id", "name", "state", "speed-up", "runs", "updated"):
-        table.add_column(heading, justify="right" if heading in ("speed-up", "runs") else "left")
+    table = grid("id", "name", "state", ">speed-up", ">runs", "updated")
     for record in records:
         line = _line(record)
         gain = f"{line['speedup']:.2f}" if line["confirmed"] else "-"
@@ -78,18 +67,15 @@ def list_experiments(
 def show(
     identifier: IdArgument,
     runs: Annotated[bool, typer.Option(help="Also show each run.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
+    report: ReportOption = None,
     store: StoreOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Show the result of an experiment."""
-    opened = open_experiments(store, server)
-    try:
+    with open_experiments(store, server) as opened:
         record = opened.record(identifier)
         trials = opened.trials(record.id)
-    finally:
-        opened.close()
     if report is not None:
         if record.result is None:
             raise UserError(
@@ -119,15 +105,12 @@ def stop(
     json_output: JsonOption = False,
 ) -> None:
     """Ask a running experiment to stop; it can be resumed."""
-    opened = open_experiments(store, server)
-    try:
+    with open_experiments(store, server) as opened:
         record = opened.record(identifier)
         # A service knows besides what waits for a worker, and refuses the rest in the same words.
         if record.state != "running" and server_of(store, server) is None:
             raise UserError(f"experiment {record.id} is {record.state}, not running", "there is nothing to stop")
         opened.request_stop(record.id)
-    finally:
-        opened.close()
     if json_output:
         print_json({"id": record.id, "stopping": True})
     else:
@@ -143,16 +126,13 @@ def delete(
     json_output: JsonOption = False,
 ) -> None:
     """Delete an experiment with all its runs."""
-    opened = open_experiments(store, server)
-    try:
+    with open_experiments(store, server) as opened:
         record = opened.record(identifier)
         if record.state == "running":
             raise UserError(f"experiment {record.id} is running", f"stop it first: stripewise stop {record.id}")
         if not yes and not _agreed(f"delete experiment {record.id} ({record.experiment.name}) and its runs?"):
             raise typer.Exit(1)
         opened.delete(record.id)
-    finally:
-        opened.close()
     if json_output:
         print_json({"id": record.id, "deleted": True})
     else:
@@ -215,13 +195,11 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     tried = f"{len(trials)} configuration{'' if len(trials) == 1 else 's'}"
     console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {tried}")
     if record.state in ("stopped", "created", "failed"):
-        console.print(escape(completed(f"go on      stripewise resume {record.id}")))
+        say(completed(f"go on      stripewise resume {record.id}"))
 
 
 def _print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("run", "trial", "phase", "state", "value", "elapsed", "configuration or reason"):
-        table.add_column(heading, justify="right" if heading in ("run", "trial", "value", "elapsed") else "left")
+    table = grid(">run", ">trial", "phase", "state", ">value", ">elapsed", "configuration or reason")
     rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
     for run, trial in rows:
         what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe(default))

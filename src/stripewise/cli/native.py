@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import JsonOption
-from stripewise.cli.output import console, notes, print_json
+from stripewise.cli.output import console, print_json, remark
 from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
 from stripewise.runner.native.compiler import ask_compiler, find_compiler
 
@@ -39,7 +39,7 @@ def build_native(
         kernel = build(KERNEL_HDF5 if hdf5 else KERNEL, compiler, environment)
     except BuildFailed as failure:
         for line in failure.lines:
-            notes.print(escape(line))
+            remark(line)
         raise
     if json_output:
         print_json(

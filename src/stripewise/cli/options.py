@@ -20,6 +20,24 @@ StoreOption = Annotated[
         callback=hints.remember_store,
     ),
 ]
+IdArgument = Annotated[
+    str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
+]
+TableArgument = Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")]
+RunnerOption = Annotated[
+    str | None,
+    typer.Option(
+        help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
+        "cluster, or replay:TABLE for recorded measurements."
+    ),
+]
+ReportOption = Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")]
+DesignSeedOption = Annotated[int | None, typer.Option(help="Seed of the design and the order of runs.", min=0)]
+KeptOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder in which results are kept; the same command continues from it.", metavar="FOLDER"),
+]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Agree to the worst-case cost, however large.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 ServerOption = Annotated[

@@ -6,14 +6,16 @@ import json
 import logging
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from stripewise.cli.hints import completed
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 
 _PIPE_WIDTH = 200
 
@@ -62,6 +64,38 @@ class Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
         notes.print(escape(record.getMessage()))
+
+
+def say(text: str, style: str | None = None, end: str = "\n") -> None:
+    """Print a text of a result as it is: nothing in it is markup."""
+    console.print(escape(text), style=style, end=end)
+
+
+def remark(text: str, end: str = "\n") -> None:
+    """Print a text to standard error as it is: nothing in it is markup."""
+    notes.print(escape(text), end=end)
+
+
+def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> Table:
+    """Make a table without lines; a heading that begins with ">" is of a column aligned to the right."""
+    made = Table(box=None, pad_edge=False, padding=padding, show_header=any(word.strip(">") for word in headings))
+    for heading in headings:
+        made.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")
+    return made
+
+
+def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
+    """Write a file that an option names.
+
+    Raises
+    ------
+    UserError
+        If it cannot be written.
+    """
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}", fix) from error
 
 
 def print_json(document: Any) -> None:

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from stripewise.cli import remote
 from stripewise.cli.options import JsonOption, ServerOption
-from stripewise.cli.output import console, number, print_json
+from stripewise.cli.output import console, grid, number, print_json, say, write_text
 from stripewise.client import Client
 from stripewise.errors import UserError
 from stripewise.measure.observed import observe
@@ -122,7 +121,7 @@ def _write_artifact(model: str | None, target: Path, json_output: bool) -> None:
     if json_output:
         print_json({"artifact": str(target), "bytes": size, "name": made.name, "margin": made.margin})
     else:
-        console.print(escape(f"{made.name}: {target}, {format_size(size)}"))
+        say(f"{made.name}: {target}, {format_size(size)}")
 
 
 def deliver(found: Prescription, to: str | None, output: Path | None, json_output: bool) -> None:
@@ -137,10 +136,7 @@ def deliver(found: Prescription, to: str | None, output: Path | None, json_outpu
         )
         text = made.text
         if output is not None:
-            try:
-                output.write_text(text, "utf-8")
-            except OSError as error:
-                raise UserError(f"cannot write {output}: {error.strerror}", "check the folder") from error
+            write_text(output, text)
     if json_output:
         document = found.as_json()
         if text is not None:
@@ -154,7 +150,7 @@ def deliver(found: Prescription, to: str | None, output: Path | None, json_outpu
         return
     _print(found)
     if output is not None:
-        console.print(escape(f"written: {output}"))
+        say(f"written: {output}")
 
 
 def _shown(value: object, unit: str) -> str:
@@ -170,28 +166,24 @@ def _shown(value: object, unit: str) -> str:
 def _print(found: Prescription) -> None:
     unit = "" if found.objective is None else found.objective.unit
     simulated = " (learned from simulated runs)" if found.simulated else ""
-    console.print(escape(f"{found.origin}{simulated}"))
+    say(f"{found.origin}{simulated}")
     if found.kept:
-        console.print(escape(f"Nothing is changed: {found.kept}."))
+        say(f"Nothing is changed: {found.kept}.")
     if found.speedup is not None and not found.kept and found.interval is not None:
         low, high = found.interval
-        console.print(
-            escape(
-                f"Predicted: {found.speedup:.2f} times as fast (95% interval {low:.2f} to {high:.2f}), "
-                f"{number(found.current, unit)} now, {number(found.predicted, unit)} then; not measured."
-            )
+        say(
+            f"Predicted: {found.speedup:.2f} times as fast (95% interval {low:.2f} to {high:.2f}), "
+            f"{number(found.current, unit)} now, {number(found.predicted, unit)} then; not measured."
         )
     if found.changes:
-        grid = Grid(box=None, pad_edge=False)
-        for heading in ("setting", "now", "prescribed", "without it"):
-            grid.add_column(heading)
+        table = grid("setting", "now", "prescribed", "without it")
         for change in found.changes:
             lost = "" if change.share is None else f"{1 / change.share:.2f} times as fast"
             now, then = _shown(change.current, change.unit), _shown(change.value, change.unit)
-            grid.add_row(*(escape(word) for word in (change.name, now, then, lost)))
-        console.print(grid)
+            table.add_row(*(escape(word) for word in (change.name, now, then, lost)))
+        console.print(table)
     if found.directory:
-        console.print(escape(f"write to {found.directory}"))
+        say(f"write to {found.directory}")
     for title, lines in (
         ("why", found.reasons),
         ("measured nearby", [_line(entry, unit) for entry in found.neighbours]),
@@ -199,11 +191,9 @@ def _print(found: Prescription) -> None:
         ("note", found.notes),
     ):
         for line in lines:
-            console.print(escape(f"{title}: {line}"))
+            say(f"{title}: {line}")
     if found.plan.settings:
-        console.print(
-            escape("apply it: stripewise prescribe ... -o FILE.plan, then stripewise run FILE.plan -- COMMAND")
-        )
+        say("apply it: stripewise prescribe ... -o FILE.plan, then stripewise run FILE.plan -- COMMAND")
 
 
 def _advice(entry: object) -> str:

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.cli import remote
 from stripewise.cli.campaigning import Display, carried, changes, check_agreed, cost_lines, for_service
-from stripewise.cli.options import JsonOption, ServerOption, YesOption
-from stripewise.cli.output import console, duration, notes, number, print_json
+from stripewise.cli.options import (
+    DesignSeedOption,
+    JsonOption,
+    KeptOption,
+    RetryOption,
+    RunnerOption,
+    ServerOption,
+    YesOption,
+)
+from stripewise.cli.output import console, duration, notes, number, print_json, remark, say
 from stripewise.cli.profile_array import submit_array
 from stripewise.errors import UserError
 from stripewise.objectives import parse_objective
@@ -52,24 +59,16 @@ def profile(
         Path | None,
         typer.Option(help="The table to write (NAME.csv and NAME.toml); by default CAMPAIGN-table.", metavar="TABLE"),
     ] = None,
-    runner: Annotated[
-        str | None,
-        typer.Option(
-            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE, or replay:TABLE."
-        ),
-    ] = None,
+    runner: RunnerOption = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each combination.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the design and the order of runs.", min=0)] = None,
+    seed: DesignSeedOption = None,
     shard: Annotated[
         str | None,
         typer.Option(
             help="Make only the i-th of n parts; the last to end, or --merge, writes the table.", metavar="i/n"
         ),
     ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="Folder in which results are kept; the same command continues from it.", metavar="FOLDER"),
-    ] = None,
+    journal: KeptOption = None,
     merge: Annotated[
         list[Path] | None,
         typer.Option(help="Start nothing: write the table from this journal; repeatable.", metavar="FOLDER"),
@@ -86,7 +85,7 @@ def profile(
         typer.Option(help="An option for sbatch, such as --time=2:00:00, for --array; repeatable.", metavar="OPTION"),
     ] = None,
     yes: YesOption = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
+    retry: RetryOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the design and its cost; start nothing.")] = False,
     show: Annotated[
         bool, typer.Option("--show", help="Print the campaign file, so that you can copy and change it.")
@@ -180,7 +179,7 @@ def _measured_there(
     if asked.runner.startswith("sim:"):
         notes.print("simulated: nothing is launched, figures are computed")
     for line in cost_lines(asked, cost_of(asked, runs), points.left_out):
-        notes.print(escape(line))
+        remark(line)
     display = Display()
     text, names = campaign_text(campaign)[0], for_service(changed)
     try:
@@ -210,7 +209,7 @@ def _ended(results: Mapping[int, Run], run: PlannedPoint) -> bool:
 def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -> None:
     found = collect(folders)
     for note in found.notes:
-        notes.print(escape(f"note: {note}"))
+        remark(f"note: {note}")
     if found.campaign.name != asked.name:
         raise UserError(f"the journals are of campaign '{found.campaign.name}', not of '{asked.name}'", "name that one")
     points = Points(found.campaign)
@@ -256,9 +255,9 @@ def _dry_run(points: Points, shard: Shard, where: Path, json_output: bool, *, he
     for operation in campaign.operations:
         console.print(f"{operation}: {len(points.of(operation)):,} combinations are possible")
     for line in cost_lines(campaign, cost, points.left_out, more=not document["complete"]):
-        console.print(escape(line))
+        say(line)
     for run in runs[:3]:
-        console.print(escape(f"first     {run.point.operation} {run.point.values.describe()}"))
+        say(f"first     {run.point.operation} {run.point.values.describe()}")
 
 
 def _deliver(document: dict[str, Any], json_output: bool) -> None:
@@ -273,10 +272,10 @@ def _deliver(document: dict[str, Any], json_output: bool) -> None:
     console.print(f"{line}; {duration(document['seconds'])} of runs, {number(document['node_hours'], 'node-hours', 3)}")
     for reason in dict.fromkeys(entry["reason"] for entry in document["failures"]):
         count = sum(entry["reason"] == reason for entry in document["failures"])
-        console.print(escape(f"failed    {count} times: {reason}"))
+        say(f"failed    {count} times: {reason}")
     if document["table"] is not None:
-        console.print(escape(f"table     {document['table']}"))
-        console.print(escape(f"look at it: stripewise summarize {document['table']}"))
+        say(f"table     {document['table']}")
+        say(f"look at it: stripewise summarize {document['table']}")
     else:
         index, count = document["shard"]
         console.print(f"shard {index} of {count} has ended; others have not: --merge puts their journals together")

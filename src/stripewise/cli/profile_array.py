@@ -7,10 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from rich.markup import escape
-
 from stripewise.cli.campaigning import ask
-from stripewise.cli.output import console, notes, print_json
+from stripewise.cli.output import notes, print_json, remark, say
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.profiling.array import Array, submit
@@ -65,7 +63,7 @@ def submit_array(
     limits = arrays_of(queue.scheduler).limits(queue.call, getpass.getuser())
     number, why = limits.allowed(min(shards, cost.runs))
     if why:
-        notes.print(escape(f"note: {why}"))
+        remark(f"note: {why}")
     most = policy.limits.jobs or at_once
     array = Array(
         name=campaign.name,
@@ -109,6 +107,6 @@ def submit_array(
     if json_output:
         print_json(document)
         return
-    console.print(escape(f"submitted as job {document['job']}: {path}"))
+    say(f"submitted as job {document['job']}: {path}")
     again = f"{queue.scheduler.programs[0]} {path}"
-    console.print(escape(f"the last shard to end writes {out}; what is left after a failure: {again}"))
+    say(f"the last shard to end writes {out}; what is left after a failure: {again}")

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
+from rich.table import Table
 
 from stripewise.cli.options import JsonOption
-from stripewise.cli.output import console, notes, number, print_json
+from stripewise.cli.output import console, grid, notes, number, print_json
 from stripewise.errors import UserError
 from stripewise.evaluation.race import Episode, contestant, race
 from stripewise.model.table import read_table
@@ -49,20 +49,18 @@ def run_race(
     console.print(_summary(episodes, budget))
 
 
-def _summary(episodes: Sequence[Episode], budget: int) -> Grid:
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("table", "context", "sampler", "within 5% after", "never", "final value", "asking"):
-        grid.add_column(heading, justify="left" if heading in ("table", "context", "sampler") else "right")
+def _summary(episodes: Sequence[Episode], budget: int) -> Table:
+    found = grid("table", "context", "sampler", ">within 5% after", ">never", ">final value", ">asking")
     keys = dict.fromkeys((e.table, tuple(e.context.items()), e.sampler) for e in episodes)
     for table, context, sampler in keys:
         own = [e for e in episodes if (e.table, tuple(e.context.items()), e.sampler) == (table, context, sampler)]
         reached = sorted(e.runs_to_within_5_percent or budget + 1 for e in own)
         median = statistics.median(reached)
-        grid.add_row(
+        found.add_row(
             *(escape(table), escape(" ".join(f"{k}={v}" for k, v in context)), escape(sampler)),
             f"{median:g} runs" if median <= budget else f"over {budget} runs",
             f"{sum(e.runs_to_within_5_percent is None for e in own)} of {len(own)}",
             number(statistics.median(e.trajectory[-1] for e in own if e.trajectory)),
             f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f} ms a run",
         )
-    return grid
+    return found

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.markup import escape
 
 from stripewise.cli import hints
-from stripewise.cli.output import notes
+from stripewise.cli.output import notes, remark
 from stripewise.errors import StripewiseError, UserError
 from stripewise.model.files import write_whole
 from stripewise.store.base import Store
@@ -146,7 +145,7 @@ def unwatched(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        notes.print(escape(f"no longer watched; the service goes on with {what}"))
+        remark(f"no longer watched; the service goes on with {what}")
         raise typer.Exit(130) from None
 
 

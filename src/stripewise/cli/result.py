@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from stripewise.carriers import HDF5
 from stripewise.cli.hints import completed
-from stripewise.cli.output import console, number, print_json
+from stripewise.cli.output import console, number, print_json, say
 from stripewise.cli.progress import left_out_lines, worst_case_line
 from stripewise.objectives import kind_of
 from stripewise.report.html import write_report
@@ -38,7 +38,7 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
         print_json(document)
         return
     for line in document["found"]:
-        console.print(escape(line))
+        say(line)
     space = document["space"]
     about = "" if space["exact"] else "about "
     console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
@@ -119,7 +119,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
 
 
 def _say(line: str) -> None:
-    console.print(escape(completed(line)))
+    say(completed(line))
 
 
 def _switched_off(off: dict[str, Any]) -> str:

@@ -11,11 +11,9 @@ import numpy as np
 import typer
 from pydantic import BaseModel
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from stripewise.cli.options import JsonOption
-from stripewise.cli.output import console, number, print_json
-from stripewise.errors import UserError
+from stripewise.cli.output import console, grid, number, print_json, write_text
 from stripewise.evaluation.calibration import measured
 from stripewise.model.table import read_table
 from stripewise.simulate.engine import BOUNDS, SimulatedOutcome
@@ -121,12 +119,10 @@ def _best(outcome: SimulatedOutcome) -> Any:
 
 
 def _show(direction: str, request: SimulationRequest, outcome: SimulatedOutcome) -> None:
-    grid = Grid(box=None, pad_edge=False)
-    for heading in (direction, "bandwidth", "open", "data", "close", "aggregators", "bound by"):
-        grid.add_column(heading, justify="left" if heading in (direction, "bound by") else "right")
+    table = grid(direction, ">bandwidth", ">open", ">data", ">close", ">aggregators", "bound by")
     rows = request.configurations()
     for index in _best(outcome):
-        grid.add_row(
+        table.add_row(
             escape(_words(rows[index])),
             number(float(outcome.bandwidth[index]), "MiB/s"),
             *(
@@ -136,7 +132,7 @@ def _show(direction: str, request: SimulationRequest, outcome: SimulatedOutcome)
             f"{outcome.aggregators[index]:.0f}" if outcome.aggregated[index] else "-",
             f"{outcome.binding[index]}, {outcome.margin[index]:.2f} times the next",
         )
-    console.print(grid)
+    console.print(table)
     if len(outcome) > _SHOWN:
         console.print(f"  the best {_SHOWN} of {len(outcome):,}; --json has all")
 
@@ -146,16 +142,15 @@ def _explain(request: SimulationRequest, outcome: SimulatedOutcome) -> None:
     for index in _best(outcome):
         console.print(f"  {escape(_words(rows[index]))}")
         data = float(outcome.data_seconds[index])
-        grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in ("    bound", "seconds alone", "of the data phase", "what it is"):
-            grid.add_column(heading, justify="right" if "s" in heading[:3] or heading.startswith("of") else "left")
+        headings = ("    bound", ">seconds alone", ">of the data phase", "what it is")
+        table = grid(*headings, padding=(0, 2, 0, 0))
         for name in sorted(BOUNDS, key=lambda name: -outcome.bounds[name][index]):
             seconds = float(outcome.bounds[name][index])
             if seconds > 0:
-                grid.add_row(f"    {name}", number(seconds, "s", 3), f"{seconds / data:.0%}", _MEANING[name])
+                table.add_row(f"    {name}", number(seconds, "s", 3), f"{seconds / data:.0%}", _MEANING[name])
         extra = float(outcome.bounds["metadata"][index])
-        grid.add_row("    metadata", number(extra, "s", 3), f"{extra / data:.0%}", _MEANING["metadata"])
-        console.print(grid)
+        table.add_row("    metadata", number(extra, "s", 3), f"{extra / data:.0%}", _MEANING["metadata"])
+        console.print(table)
 
 
 _MIB = float(1 << 20)
@@ -188,10 +183,7 @@ def fit_site(
             f"Simulated site {start.name}, calibrated to {len(data.values)} configurations of table {data.name}.",
             f"{made.folds}-fold error on rows that the fit had not seen: {_told(made.held_out)}.",
         ]
-        try:
-            out.write_text(site_toml(made.site, about), "utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write {out}: {error.strerror}", "check the folder") from error
+        write_text(out, site_toml(made.site, about), "choose another file with --out")
     if json_output:
         print_json(
             {
@@ -218,17 +210,15 @@ def _show_fit(made: Fit, name: str, out: Path | None) -> None:
         console.print(f"  {escape(key)} = {shown}")
     for key in made.unseen:
         console.print(f"  {escape(key)} left as it was: another bound was slower in every row")
-    grid = Grid(box=None, pad_edge=False)
-    for heading in ("error of the simulation", "configurations", "typical factor", "within 1.5", "r2 (log)"):
-        grid.add_column(heading, justify="left" if heading.startswith("error") else "right")
+    table = grid("error of the simulation", ">configurations", ">typical factor", ">within 1.5", ">r2 (log)")
     for title, errors in (
         ("before", made.before),
         ("on the rows fitted", made.after),
         (f"on held-out rows, {made.folds} folds", made.held_out),
     ):
         r2 = "-" if errors.r2_log is None else f"{errors.r2_log:.2f}"
-        grid.add_row(title, str(errors.configurations), f"{errors.typical_factor:.2f}", f"{errors.within:.0%}", r2)
-    console.print(grid)
+        table.add_row(title, str(errors.configurations), f"{errors.typical_factor:.2f}", f"{errors.within:.0%}", r2)
+    console.print(table)
     shares = ", ".join(f"{escape(bound)} {share:.0%}" for bound, share in made.bounds.items())
     console.print(f"what holds the configurations back on this site: {shares}")
     if made.held_out.within < _POOR:

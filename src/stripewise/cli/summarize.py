@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
-from stripewise.cli.options import JsonOption, check_place
-from stripewise.cli.output import console, notes, number, print_json
+from stripewise.cli.options import JsonOption, TableArgument, check_place
+from stripewise.cli.output import console, grid, number, print_json, remark, say
 from stripewise.model.table import Table, read_table
 from stripewise.spec.sizes import format_size
 from stripewise.summaries import NUMBERS, SummaryReport, summarise
@@ -23,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def summarize(
-    table: Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")],
+    table: TableArgument,
     top: Annotated[int, typer.Option(help="Most rows of each list.", min=1)] = 8,
     html: Annotated[Path | None, typer.Option(help="Write a page with figures.", metavar="FILE.html")] = None,
     json_output: JsonOption = False,
@@ -37,14 +36,12 @@ def summarize(
         from stripewise.report.summary import render_summary  # noqa: PLC0415
 
         write_whole(html, render_summary(data, reports))
-        notes.print(escape(f"page: {html}"))
+        remark(f"page: {html}")
     if json_output:
         print_json(_document(data, reports))
         return
     units = {column.name: column.unit for column in data.schema.columns}
-    console.print(
-        escape(f"{data.name}: {len(data):,} {'run' if len(data) == 1 else 'runs'}. {data.schema.description}".rstrip())
-    )
+    say(f"{data.name}: {len(data):,} {'run' if len(data) == 1 else 'runs'}. {data.schema.description}".rstrip())
     for report in reports:
         _print(report, data.schema.objective.unit, units, top)
 
@@ -83,53 +80,46 @@ def _one(report: SummaryReport) -> dict[str, Any]:
 def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int) -> None:
     console.print(f"\n[bold]{report.operation}[/]: {len(report.summaries):,} configurations")
     if report.clusters is not None:
-        grid = _grid(("", "configurations", "minimum", "q1", "median", "q3", "maximum"), left=1)
+        table = grid("", ">configurations", ">minimum", ">q1", ">median", ">q3", ">maximum")
         for place, (size, centre) in enumerate(
             zip(report.clusters.sizes, report.clusters.centres, strict=True), start=1
         ):
-            grid.add_row(f"cluster {place}", f"{size:,}", *(number(value) for value in centre))
-        console.print(grid)
+            table.add_row(f"cluster {place}", f"{size:,}", *(number(value) for value in centre))
+        console.print(table)
         console.print(f"typical five numbers of each cluster, {unit}; silhouette "
                       f"{report.clusters.silhouettes[report.clusters.count]:.2f}")  # fmt: skip
-    grid = _grid(("good under load", "workloads", "median", "worse quartile", "its worst", "spread"), left=1)
+    table = grid("good under load", ">workloads", ">median", ">worse quartile", ">its worst", ">spread")
     for row in report.consistent[:top]:
-        grid.add_row(
+        table.add_row(
             escape(_words(row.configuration, units)), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
             f"{row.low:.1%}", f"{row.worst:.1%}", f"{row.spread:.1%}",
         )  # fmt: skip
     if report.consistent:
-        console.print(grid)
+        console.print(table)
         console.print("[dim]shares of each workload's best median; spread: interquartile range over median[/]")
-    grid = _grid(("value", "median", "worse quartile", "configurations"), left=1)
+    table = grid("value", ">median", ">worse quartile", ">configurations")
     for effect in report.effects:
         about = _words({effect.parameter: effect.value}, units)
-        grid.add_row(escape(about), f"x{effect.median:.2f}", f"x{effect.low:.2f}", f"{effect.configurations:,}")
+        table.add_row(escape(about), f"x{effect.median:.2f}", f"x{effect.low:.2f}", f"{effect.configurations:,}")
     if report.effects:
-        console.print(grid)
+        console.print(table)
         console.print("[dim]factors against each parameter's worst value, workloads and other parameters held[/]")
     if not report.defaults:
         console.print("no setting was measured in most of the workloads: let a model prescribe, stripewise train TABLE")
         return
-    grid = _grid(("class of workload", "best default", "workloads", "mean", "harmonic", "worst", "today's"), left=2)
+    table = grid("class of workload", "best default", ">workloads", ">mean", ">harmonic", ">worst", ">today's")
     for entry in report.defaults[: top + 1]:
-        grid.add_row(
+        table.add_row(
             escape(_words(entry.workload, units) or "all"), escape(_words(entry.configuration, units)),
             f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
             "" if entry.declared is None else f"{entry.declared:.1%}",
         )  # fmt: skip
-    console.print(grid)
+    console.print(table)
     console.print(
         "[dim]achieved over each workload's best; the setting is picked by odd repeats, scored by even ones[/]"
     )
     if len(report.defaults) > top + 1:
         console.print(f"and {len(report.defaults) - top - 1} more classes: --top, --json or --html show them")
-
-
-def _grid(headings: Sequence[str], left: int) -> Grid:
-    grid = Grid(box=None, pad_edge=False)
-    for place, heading in enumerate(headings):
-        grid.add_column(heading, justify="left" if place < left else "right")
-    return grid
 
 
 def _words(values: Mapping[str, Any], units: Mapping[str, str]) -> str:

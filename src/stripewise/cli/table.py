@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.markup import escape
 
 from stripewise.cli.options import JsonOption
-from stripewise.cli.output import console, notes, print_json
+from stripewise.cli.output import notes, print_json, remark, say
 from stripewise.errors import UserError
 from stripewise.model.table import Schema, Table, make_table
 from stripewise.profiling.importing import read_sources
@@ -79,13 +78,13 @@ def import_table(
         )
         return
     for line in said:
-        notes.print(escape(f"note: {line}"))
+        remark(f"note: {line}")
     if unreadable:
-        notes.print(escape(f"note: {len(unreadable)} files could not be read, the first: {unreadable[0]}"))
+        remark(f"note: {len(unreadable)} files could not be read, the first: {unreadable[0]}")
     shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    console.print(escape(f"{len(table):,} rows of {shown}: {path}"))
-    console.print(escape(f"tunable   {', '.join(column.name for column in table.schema.parameter)}"))
-    console.print(escape(f"workload  {', '.join(column.name for column in table.schema.context)}"))
+    say(f"{len(table):,} rows of {shown}: {path}")
+    say(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
+    say(f"workload  {', '.join(column.name for column in table.schema.context)}")
 
 
 def _observed(

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption
-from stripewise.cli.output import console, duration, print_json
+from stripewise.cli.options import JsonOption, ServerOption, TableArgument
+from stripewise.cli.output import console, duration, grid, print_json, say
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
@@ -32,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    table: Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")],
+    table: TableArgument,
     out: Annotated[Path, typer.Option(help="File for the model.", metavar="FILE")],
     model: ModelOption = "auto",
     model_option: ModelOptionsOption = None,
@@ -55,7 +54,7 @@ def train(
         print_json(_document(learned, out))
         return
     what = f"{model} learned {learned.rows} rows of {name} in {duration(learned.seconds)}: {out}"
-    console.print(escape(what))
+    say(what)
     if explain:
         _print_explanation(learned)
 
@@ -108,13 +107,11 @@ def _document(learned: Learned, out: Path) -> dict[str, Any]:
 
 def _print_explanation(learned: Learned) -> None:
     explanation = learned.model.explain()
-    grid = Grid(box=None, pad_edge=False, show_header=False)
-    grid.add_column()
-    grid.add_column(justify="right")
+    shares = grid("", ">")
     for name, share in explanation.importance.items():
-        grid.add_row(escape(name), f"{share:.0%}")
+        shares.add_row(escape(name), f"{share:.0%}")
     console.print("what matters:")
-    console.print(grid)
+    console.print(shares)
     for title, rules in (("the model:", explanation.rules), ("slow, average, fast:", learned.speed_rules)):
         if rules:
             console.print(title)

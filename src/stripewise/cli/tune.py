@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from stripewise.cli import remote
 from stripewise.cli.hints import completed
-from stripewise.cli.options import JsonOption, ServerOption, StoreOption, YesOption, check_place
-from stripewise.cli.output import console, notes
+from stripewise.cli.options import (
+    IdArgument,
+    JsonOption,
+    ReportOption,
+    RunnerOption,
+    ServerOption,
+    StoreOption,
+    YesOption,
+    check_place,
+)
+from stripewise.cli.output import console, notes, remark
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
@@ -65,13 +73,7 @@ def tune(
         typer.Option(help=f"{', '.join(usages())}."),
     ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
-    runner: Annotated[
-        str | None,
-        typer.Option(
-            help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
-            "cluster, or replay:TABLE for recorded measurements."
-        ),
-    ] = None,
+    runner: RunnerOption = None,
     model: Annotated[
         str | None,
         typer.Option(help="Performance model to start from, written by train.", metavar="FILE"),
@@ -99,7 +101,7 @@ def tune(
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
+    report: ReportOption = None,
     dry_run_only: Annotated[
         bool, typer.Option("--dry-run", help="Show the space and the cost; start nothing.")
     ] = False,
@@ -140,8 +142,7 @@ def tune(
             print_dry_run(dry_run(experiment, prober), json_output)
         return
     make_runs_folder(experiment)
-    opened = open_store(store)
-    try:
+    with open_store(store) as opened:
         identifier = opened.create(experiment, {"folder": str(Path.cwd())})
         try:
             _carry_on(opened, identifier, report, json_output, yes)
@@ -150,18 +151,14 @@ def tune(
                 # It never began: what is wrong is said, and there is nothing to resume.
                 opened.delete(identifier)
             raise
-    finally:
-        opened.close()
 
 
 def resume(
-    identifier: Annotated[
-        str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
-    ],
+    identifier: IdArgument,
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")] = None,
+    report: ReportOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Continue an interrupted experiment, as if it had never stopped."""
@@ -170,15 +167,12 @@ def resume(
     if service is not None:
         _resume_there(service, identifier, report, json_output, agreed=yes)
         return
-    opened = open_store(store)
-    try:
+    with open_store(store) as opened:
         record = opened.record(identifier)
         if record.state == "finished" and record.result is not None:
             deliver(opened, record.id, record.result, report, json_output)
             return
         _carry_on(opened, record.id, report, json_output, yes)
-    finally:
-        opened.close()
 
 
 def _read(file: str) -> Experiment:
@@ -198,7 +192,7 @@ def _carry_on(store: Store, identifier: str, report: Path | None, json_output: b
                 result = session.run()
         except KeyboardInterrupt:
             progress.__exit__()
-            notes.print(escape(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on")))
+            remark(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on"))
             raise typer.Exit(130) from None
         except NothingWorks as error:
             raise _with_a_way_on(store, identifier, error) from error
@@ -243,7 +237,7 @@ def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_outp
         except KeyboardInterrupt:
             progress.__exit__()
             stops = completed(f"stripewise stop {identifier} ends it")
-            notes.print(escape(f"no longer watched; the service goes on with experiment {identifier}; {stops}"))
+            remark(f"no longer watched; the service goes on with experiment {identifier}; {stops}")
             raise typer.Exit(130) from None
         except NothingWorks as error:
             raise _with_a_way_on(opened, identifier, error) from error

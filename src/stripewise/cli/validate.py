@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption
-from stripewise.cli.output import console, notes, number, print_json
+from stripewise.cli.options import JsonOption, ServerOption, TableArgument
+from stripewise.cli.output import console, grid, notes, number, print_json
 from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption, model_options
 from stripewise.errors import UserError
 from stripewise.evaluation.validation import validate as run
@@ -27,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    table: Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")],
+    table: TableArgument,
     model: ModelOption = "auto",
     model_option: ModelOptionsOption = None,
     folds: Annotated[
@@ -95,16 +94,14 @@ def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
         f"{escape(found['model'])} on {escape(table)}: {found['rows']} rows, {found['folds']} folds, "
         f"held out: {escape(found['held_out'])}"
     )
-    grid = Grid(box=None, pad_edge=False, show_header=False)
-    grid.add_column()
-    grid.add_column(justify="right")
+    rows = grid("", ">")
     oracle = "" if m["oracle_accuracy"] is None else f"   (noise-free oracle {m['oracle_accuracy']:.2f}%)"
-    grid.add_row("prediction accuracy", f"{m['prediction_accuracy']:.2f}%{oracle}")
+    rows.add_row("prediction accuracy", f"{m['prediction_accuracy']:.2f}%{oracle}")
     explained = "" if m["oracle_r2_log"] is None else f"   (noise-free oracle {m['oracle_r2_log']:.4f})"
-    grid.add_row("R2 of the logarithm", f"{'-' if m['r2_log'] is None else format(m['r2_log'], '.4f')}{explained}")
-    grid.add_row("mean absolute error", number(m["mae"], unit))
-    grid.add_row("class error", f"{m['class_error']:.3f}")
-    console.print(grid)
+    rows.add_row("R2 of the logarithm", f"{'-' if m['r2_log'] is None else format(m['r2_log'], '.4f')}{explained}")
+    rows.add_row("mean absolute error", number(m["mae"], unit))
+    rows.add_row("class error", f"{m['class_error']:.3f}")
+    console.print(rows)
     for point in found["learning_curve"]:
         console.print(
             f"  {point['training_rows']} rows to learn from: accuracy {point['prediction_accuracy']:.2f}%, "
@@ -117,15 +114,13 @@ def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
 
 
 def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> None:
-    grid = Grid(box=None, pad_edge=False)
-    headings = ("choice for held-out workloads", "arithmetic", "harmonic", "worst", "best for", "worst for", "loss")
-    for heading in headings:
-        grid.add_column(heading, justify="left" if heading == headings[0] else "right")
-    grid.add_row(escape(model), *_quality(judged), "", "", "")
+    headings = ("arithmetic", "harmonic", "worst", "best for", "worst for", "loss")
+    table = grid("choice for held-out workloads", *(f">{heading}" for heading in headings))
+    table.add_row(escape(model), *_quality(judged), "", "", "")
     if judged["oracle"] is not None:
-        grid.add_row("an oracle of the true values", *_quality(judged["oracle"]), "", "", "")
+        table.add_row("an oracle of the true values", *_quality(judged["oracle"]), "", "", "")
     for depth, quality in judged["by_depth"].items():
-        grid.add_row(f"tree of depth {depth}", *_quality(quality), "", "", "")
+        table.add_row(f"tree of depth {depth}", *_quality(quality), "", "", "")
     shown = judged["static"][:_STATICS]
     shown += [static for static in judged["static"][_STATICS:] if static["default"]]
     for place, static in enumerate(shown):
@@ -133,8 +128,8 @@ def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> Non
         kind = "best static" if place == 0 else "static"
         label = f"{'default' if static['default'] else kind}: {words}"
         counts = (str(static["best"]), str(static["worst_of_all"]), number(static["loss"], unit))
-        grid.add_row(escape(label), *_quality(static), *counts)
-    console.print(grid)
+        table.add_row(escape(label), *_quality(static), *counts)
+    console.print(table)
     console.print(f"achieved over best, {judged['workloads']} workloads, measured configurations only")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
+from stripewise.interpreter import ask
 from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Scheduler, Standing, Ticket
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.shell import job_identifier
@@ -195,16 +196,7 @@ class JobQueue:
 
     def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         try:
-            return subprocess.run(
-                list(words),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=COMMAND_SECONDS,
-                stdin=subprocess.DEVNULL,
-                env=dict(self._environment),
-                check=False,
-            )
+            return ask(words, COMMAND_SECONDS, self._environment)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(
                 list(words), 1, "", f"{words[0]} did not answer in {COMMAND_SECONDS:g} s"

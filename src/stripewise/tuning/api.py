@@ -158,15 +158,12 @@ def tune(
         raise explain_validation(error, "tune") from error
     if resume is not None and store is None:
         raise UserError(f"experiment {resume} is in no store", "give the store that it was begun in")
-    opened = open_store(store if store is not None else "sqlite:///:memory:")
-    try:
+    with open_store(store if store is not None else "sqlite:///:memory:") as opened:
         identifier = opened.create(experiment) if resume is None else opened.record(resume).id
         runner = FunctionRunner(call, bound, Objective("value", direction, unit))
         owner = f"python@{socket.gethostname()}:{os.getpid()}"
         result = Session(opened, identifier, runner, owner, listener).run()
         trials = opened.trials(identifier)
-    finally:
-        opened.close()
     ends = result.speedup_interval
     return Tuned(
         best=result.best.configuration,

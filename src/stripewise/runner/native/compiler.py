@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import ask
 from stripewise.runner.program.mpi import Mpi
 
 _SECONDS = 60.0
@@ -145,16 +146,7 @@ def _candidates(mpi: Mpi | None, launcher: Path | None, environment: Mapping[str
 
 def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        return ask(command, _SECONDS, environment)
     except OSError as error:
         raise UserError(f"cannot run {command[0]}: {error.strerror}", "check that it is a program") from error
     except subprocess.TimeoutExpired as error:

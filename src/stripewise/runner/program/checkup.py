@@ -15,6 +15,7 @@ from typing import Literal
 
 from stripewise.errors import StripewiseError
 from stripewise.filesystems import of_file
+from stripewise.interpreter import ask
 from stripewise.runner.native.build import RUNTIME, find_built
 from stripewise.runner.native.compiler import Compiler, find_compiler
 from stripewise.runner.program.elf import contains
@@ -173,15 +174,7 @@ def _postgresql() -> Check:
 
 def _ask(command: list[str]) -> str:
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = ask(command, _SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stripewise.interpreter import ask
+
 _MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_STRSZ, _DT_RUNPATH = 1, 5, 15, 10, 29
@@ -184,7 +186,7 @@ def _loader_cache() -> Mapping[str, tuple[str, ...]]:
     if tool is None:
         return {}
     try:
-        done = subprocess.run([tool, "-p"], capture_output=True, text=True, errors="replace", timeout=20, check=False)
+        done = ask([tool, "-p"], 20)
     except (OSError, subprocess.TimeoutExpired):
         return {}
     found: dict[str, tuple[str, ...]] = {}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from stripewise.interpreter import python
+from stripewise.interpreter import ask, python
 from stripewise.runner.program.binary import Binary, FileKind
 from stripewise.runner.program.elf import contains, find_library
 from stripewise.runner.program.launchers import SHELLS
@@ -125,16 +125,7 @@ def _answer(
 ) -> subprocess.CompletedProcess[str] | None:
     """What a probe printed; None if it could not be started or hangs."""
     try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_SECONDS,
-            env=environment,
-            cwd=cwd,
-            check=False,
-        )
+        return ask(command, _PROBE_SECONDS, environment, cwd)
     except (OSError, subprocess.TimeoutExpired):
         return None
 
