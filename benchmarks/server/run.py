@@ -27,7 +27,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.client.address import Address
+from stripewise.client.transport import Address
 from stripewise.client.transport import Transport
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment

@@ -18,7 +18,7 @@ from stripewise.runner.allow_list import AllowList
 from stripewise.runner.inject.assemble import words_of
 from stripewise.server.policy import check_campaign, check_experiment
 from stripewise.server.problems import Refused
-from stripewise.server.settings import Settings
+from stripewise.server.service import Settings
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.experiment import Experiment
 

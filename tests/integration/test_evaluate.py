@@ -12,7 +12,7 @@ import pytest
 from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.evaluation.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
-from stripewise.evaluation.prescribed import evaluation, judge, pairs
+from stripewise.evaluation.measured import evaluation, judge, pairs
 from stripewise.model.registry import make_model
 from stripewise.report.evaluated import evaluation_page
 from stripewise.spec.campaign import Campaign

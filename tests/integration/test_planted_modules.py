@@ -19,7 +19,7 @@ from stripewise.measure.darshan_logs import read_log
 from stripewise.objectives.darshan import log_bandwidth
 from stripewise.runner.local.supervise import OrphanGuard
 from stripewise.runner.program import mpi
-from stripewise.server.serving import Workers
+from stripewise.server.app import Workers
 from tests.unit.reports import example_log
 
 SOURCE = Path(stripewise.__file__).parent

@@ -11,9 +11,8 @@ from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.artifact.content import Artifact, ArtifactInput, Texts
 from stripewise.model.artifact.content import InputValue as Choice
-from stripewise.model.artifact.limits import within
 from stripewise.model.artifact.members import Member
-from stripewise.model.artifact.reader import read_artifact
+from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.runner.inject.injection import Guidance, inject
 from stripewise.spec.formats import TUNABLE

@@ -18,7 +18,7 @@ from stripewise.runner.allow_list import AllowList
 from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
-from stripewise.server.settings import Settings
+from stripewise.server.service import Settings
 from stripewise.spec.experiment import Experiment
 from tests.unit.service import SIMULATED, Running, running
 
@@ -334,7 +334,7 @@ def test_a_link_does_not_lead_out(served: Running) -> None:
 
 
 def test_a_runs_output_is_read_from_its_own_folder_only(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stripewise.server.output import read_log
+    from stripewise.server.resources.runs import read_log
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(served.folder / "home"))
     record = served.service.store.record(served.create())

@@ -25,9 +25,9 @@ pytest.importorskip("fastapi")
 
 from stripewise.cli.main import main
 from stripewise.client import Client, ServiceError
-from stripewise.client.address import Address
+from stripewise.client.transport import Address
 from stripewise.errors import TransientError, UserError
-from stripewise.server.serving import tcp_socket, unix_socket
+from stripewise.server.app import tcp_socket, unix_socket
 from stripewise.testing.stores import refused
 from tests.unit.reports import example_log, recorded
 

@@ -16,15 +16,14 @@ from alembic.script import ScriptDirectory
 from stripewise.errors import StoreError
 from stripewise.spec.result import Result
 from stripewise.spec.trial import Role, State
-from stripewise.store import upgrade as upgrading
-from stripewise.store.engines import create_file, sqlite_engine
-from stripewise.store.opening import open_store
+from stripewise.store import opening
+from stripewise.store.opening import create_file, open_store, sqlite_engine
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.testing.stores import refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
 DUMPS = sorted(FIXTURES.glob("schema-*.sql"))
-MIGRATIONS = Path(upgrading.__file__).parent / "migrations"
+MIGRATIONS = Path(opening.__file__).parent / "migrations"
 
 NEXT = """
 import sqlalchemy as sa
@@ -60,8 +59,8 @@ def with_next(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "") -> 
     """Pretend that there is one more migration."""
     shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "versions" / "9999_next.py").write_text(NEXT.format(head=HEAD, then=then))
-    monkeypatch.setattr(upgrading, "_MIGRATIONS", folder)
-    monkeypatch.setattr(upgrading, "HEAD", "9999")
+    monkeypatch.setattr(opening, "_MIGRATIONS", folder)
+    monkeypatch.setattr(opening, "HEAD", "9999")
 
 
 def test_head_is_the_newest_migration_and_each_has_its_fixture() -> None:

@@ -15,7 +15,7 @@ from stripewise.model.table import Schema, make_table, write_table
 from stripewise.server.app import create_app
 from stripewise.server.resources import campaigns, diagnoses, tables
 from stripewise.server.resources.campaigns import preset
-from stripewise.server.settings import Settings
+from stripewise.server.service import Settings
 from stripewise.server.work import WORK, folder_of
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment

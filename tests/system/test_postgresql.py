@@ -18,8 +18,7 @@ import pytest
 from stripewise.errors import StoreError, StripewiseError, TransientError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Result
-from stripewise.store.engines import postgresql_engine
-from stripewise.store.opening import open_store
+from stripewise.store.opening import open_store, postgresql_engine
 from stripewise.store.schema import HEAD, VERSION_TABLE
 from stripewise.store.sql import SqlStore
 from stripewise.testing.stores import DurableStoreContract, refused, result_of, run_of, trial_of

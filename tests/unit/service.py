@@ -14,8 +14,7 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
 from stripewise.server.app import create_app
-from stripewise.server.service import Service
-from stripewise.server.settings import Settings
+from stripewise.server.service import Service, Settings
 
 SIMULATED: dict[str, Any] = {
     "name": "simulated",

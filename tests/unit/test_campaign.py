@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.profiling.designs import first_batch
-from stripewise.profiling.schedule import of_shard, parse_shard, schedule
+from stripewise.profiling.plan import of_shard, parse_shard, schedule
 from stripewise.runner.native import benchmark_lines
 from stripewise.spec.campaign import (
     Campaign,

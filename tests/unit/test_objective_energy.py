@@ -160,7 +160,7 @@ WORKLOAD = {"operation": "write", "nodes": 2, "processes_per_node": 4, "file_siz
 def test_a_service_with_an_allow_list_starts_no_users_command(tmp_path):
     policy = pytest.importorskip("stripewise.server.policy")
     from stripewise.server.problems import Refused
-    from stripewise.server.settings import Settings
+    from stripewise.server.service import Settings
 
     settings = Settings(store=None, data=tmp_path, roots=(tmp_path,), allow=("/bin/true",))
     asked = Experiment(command=["/bin/true"], objective="energy:touch /tmp/pwned")

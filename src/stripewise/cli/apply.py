@@ -16,8 +16,7 @@ from stripewise.cli.output import notes, print_json, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import UserError
 from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.limits import within
-from stripewise.model.artifact.reader import read_artifact
+from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import load_model
 from stripewise.report.export import TARGETS, export

@@ -14,7 +14,7 @@ from stripewise.cli.output import duration, notes, number, remark
 from stripewise.profiling.carry import WHOLE, CampaignEnd, carry_on
 from stripewise.profiling.checks import CampaignCost
 from stripewise.profiling.estimate import Remaining
-from stripewise.profiling.schedule import PlannedPoint, Shard
+from stripewise.profiling.plan import PlannedPoint, Shard
 from stripewise.profiling.session import Paused
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points

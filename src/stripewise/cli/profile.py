@@ -28,8 +28,7 @@ from stripewise.profiling.book import collect
 from stripewise.profiling.carry import WHOLE, preview, write
 from stripewise.profiling.checks import CampaignCost, check_limits, check_room, cost_of
 from stripewise.profiling.outcome import check_out, summary
-from stripewise.profiling.plan import CampaignPlan
-from stripewise.profiling.schedule import PlannedPoint, Shard, of_shard, parse_shard
+from stripewise.profiling.plan import CampaignPlan, PlannedPoint, Shard, of_shard, parse_shard
 from stripewise.spec.campaign import Campaign, campaign_text, load_campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.objective import Objective

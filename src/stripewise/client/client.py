@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stripewise.client.address import Address, find_token
-from stripewise.client.transport import Transport
+from stripewise.client.transport import Address, Transport, find_token
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
 
 _PATIENCE_SECONDS = 120.0

@@ -7,19 +7,223 @@ held, and comes back as advice. Today's settings stay unless the predicted gain 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from stripewise.model.artifact.export import margin_of
+from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.base import PerformanceModel
-from stripewise.model.carriers import tunable_columns
+from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
+from stripewise.model.domain import Floats
 from stripewise.model.table import Table
-from stripewise.prescribe.answer import Answer
-from stripewise.prescribe.grid import CandidateGrid
-from stripewise.prescribe.points import all_rows, natural
-from stripewise.prescribe.prescription import Prescription
-from stripewise.prescribe.request import PrescriptionRequest, known_values
+from stripewise.prescribe.carrying import advice_text, lines
+from stripewise.prescribe.grid import CandidateGrid, Expected
+from stripewise.prescribe.points import all_rows, natural, rows_of
+from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
+from stripewise.prescribe.reasons import neighbours, rules
+from stripewise.prescribe.request import Known, PrescriptionRequest, known_values
 from stripewise.spec.configuration import Value
+from stripewise.spec.formats import WORTH
+from stripewise.spec.parameter import When
+
+
+class Answer:
+    """One request on its way to a prescription."""
+
+    def __init__(
+        self, model: PerformanceModel, table: Table | None, file_system: str | None, request: PrescriptionRequest
+    ) -> None:
+        self._model = model
+        self._table = table
+        self._request = request
+        self._domain = model.domain
+        self._workload = request.workload
+        self._every = tunable_columns(self._domain.schema, file_system)
+        self._words = self._workload.words()
+        self._standin = self._stand_in()
+        self._known = self._with_program(known_values(self._domain, request))
+        self._fixed = rows_of(model, self._known, self._every, request.processes)
+        self._groups = len(self._fixed)
+        # In the order of an artifact: the runtime takes changes back in it.
+        order = Inputs(self._domain, file_system).places
+        self._free = sorted(
+            (tunable for tunable in self._every if self._settable(tunable)), key=lambda tunable: order[tunable.place]
+        )
+
+    # -- what may change -----------------------------------------------------------------------------------
+
+    def _stand_in(self) -> TunableColumn | None:
+        """The column "collective or not", where ``romio_cb_*`` can stand in for it: the calls are collective."""
+        names = {tunable.parameter.name for tunable in self._every if tunable.parameter is not None}
+        if names & {"romio_cb_write", "romio_cb_read"} or self._workload.collective is False:
+            return None
+        return next((k for k in self._every if k.column.role == "collective"), None)
+
+    def _settable(self, tunable: TunableColumn) -> bool:
+        if tunable is self._standin or tunable.set_by is SetBy.PLACE:
+            return True
+        kept = self._request.existing and tunable.at_creation
+        return tunable.set_by is SetBy.SETTING and not kept and tunable.can_change(self._workload.operation)
+
+    def _with_program(self, known: Known) -> Known:
+        """What the program does and nobody said counts as unknown, not as the table's default."""
+        unknown = list(known.unknown)
+        notes = list(known.notes)
+        for tunable in self._every:
+            if (
+                tunable.set_by in (SetBy.PROGRAM, SetBy.LAUNCH)
+                and tunable.name not in known.values
+                and tunable is not self._standin
+            ):
+                seen = self._domain.seen[tunable.place]
+                unknown.append(tunable.name)
+                if len(seen) > 1:
+                    notes.append(f"{tunable.name} of the program is unknown: the mean over its values counts")
+        return replace(known, unknown=tuple(unknown), notes=tuple(notes))
+
+    # -- the answer ----------------------------------------------------------------------------------------
+
+    def give(self) -> Prescription:
+        """Find it."""
+        grid = CandidateGrid(self._model, self._free, self._every)
+        now = self._fixed.copy()
+        grid_words = self._words
+        today = grid.predict(now, self._groups)
+        best = grid.best(self._fixed, grid_words, self._groups)
+        point = best.points[0]
+        gain = float(best.expected.mean[0] - today.mean[0])
+        changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
+        changed, gain_left, then = self._simplified(grid, now, point, changed)
+        deviation = float(then.gain_deviation(today)[0]) if changed else 0.0
+        objective = self._domain.objective
+        kept = ""
+        if not changed:
+            kept = "the current settings are the best of all combinations"
+        elif gain_left <= (margin := margin_of(self._model)):
+            kept = (
+                f"the best combination is predicted to be {np.exp(gain_left):.2f} times as fast, which is within the "
+                f"uncertainty (a factor of {np.exp(margin):.2f})"
+            )
+        if kept:
+            changed = []
+        chosen = now.copy()
+        for tunable in changed:
+            chosen[:, tunable.place] = point[tunable.place]
+        mean_then = grid.predict(chosen, self._groups).mean
+        changes = tuple(self._change(grid, now, chosen, tunable, float(mean_then[0])) for tunable in changed)
+        sign = 1.0 if objective.maximize else -1.0
+        outside = self._domain.outside_points(chosen)
+        notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
+        told = [(tunable, self._value(tunable, chosen[0])) for tunable in changed]
+        extra = lines(told, self._standin, self._workload.operation, self._words)
+        return Prescription(
+            origin=f"model {self._model.name} of table {self._domain.schema.name}",
+            simulated="simulated" in self._domain.schema.description.lower(),
+            objective=objective,
+            workload=self._workload,
+            changes=changes,
+            kept=kept,
+            plan=plan_of(extra, f"prescribed-{self._domain.schema.name}"[:128]),
+            directory=self._directory(changed, chosen),
+            current=float(np.exp(sign * today.mean[0])),
+            predicted=float(np.exp(sign * mean_then[0])),
+            gain=gain if not changed and not kept else gain_left,
+            deviation=deviation,
+            combinations=int(best.combinations[0]),
+            advice=self._advice(chosen, float(mean_then[0])),
+            reasons=rules(grid, self._fixed, grid_words, chosen[0]) if changes else (),
+            neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
+            notes=(*notes, *self._remarks(changed)),
+        )
+
+    def _simplified(
+        self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[TunableColumn]
+    ) -> tuple[list[TunableColumn], float, Expected]:
+        """Take back changes that bring next to nothing, one after the other; then the gain, and what is expected."""
+
+        def with_these(some: Sequence[TunableColumn]) -> Floats:
+            trial = now.copy()
+            for tunable in some:
+                trial[:, tunable.place] = point[tunable.place]
+            return trial
+
+        expected = grid.predict(with_these(changed), self._groups)
+        mean = float(expected.mean[0])
+        for tunable in list(changed):
+            fewer = [other for other in changed if other is not tunable]
+            trial = with_these(fewer)
+            if not grid.lawful(trial.copy(), self._words).all():
+                continue
+            without = grid.predict(trial, self._groups)
+            if without.mean[0] >= mean - WORTH:
+                changed, expected = fewer, without
+                mean = max(float(without.mean[0]), mean - WORTH) if without.mean[0] < mean else float(without.mean[0])
+        base = grid.predict(now, self._groups)
+        return changed, mean - float(base.mean[0]), expected
+
+    def _change(
+        self, grid: CandidateGrid, now: Floats, chosen: Floats, tunable: TunableColumn, mean: float
+    ) -> SettingChange:
+        without = chosen.copy()
+        without[:, tunable.place] = now[:, tunable.place]
+        alone = grid.predict(without, self._groups).mean
+        unknown = tunable is self._standin and self._workload.collective is None
+        return SettingChange(
+            tunable.name,
+            None if unknown else self._value(tunable, now[0]),
+            self._value(tunable, chosen[0]),
+            tunable.column.unit,
+            float(np.exp(mean - alone[0])),
+        )
+
+    def _value(self, tunable: TunableColumn, point: Floats) -> Value:
+        return natural(self._domain.values(tunable.place, point[[tunable.place]]).tolist()[0])
+
+    def _directory(self, changed: Sequence[TunableColumn], chosen: Floats) -> str:
+        for tunable in changed:
+            if tunable.set_by is SetBy.PLACE:
+                return str(self._value(tunable, chosen[0]))
+        return ""
+
+    def _remarks(self, changed: Sequence[TunableColumn]) -> list[str]:
+        found = []
+        if self._standin is not None and self._standin in changed:
+            found.append(
+                f"romio_cb_* stands in for {self._standin.name}: it decides how collective calls reach the file, and "
+                "does nothing to independent ones"
+            )
+        if any(k.parameter is not None and k.parameter.when is When.CREATE for k in changed):
+            found.append("a layout acts on files that are created with it: existing files keep theirs")
+        return found
+
+    # -- advice --------------------------------------------------------------------------------------------
+
+    def _advice(self, chosen: Floats, mean: float) -> tuple[Advice, ...]:
+        """What else would be better, if the program or its start were changed: one thing at a time."""
+        found = []
+        for tunable in self._every:
+            can = tunable.set_by in (SetBy.PROGRAM, SetBy.LAUNCH, SetBy.OTHER) and tunable is not self._standin
+            if not can or (tunable.set_by is SetBy.LAUNCH and tunable.column.role == "nodes"):
+                continue
+            trials = []
+            for level in self._domain.seen[tunable.place]:
+                number = float(level) if tunable.column.kind == "categorical" else float(tunable.column.values[level])
+                trial = chosen.copy()
+                trial[:, tunable.place] = number
+                trials.append((number, trial))
+            grid = CandidateGrid(self._model, [], self._every)
+            each = grid.predict(np.concatenate([trial for _, trial in trials]), self._groups)
+            place = int(np.argmax(each.mean))
+            if each.mean[place] - mean <= each.gain_deviation(grid.predict(chosen, self._groups))[place]:
+                continue
+            known = tunable.name in self._known.values
+            value = self._value(tunable, trials[place][1][0])
+            current = self._value(tunable, chosen[0]) if known else None
+            speedup = float(np.exp(each.mean[place] - mean))
+            found.append(Advice(tunable.name, current, value, speedup, advice_text(tunable, current, value)))
+        return tuple(sorted(found, key=lambda entry: -entry.speedup))
 
 
 class Prescriber:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StoreError, UserError
-from stripewise.profiling.schedule import PlannedPoint, Shard
+from stripewise.profiling.plan import PlannedPoint, Shard
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts

@@ -12,8 +12,7 @@ from typing import Any
 from stripewise.profiling.book import Book
 from stripewise.profiling.checks import check_limits, cost_of
 from stripewise.profiling.outcome import save, table_of
-from stripewise.profiling.plan import CampaignPlan, Progressed, value_of
-from stripewise.profiling.schedule import PlannedPoint, Shard, of_shard
+from stripewise.profiling.plan import CampaignPlan, PlannedPoint, Progressed, Shard, of_shard, value_of
 from stripewise.profiling.session import CampaignSession, Listener, silent
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import UserError
-from stripewise.profiling.schedule import PlannedPoint
+from stripewise.profiling.plan import PlannedPoint
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point
 from stripewise.spec.sizes import format_size

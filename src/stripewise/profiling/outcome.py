@@ -11,8 +11,7 @@ from stripewise.errors import UserError
 from stripewise.model.carriers import known_parameters
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.objectives import kind_of
-from stripewise.profiling.plan import value_of
-from stripewise.profiling.schedule import PlannedPoint
+from stripewise.profiling.plan import PlannedPoint, value_of
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Factor, Tunable

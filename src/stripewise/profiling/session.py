@@ -14,8 +14,7 @@ from stripewise.objectives import ended_run
 from stripewise.profiling.book import Book
 from stripewise.profiling.checks import bytes_of, check_limits, check_room, cost_of
 from stripewise.profiling.estimate import Clock, Remaining
-from stripewise.profiling.plan import AGAIN, CampaignPlan, Progressed, value_of
-from stripewise.profiling.schedule import PlannedPoint, Shard, of_shard
+from stripewise.profiling.plan import AGAIN, CampaignPlan, PlannedPoint, Progressed, Shard, of_shard, value_of
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.launch import Launch, Outcome

@@ -1,22 +1,34 @@
-"""The application: the guard, the resources, the pages."""
+"""The application, the socket or address on which it listens, and the workers that it keeps alive."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from stripewise import __version__
+from stripewise.errors import UserError
+from stripewise.interpreter import python
 from stripewise.server.guard import Guard
 from stripewise.server.html import error_page
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import add_handlers
 from stripewise.server.resources import RESOURCES
-from stripewise.server.service import Service
-from stripewise.server.settings import Settings
+from stripewise.server.service import Service, Settings
 from stripewise.store.base import Store
 
 
@@ -84,3 +96,199 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
                         answer["content"] = {"application/json": next(iter(answer["content"].values()))}
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+_LONGEST_SOCKET = 107
+_BACKLOG = 512
+_SLOWEST_RESTART = 30.0
+
+log = logging.getLogger("stripewise.server")
+
+
+def unix_socket(path: Path) -> socket.socket:
+    """Open a socket that its owner alone can connect to; one that a dead service left is replaced.
+
+    Raises
+    ------
+    UserError
+        If the path is taken or cannot be used.
+    """
+    if len(os.fsencode(path)) > _LONGEST_SOCKET:
+        raise UserError(f"the socket's path {path} is longer than {_LONGEST_SOCKET} bytes", "choose a shorter --socket")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _clear(path)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            made.bind(str(path))
+            # Those who come before the service is ready wait for it.
+            made.listen(_BACKLOG)
+        finally:
+            os.umask(before)
+    except OSError as error:
+        raise UserError(f"cannot listen on {path}: {error.strerror}", "choose another --socket") from error
+    return made
+
+
+def _clear(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise UserError(f"{path} exists and is not a socket", "choose another --socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+    raise UserError(f"a service is listening on {path} already", "use it, or choose another --socket")
+
+
+def tcp_socket(host: str, port: int, *, force: bool) -> socket.socket:
+    """Open a port, on this host's own addresses only unless forced.
+
+    Raises
+    ------
+    UserError
+        If the address is open to others, or cannot be used.
+    """
+    if not _loopback(host) and not force:
+        raise UserError(
+            f"--host {host} can be reached from other machines, and programs would be started for whoever has a token",
+            "use 127.0.0.1 with an SSH tunnel, or a proxy with TLS; --force listens anyway",
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}", "choose another") from error
+    return made
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Workers:
+    """Keeps workers running as processes of their own; one that dies is replaced.
+
+    Parameters
+    ----------
+    count : int
+    store : str or None
+        Given to them in the environment, where other users do not see it.
+    data : Path
+    """
+
+    def __init__(self, count: int, store: str | None, data: Path) -> None:
+        self._count = count
+        self._environment = {**os.environ, **({"STRIPEWISE_STORE": store} if store else {})}
+        self._command = python("-m", "stripewise", "worker", "--until-closed", "--data", str(data))
+        self._ending = threading.Event()
+        self._threads = [threading.Thread(target=self._keep, daemon=True) for _ in range(count)]
+
+    def _keep(self) -> None:
+        pause = 0.5
+        while not self._ending.is_set():
+            begun = time.monotonic()
+            # However this process ends, the pipe closes with it, and the worker ends too.
+            with subprocess.Popen(self._command, env=self._environment, stdin=subprocess.PIPE) as process:
+                while process.poll() is None and not self._ending.wait(0.2):
+                    pass
+                if self._ending.is_set():
+                    process.terminate()
+                    process.wait()
+                    return
+            # One that dies at once is not started a hundred times a second.
+            pause = 0.5 if time.monotonic() - begun > 10 else min(2 * pause, _SLOWEST_RESTART)
+            log.warning("a worker ended with code %s and is replaced in %.1f s", process.returncode, pause)
+            self._ending.wait(pause)
+
+    def __enter__(self) -> Workers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def serve(settings: Settings, listener: socket.socket, workers: int, path: Path | None) -> None:
+    """Serve until a signal says to end.
+
+    Parameters
+    ----------
+    settings : Settings
+    listener : socket
+        Bound and listening.
+    workers : int
+        How many to start beside the service.
+    path : Path or None
+        Of the UNIX socket, removed in the end.
+
+    Raises
+    ------
+    UserError
+        If the packages of the service are not installed.
+    """
+    try:
+        import uvicorn  # noqa: PLC0415  heavy, and an extra
+
+        from stripewise.server.app import create_app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"the package {error.name} is not installed", "install it: pip install 'stripewise[server]'"
+        ) from error
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        server_header=False,
+        log_level="warning",
+        backlog=_BACKLOG,
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=32768,
+        http="h11",
+        ws="none",
+        # Addresses of clients are taken from nobody's header.
+        proxy_headers=False,
+    )
+    server = uvicorn.Server(config)
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with Workers(workers, settings.store, settings.data), _removed(path), contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+    finally:
+        app.state.service.store.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End in good order: uvicorn sends itself the signal again once it has ended, and workers are to end as well."""
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _removed(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stripewise.client.address import default_socket, token_file
+from stripewise.client.transport import default_socket, token_file
 from stripewise.errors import UserError
 from stripewise.spec.policy import load_policy
 from stripewise.store.opening import open_store
@@ -68,9 +68,9 @@ def serve(
     Programs run as the user who starts this.
     """
     from stripewise.runner.allow_list import AllowList  # noqa: PLC0415
-    from stripewise.server.serving import serve as listen  # noqa: PLC0415
-    from stripewise.server.serving import tcp_socket, unix_socket  # noqa: PLC0415
-    from stripewise.server.settings import Settings  # noqa: PLC0415
+    from stripewise.server.app import serve as listen  # noqa: PLC0415
+    from stripewise.server.app import tcp_socket, unix_socket  # noqa: PLC0415
+    from stripewise.server.service import Settings  # noqa: PLC0415
 
     if host is not None and socket is not None:
         raise UserError("both --socket and --host are given", "leave one of them out")

@@ -13,8 +13,7 @@ from stripewise.report.figures import figure_names
 from stripewise.report.reading import Reading
 from stripewise.report.sections import sections
 from stripewise.report.unfinished import reading_of
-from stripewise.server.remembered import version
-from stripewise.server.service import Service
+from stripewise.server.service import Service, version
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record

@@ -11,7 +11,7 @@ from stripewise.objectives import kind_of
 from stripewise.runner.allow_list import AllowList
 from stripewise.runner.program.command import placeholders
 from stripewise.server.problems import Refused
-from stripewise.server.settings import Settings
+from stripewise.server.service import Settings
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.site import site_names

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 
 from stripewise.errors import StripewiseError
 from stripewise.objectives import objective_of
-from stripewise.server.remembered import version
-from stripewise.server.service import Service
+from stripewise.server.service import Service, version
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows
 from stripewise.store.base import Record

@@ -1,22 +1,113 @@
-"""What every resource is made of: its routes under ``/api`` and as pages, and the types of their parameters."""
+"""What every resource is made of: its routes under ``/api`` and as pages, and the types of their parameters.
+
+A request that creates something and may be sent twice does it once, if it has an idempotency key.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
-from collections.abc import Callable
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Path, Query
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
+from stripewise.errors import UserError
 from stripewise.server.files import folder_of
 from stripewise.server.html import PageRoute
-from stripewise.server.problems import responses
-from stripewise.server.service import Service
+from stripewise.server.problems import Refused, responses
+from stripewise.server.service import Here, Service, User
 from stripewise.store.service.keeping import Item
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="a text of your own; a request sent again with the same key does nothing twice, for a day",
+        min_length=1,
+        max_length=200,
+    ),
+]
+Doing = Callable[[str, BaseModel, Callable[[], Any], int], Response]
+
+
+def _doing(service: Here, user: User, key: Key = None) -> Doing:
+    """Give what does a creation, or gives the answer of the same request before.
+
+    It takes the creation's name, the request, the function that makes the answer's document, and the answer's status,
+    and raises ``Refused`` with status 409 if the key was used for something else.
+    """
+
+    def once(what: str, asked: BaseModel, work: Callable[[], Any], status: int) -> Response:
+        if key is None:
+            return JSONResponse(work(), status)
+        name = hashlib.sha256(f"{user.id}\n{key}".encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256(f"{what} {asked.model_dump_json()}".encode("utf-8", "surrogatepass")).hexdigest()
+        try:
+            before = service.answers.begin(name, digest)
+        except UserError as error:
+            raise Refused(409, error.what, error.fix) from error
+        if before is not None:
+            return Response(before[1], before[0], {"Idempotent-Replay": "true"}, "application/json")
+        try:
+            body = json.dumps(work())
+        except BaseException:
+            service.answers.drop(name)
+            raise
+        service.answers.end(name, status, body)
+        return Response(body, status, media_type="application/json")
+
+    return once
+
+
+Once = Annotated[Doing, Depends(_doing)]
+
+
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}, "example": "..."}},
+    }
+}
+"""For routes whose body is a file."""
+
+
+async def _received(request: Request, service: Here) -> AsyncIterator[FilePath]:
+    """Write the body of a request to a new file, which is deleted afterwards unless it was moved away.
+
+    Raises
+    ------
+    Refused
+        If the body is of another type, or empty.
+    """
+    if not request.headers.get("content-type", "").startswith("application/octet-stream"):
+        raise Refused(415, "the body is not application/octet-stream", "send the file's bytes as they are")
+    folder = service.settings.data / "uploads"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"upload-{secrets.token_hex(8)}"
+    size = 0
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            async for chunk in request.stream():
+                size += len(chunk)
+                await run_in_threadpool(stream.write, chunk)
+        if not size:
+            raise Refused(422, "the body is empty", "send a file")
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+Upload = Annotated[FilePath, Depends(_received)]
+
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 

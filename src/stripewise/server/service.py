@@ -1,21 +1,121 @@
-"""What every request works with: the store and what is kept beside it."""
+"""How a service is set up, and what every request works with: the store and what is kept beside it."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.server.hub import Hub
-from stripewise.server.remembered import Remembered
-from stripewise.server.settings import Settings
-from stripewise.store.base import Store
+from stripewise.store.base import Record, Store
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Jobs
 from stripewise.store.service.keeping import Answers, Audit, Items, Messages
 from stripewise.store.service.tokens import LoginSession, Token, Tokens
+
+T = TypeVar("T")
+
+
+def version(record: Record) -> tuple[Hashable, ...]:
+    """Give what differs as soon as anything that pages show of an experiment differs."""
+    return (record.id, record.updated, record.state, record.trials, record.runs, record.ended)
+
+
+@dataclass
+class _Entry(Generic[T]):
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    made: list[T] = field(default_factory=list)
+
+
+class Remembered(Generic[T]):
+    """The latest of what was made, by key.
+
+    Parameters
+    ----------
+    most : int
+        Kept at a time; those that were not asked for the longest go first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, _Entry[T]] = OrderedDict()
+
+    def known(self, key: Hashable) -> T | None:
+        """Give what belongs to a key if it is made already."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or not entry.made:
+                return None
+            self._entries.move_to_end(key)
+            return entry.made[0]
+
+    def keep(self, key: Hashable, made: T) -> None:
+        """Keep what was made for a key, unless there is something already."""
+        self.get(key, lambda: made)
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Give what belongs to a key; what is being made for one is waited for by the others."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        with entry.turn:
+            if not entry.made:
+                entry.made.append(make())
+            return entry.made[0]
+
+
+MIB = 1 << 20
+
+
+class Settings(BaseModel):
+    """All that can be set.
+
+    Everything has a default that is safe for one user on a login node.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    store: str | None = Field(default=None, description="address of the store; the default store if null")
+    data: Path = Field(description="folder for uploads, models and campaigns")
+    roots: tuple[Path, ...] = Field(
+        default=(),
+        description="folders in which programs may be started and files named; the data folder is always one",
+    )
+    allow: tuple[str, ...] | None = Field(
+        default=None, description="the only commands that may be started, as patterns; any command if null"
+    )
+    body_bytes: Annotated[int, Field(ge=1024)] = Field(default=MIB, description="largest body of a request")
+    upload_bytes: Annotated[int, Field(ge=1024)] = Field(default=256 * MIB, description="largest uploaded file")
+    body_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=20.0, description="longest that a body may take, and an upload for each 10 MiB"
+    )
+    requests_a_second: Annotated[float, Field(gt=0)] = Field(default=50.0, description="of one token or session")
+    burst: Annotated[int, Field(ge=1)] = Field(default=200, description="requests at once, beyond that rate")
+    failures_a_minute: Annotated[int, Field(ge=1)] = Field(
+        default=30, description="requests with a wrong token or none, from one address, before it has to wait"
+    )
+    listeners: Annotated[int, Field(ge=1)] = Field(default=500, description="open event streams")
+    poll_seconds: Annotated[float, Field(gt=0)] = Field(default=0.3, description="how often the store is looked at")
+    secure_cookies: bool = Field(default=False, description="behind TLS: cookies are sent over it only")
+    hosts: tuple[str, ...] = Field(
+        default=(), description="names under which the service is reached, besides localhost; for TCP"
+    )
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders in which paths of requests must lie, without links."""
+        return tuple(folder.resolve() for folder in (*self.roots, self.data))
+
 
 _READINGS = 16
 _LINES = 2000

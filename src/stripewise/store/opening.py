@@ -1,19 +1,193 @@
-"""From a store's address to the store."""
+"""From a store's address to the store, whose database is brought to the newest schema.
+
+Connections to SQLite and PostgreSQL are set up so that nothing accepted is lost and nothing half done is seen.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from stripewise.errors import UserError
+import sqlalchemy as sa
+
+from stripewise.errors import StoreError, UserError
+from stripewise.store import service_schema as service_schema  # noqa: PLC0414  adds its tables to the metadata
 from stripewise.store.base import MEMORY, Store
-from stripewise.store.engines import create_file, postgresql_engine, shown, sqlite_engine
 from stripewise.store.faults import explained
+from stripewise.store.folders import make_folder, sync_folder
 from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import prepare_folder
 from stripewise.store.locality import Statfs, check_local, statfs_type
+from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.store.sql import SqlStore
-from stripewise.store.upgrade import upgrade
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_ADVISORY_LOCK = 0x53575250
+
+
+def upgrade(engine: sa.Engine, where: str) -> None:
+    """Create the tables in an empty database, and upgrade older ones.
+
+    Parameters
+    ----------
+    engine : Engine
+        Whose transactions are writing ones from their beginning.
+    where : str
+        The store's address as it may be shown.
+
+    Raises
+    ------
+    StoreError
+        If the database belongs to another program, or a newer version of this one has written it.
+    """
+    with engine.connect() as connection:
+        if _version(connection, where) == HEAD:
+            return
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            # Of several that open an old database at once, one upgrades it.
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        version = _version(connection, where)
+        if version != HEAD:
+            _migrate(connection, version, where)
+
+
+def _version(connection: sa.Connection, where: str) -> str | None:
+    """Give the schema's version, None for a database without our tables."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if VERSION_TABLE not in tables:
+        # A file is ours alone; on a server, others may have tables beside ours.
+        foreign = tables if connection.dialect.name == "sqlite" else tables & set(metadata.tables)
+        if foreign:
+            raise StoreError(
+                f"store {where} is a database of another program: it has a table '{min(foreign)}'",
+                "choose another file or database with --store",
+            )
+        return None
+    row = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).first()
+    if row is None:
+        raise StoreError(f"store {where} does not say its version", "restore a copy")
+    return str(row[0])
+
+
+def _migrate(connection: sa.Connection, version: str | None, where: str) -> None:
+    # Alembic takes longer to load than an upgraded store takes to open.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if version is not None and version not in known:
+        raise StoreError(
+            f"store {where} was written by a newer Stripewise (its schema is {version}, this one knows {HEAD})",
+            "update Stripewise: pip install --upgrade stripewise",
+        )
+    command.upgrade(config, "head")
+
+
+BUSY_SECONDS = 30.0
+"""How long a writer waits for another."""
+
+_CONNECT_SECONDS = 10
+
+
+def sqlite_engine(path: Path | None) -> sa.Engine:
+    """Prepare a SQLite database, without touching it.
+
+    Parameters
+    ----------
+    path : Path or None
+        None for one in memory.
+    """
+    if path is None:
+        engine = sa.create_engine("sqlite://", poolclass=sa.pool.StaticPool, connect_args={"check_same_thread": False})
+    else:
+        url = sa.URL.create("sqlite", database=str(path))
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+
+    @sa.event.listens_for(engine, "connect")
+    def _connect(connection: Any, _: Any) -> None:
+        # The driver's own idea of when a transaction begins is too late for a reader that goes on to write.
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+        if path is not None:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # In WAL mode anything less forgets the last commits when the power fails.
+            connection.execute("PRAGMA synchronous = FULL")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+def create_file(path: Path) -> None:
+    """Make the file of a database, and its folder, for its owner alone.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be made or written.
+    """
+    with explained(str(path)):
+        make_folder(path.parent)
+        new = not path.exists()
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if new:
+            sync_folder(path.parent)
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise StoreError(
+                f"store {path}: its folder is read-only, and SQLite must write beside the file",
+                "make the folder writable, or choose another store with --store",
+            )
+
+
+def postgresql_engine(text: str) -> sa.Engine:
+    """Prepare a PostgreSQL database, without connecting.
+
+    Raises
+    ------
+    UserError
+        If the address cannot be read or the driver is missing.
+    """
+    try:
+        url = sa.make_url(text.replace("postgres://", "postgresql://", 1))
+    except (sa.exc.ArgumentError, ValueError):
+        # The parser repeats the address, and with it the password.
+        raise UserError(
+            "the address of the PostgreSQL store cannot be read", "write postgresql://USER@HOST:PORT/DATABASE"
+        ) from None
+    if url.get_backend_name() != "postgresql":
+        raise UserError(f"a store of kind '{url.get_backend_name()}' is unknown", "use sqlite, postgresql or journal")
+    try:
+        return sa.create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
+        )
+    except ModuleNotFoundError as error:
+        raise UserError(
+            "the PostgreSQL driver psycopg is not installed", "install it: pip install 'stripewise[postgresql]'"
+        ) from error
+    except (sa.exc.ArgumentError, TypeError, ValueError):
+        raise UserError(
+            "the address of the PostgreSQL store has an option that is unknown",
+            "write postgresql://USER@HOST:PORT/DATABASE",
+        ) from None
+
+
+def shown(url: sa.URL) -> str:
+    """Write an address without its password, wherever it stands."""
+    query = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
+    return url.set(drivername=url.get_backend_name(), query=query).render_as_string(hide_password=True)
+
 
 _KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 

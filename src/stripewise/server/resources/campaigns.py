@@ -22,8 +22,7 @@ from stripewise.server.files import campaign_in, folder_of, new_identifier, tabl
 from stripewise.server.html import as_json, render
 from stripewise.server.policy import check_campaign, confined, files_of
 from stripewise.server.problems import Refused, status_of
-from stripewise.server.repeats import Once
-from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Resource, model_path, page_of, shown
+from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Once, Resource, model_path, page_of, shown
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.campaign import Campaign, campaign_text, changed_campaign, parse_campaign, preset_names
 from stripewise.spec.campaign_points import Points

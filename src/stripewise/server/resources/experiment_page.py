@@ -17,11 +17,10 @@ from stripewise.server import reading
 from stripewise.server.history import PageHistory, history, read
 from stripewise.server.html import figures_text, render
 from stripewise.server.policy import check_experiment
-from stripewise.server.remembered import version
 from stripewise.server.resource import Resource
 from stripewise.server.resources.experiments import Id, line
 from stripewise.server.resources.runs import RunState
-from stripewise.server.service import Here, Service
+from stripewise.server.service import Here, Service, version
 from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record
 from stripewise.tuning.again import changed_since

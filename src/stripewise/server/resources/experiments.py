@@ -18,8 +18,7 @@ from stripewise.server.documents import Detail, Done, ExperimentPage, NewExperim
 from stripewise.server.html import render
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
-from stripewise.server.repeats import Once
-from stripewise.server.resource import Limit, Offset, Resource
+from stripewise.server.resource import Limit, Offset, Once, Resource
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.experiment import Experiment
 from stripewise.store.base import STATES, Record, Sort

@@ -15,11 +15,22 @@ from stripewise.server.documents import JobDocument, RequestDocument, job_docume
 from stripewise.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.server.html import as_json, render
 from stripewise.server.problems import Refused
-from stripewise.server.repeats import Once
-from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Resource, model_path, page_of, shown
+from stripewise.server.resource import (
+    BODY,
+    MOST,
+    ItemPage,
+    Limit,
+    Name,
+    Offset,
+    Once,
+    Resource,
+    Upload,
+    model_path,
+    page_of,
+    shown,
+)
 from stripewise.server.resources import prescriptions, tables
 from stripewise.server.service import Here, Service, User
-from stripewise.server.uploads import BODY, Upload
 from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.tokens import Token
 

@@ -13,8 +13,7 @@ from stripewise.model.table import read_table
 from stripewise.server.documents import RequestDocument
 from stripewise.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.server.problems import Refused
-from stripewise.server.repeats import Once
-from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Resource, page_of, shown
+from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Once, Resource, page_of, shown
 from stripewise.server.service import Here, Service, User
 from stripewise.store.service.tokens import Token
 
