@@ -87,7 +87,7 @@ def show(
             {
                 **_line(record),
                 "result": record.result.as_json() if record.result else None,
-                "trials": [_trial(trial) for trial in trials],
+                "trials": [trial.as_json() for trial in trials],
             }
         )
         return
@@ -172,18 +172,6 @@ def _line(record: Record) -> dict[str, Any]:
         "created": moment(record.created),
         "updated": moment(record.updated),
         "owner": record.owner,
-    }
-
-
-def _trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "number": trial.number,
-        "role": trial.role.value,
-        "state": trial.state.value,
-        "configuration": dict(trial.configuration),
-        "value": trial.value,
-        "tag": trial.tag,
-        "runs": [{**run.as_json(), "folder": run.facts.folder} for run in trial.runs],
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from rich.table import Table
 
 from stripewise.cli.hints import completed
 from stripewise.errors import StripewiseError, UserError
+from stripewise.spec.documents import finite
 
 _PIPE_WIDTH = 200
 
@@ -100,18 +100,8 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
 
 def print_json(document: Any) -> None:
     """Write a document for machines; numbers that JSON has no word for become null."""
-    json.dump(_plain(document), sys.stdout, indent=2, allow_nan=False)
+    json.dump(finite(document), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def printable(text: str) -> str:

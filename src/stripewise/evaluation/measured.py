@@ -8,7 +8,6 @@ some repeats and is scored on the others, so that its luck is not counted.
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.documents import finite
 from stripewise.spec.objective import Objective
 
 Values = Mapping[tuple[str, Configuration], Sequence[float]]
@@ -207,16 +207,12 @@ def pairs(judged: Sequence[JudgedCase]) -> list[dict[str, Any]]:
             "operation": entry.case.default.operation,
             "default_settings": dict(entry.case.default.values),
             "tuned_settings": dict(entry.case.tuned.values),
-            "default": _finite(entry.default),
-            "tuned": _finite(entry.tuned),
-            "oracle": _finite(entry.oracle),
+            "default": finite(entry.default),
+            "tuned": finite(entry.tuned),
+            "oracle": finite(entry.oracle),
         }
         for entry in judged
     ]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

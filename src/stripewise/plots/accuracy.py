@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, axis_title, blank, wide
+from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, axis_title, blank, curve, wide
 
 _MOST = 3000
 
@@ -47,10 +47,7 @@ def predicted_measured(
             (2.0, "twice", GREY, "dot"),
             (0.5, "half", GREY, "dash"),
         ):
-            figure.add_scatter(
-                x=ends, y=[factor * end for end in ends], mode="lines", name=name, hoverinfo="skip",
-                line={"color": colour, "width": 1.5, "dash": dash},
-            )  # fmt: skip
+            curve(figure, [(end, factor * end) for end in ends], name, colour=colour, dash=dash, width=1.5)
     logarithmic = wide([*x.tolist(), *y.tolist()])
     figure.update_xaxes(title_text=f"measured {axis_title(quantity, unit)}", type="log" if logarithmic else "linear")
     figure.update_yaxes(title_text=f"predicted {axis_title(quantity, unit)}", type="log" if logarithmic else "linear")

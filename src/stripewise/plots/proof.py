@@ -17,7 +17,9 @@ from stripewise.plots.style import (
     PURPLE,
     axis_title,
     blank,
+    curve,
     lines,
+    marks,
     number,
     plain,
     template,
@@ -107,24 +109,11 @@ def confirmation(
     figure = make_subplots(rows=2, row_heights=[0.68, 0.32], vertical_spacing=0.2)
     figure.update_layout(template=template(), height=480, title_text="Default against candidate, pair by pair")
     for arm, colour, symbol in (("default", ORANGE, "diamond"), ("candidate", GREEN, "triangle-up")):
-        own = [(p, getattr(p, arm)) for p in pairs]
-        figure.add_scatter(
-            x=[p.pair + 1 for p, value in own if value is not None],
-            y=[value for _, value in own if value is not None],
-            mode="markers",
-            name=arm,
-            marker={"color": colour, "symbol": symbol, "size": 10},
-            text=[_pair_label(p, arm, unit) for p, value in own if value is not None],
-            hovertemplate="%{text}<extra></extra>",
-            row=1,
-            col=1,
-        )
+        own = [(p.pair + 1, value, _pair_label(p, arm, unit)) for p in pairs if (value := getattr(p, arm)) is not None]
+        marks(figure, own, arm, colour, symbol, 10, row=1, col=1)
     whole = [p for p in pairs if p.default is not None and p.candidate is not None]
-    figure.add_scatter(
-        x=[x for p in whole for x in (p.pair + 1, p.pair + 1, None)],
-        y=[y for p in whole for y in (p.default, p.candidate, None)],
-        mode="lines", line={"color": GREY, "width": 1}, hoverinfo="skip", showlegend=False, row=1, col=1,
-    )  # fmt: skip
+    bars = [end for p in whole for end in ((p.pair + 1, p.default), (p.pair + 1, p.candidate), (None, None))]
+    curve(figure, bars, colour=GREY, width=1, row=1, col=1)
     for p in pairs:
         if p not in whole:
             figure.add_annotation(
@@ -152,34 +141,17 @@ def _ratios(
     minimum_effect: float,
 ) -> None:
     ratios = [(p.pair + 1, ratio) for p in pairs if (ratio := p.speedup(maximize)) is not None]
-    figure.add_scatter(
-        x=[ratio for _, ratio in ratios],
-        y=[0.75] * len(ratios),
-        mode="markers",
-        name="speed-up of a pair",
-        marker={"color": GREY, "symbol": "line-ns-open", "size": 14, "line": {"width": 2}},
-        text=[f"pair {pair}: {ratio:.3g} times" for pair, ratio in ratios],
-        hovertemplate="%{text}<extra></extra>",
-        row=2,
-        col=1,
-    )
+    told = [(ratio, 0.75, f"pair {pair}: {ratio:.3g} times") for pair, ratio in ratios]
+    marks(figure, told, "speed-up of a pair", GREY, "line-ns-open", 14, marker_line_width=2, row=2, col=1)
     if estimate is not None:
         low, high = (interval.low, interval.high) if interval is not None else (estimate, estimate)
-        figure.add_scatter(
-            x=[estimate],
-            y=[0.25],
-            mode="markers",
-            name=f"speed-up with its {interval.percent} interval" if interval is not None else "speed-up",
-            marker={"color": BLUE, "symbol": "square", "size": 11},
-            error_x={
-                "type": "data", "symmetric": False, "array": [high - estimate], "arrayminus": [estimate - low],
-                "color": BLUE, "thickness": 3, "width": 8,
-            },
-            text=[f"speed-up {estimate:.3g}, interval {low:.3g} to {high:.3g}"],
-            hovertemplate="%{text}<extra></extra>",
-            row=2,
-            col=1,
-        )  # fmt: skip
+        name = f"speed-up with its {interval.percent} interval" if interval is not None else "speed-up"
+        spread = {
+            "type": "data", "symmetric": False, "array": [high - estimate], "arrayminus": [estimate - low],
+            "color": BLUE, "thickness": 3, "width": 8,
+        }  # fmt: skip
+        point = (estimate, 0.25, f"speed-up {estimate:.3g}, interval {low:.3g} to {high:.3g}")
+        marks(figure, [point], name, BLUE, "square", 11, error_x=spread, row=2, col=1)
     figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"}, row=2, col=1)
     if minimum_effect > 1:
         figure.add_vline(x=minimum_effect, line={"color": GREY, "width": 2, "dash": "dot"}, row=2, col=1)
@@ -217,39 +189,23 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
     figure = blank("The default over the session: was it the machine?", 380)
     span = max((p.when for p in points), default=0.0)
     clock, step = next(((name, size) for name, size, least in _CLOCKS if span >= least))
-    figure.add_scatter(
-        x=[p.when / step for p in points], y=[p.value for p in points], mode="lines",
-        line={"color": GREY, "width": 1}, hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
+    curve(figure, [(p.when / step, p.value) for p in points], colour=GREY, width=1)
     for broken, name, colour, symbol in (
         (False, "run of the default", ORANGE, "diamond"),
         (True, "out of the ordinary", PURPLE, "x"),
     ):
         own = [p for p in points if bool(p.rules) is broken]
         if own:
-            figure.add_scatter(
-                x=[p.when / step for p in own],
-                y=[p.value for p in own],
-                mode="markers",
-                name=name,
-                marker={"color": colour, "symbol": symbol, "size": 12 if broken else 9},
-                text=[f"<b>{number(p.value, plain(unit))}</b><br>{_said(p)}" for p in own],
-                hovertemplate="%{text}<extra></extra>",
-            )
+            told = [(p.when / step, p.value, f"<b>{number(p.value, plain(unit))}</b><br>{_said(p)}") for p in own]
+            marks(figure, told, name, colour, symbol, 12 if broken else 9)
     if limits is not None and points:
         ends = [points[0].when / step, points[-1].when / step]
         for name, dash, heights in (
             (f"centre {number(limits.centre)}", "solid", [limits.centre]),
             (f"limits {number(limits.low)} and {number(limits.high)}", "dash", [limits.low, limits.high]),
         ):
-            figure.add_scatter(
-                x=[x for _ in heights for x in (*ends, None)],
-                y=[y for height in heights for y in (height, height, None)],
-                mode="lines",
-                name=name,
-                line={"color": BLUE, "width": 1.5, "dash": dash},
-                hoverinfo="skip",
-            )
+            bars = [end for height in heights for end in ((ends[0], height), (ends[1], height), (None, None))]
+            curve(figure, bars, name, colour=BLUE, dash=dash, width=1.5)
     figure.update_xaxes(title_text=f"{clock} since the first run")
     figure.update_yaxes(title_text=axis_title(quantity, unit))
     return figure

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -85,3 +86,51 @@ def axis_title(name: str, unit: str) -> str:
 def wide(values: Sequence[float]) -> bool:
     """Whether values spread so far that only a logarithmic axis shows them all."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO
+
+
+def marks(
+    figure: go.Figure,
+    points: Iterable[tuple[float, float | None, str]],
+    name: str,
+    colour: str,
+    symbol: str = "circle",
+    size: int = 9,
+    **more: Any,
+) -> None:
+    """Draw points, each at x and y with a text of HTML that is shown when it is pointed at."""
+    points = list(points)
+    figure.add_scatter(
+        x=[x for x, _, _ in points], y=[y for _, y, _ in points], text=[text for _, _, text in points], mode="markers",
+        name=name, hovertemplate="%{text}<extra></extra>", marker={"color": colour, "symbol": symbol, "size": size},
+        **more,
+    )  # fmt: skip
+
+
+def curve(
+    figure: go.Figure,
+    points: Iterable[tuple[float | None, float | None]],
+    name: str = "",
+    *,
+    colour: str,
+    dash: str = "solid",
+    width: float = 2,
+    **more: Any,
+) -> None:
+    """Draw a line through points, which says nothing when it is pointed at; one without a name is in no legend."""
+    points = list(points)
+    named = {"name": name} if name else {"showlegend": False}
+    figure.add_scatter(
+        x=[x for x, _ in points], y=[y for _, y in points], mode="lines", hoverinfo="skip",
+        line={"color": colour, "dash": dash, "width": width}, **named, **more,
+    )  # fmt: skip
+
+
+def medians(figure: go.Figure, last: float, unit: str, default: float | None, reference: float | None) -> None:
+    """Draw the medians of the default, and of the runs without the component, over the whole width."""
+    for value, name, colour, dash in (
+        (default, "default, median", ORANGE, "dash"),
+        (reference, "without the component, median", PURPLE, "dot"),
+    ):
+        if value is not None:
+            title = f"{name}: {number(value, plain(unit))}"
+            curve(figure, [(-0.7, value), (last + 0.7, value)], title, colour=colour, dash=dash)

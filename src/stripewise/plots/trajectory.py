@@ -7,7 +7,22 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from stripewise.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, axis_title, blank, lines, number, plain, wide
+from stripewise.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    axis_title,
+    blank,
+    curve,
+    lines,
+    marks,
+    medians,
+    number,
+    plain,
+    wide,
+)
 
 _KINDS: dict[str, tuple[str, str, str]] = {
     "warmup": ("warm-up (not counted)", GREY, "circle-open"),
@@ -69,39 +84,13 @@ def trajectory(
     for kind, (name, colour, symbol) in _KINDS.items():
         own = [p for p in points if p.kind == kind and p.value is not None]
         if own:
-            figure.add_scatter(
-                x=[p.run for p in own],
-                y=[p.value for p in own],
-                mode="markers",
-                name=name,
-                marker={"color": colour, "symbol": symbol, "size": 9},
-                text=[f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{lines(p.label)}" for p in own],
-                hovertemplate="%{text}<extra></extra>",
-            )
+            told = [f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{lines(p.label)}" for p in own]
+            marks(figure, [(p.run, p.value, text) for p, text in zip(own, told, strict=True)], name, colour, symbol)
     last = max((p.run for p in points), default=0)
     if incumbent:
         steps = [*incumbent, (last, incumbent[-1][1])]
-        figure.add_scatter(
-            x=[run for run, _ in steps],
-            y=[value for _, value in steps],
-            mode="lines",
-            name="best so far (search)",
-            line={"color": BLUE, "width": 2, "shape": "hv"},
-            hoverinfo="skip",
-        )
-    for value, name, colour, dash in (
-        (default, "default, median", ORANGE, "dash"),
-        (reference, "without the component, median", PURPLE, "dot"),
-    ):
-        if value is not None:
-            figure.add_scatter(
-                x=[-0.7, last + 0.7],
-                y=[value, value],
-                mode="lines",
-                name=f"{name}: {number(value, plain(unit))}",
-                line={"color": colour, "width": 2, "dash": dash},
-                hoverinfo="skip",
-            )
+        curve(figure, steps, "best so far (search)", colour=BLUE, line_shape="hv")
+    medians(figure, last, unit, default, reference)
     _mark_failures(figure, points, maximize)
     start = confirmation_start(points)
     if start is not None:
@@ -122,16 +111,9 @@ def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool
     failed = [p for p in points if p.kind == "failed"]
     if not failed:
         return
-    figure.add_scatter(
-        x=[p.run for p in failed],
-        y=[0.02 if maximize else 0.98] * len(failed),
-        yaxis="y2",
-        mode="markers",
-        name="failed",
-        marker={"color": ORANGE, "symbol": "x-thin", "size": 10, "line": {"width": 3, "color": ORANGE}},
-        text=[f"<b>run {p.run} failed</b><br>{lines(p.label)}" for p in failed],
-        hovertemplate="%{text}<extra></extra>",
-    )
+    height = 0.02 if maximize else 0.98
+    points_of = [(p.run, height, f"<b>run {p.run} failed</b><br>{lines(p.label)}") for p in failed]
+    marks(figure, points_of, "failed", ORANGE, "x-thin", 10, marker_line={"width": 3, "color": ORANGE}, yaxis="y2")
     figure.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
 
 

@@ -9,7 +9,21 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from stripewise.plots.parameters import Axis
-from stripewise.plots.style import BLUE, GREY, ORANGE, PURPLE, axis_title, blank, lines, number, plain, wide
+from stripewise.plots.style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PURPLE,
+    axis_title,
+    blank,
+    curve,
+    lines,
+    marks,
+    medians,
+    number,
+    plain,
+    wide,
+)
 
 _ROLES = {
     "candidate": ("trial, median of its runs", BLUE, "circle"),
@@ -91,38 +105,24 @@ def trials(
         own = [p for p in points if p.role == role]
         if not own:
             continue
-        figure.add_scatter(
-            x=[p.trial for p in own],
-            y=[p.median for p in own],
-            mode="markers",
-            name=name,
-            marker={"color": colour, "symbol": symbol, "size": 9},
-            error_y={
-                "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": colour,
-                "array": [max(p.values) - p.median for p in own], "arrayminus": [p.median - min(p.values) for p in own],
-            },
-            text=[
-                f"<b>trial {p.trial}</b>: {number(p.median, plain(unit))}, {len(p.values)} "
-                f"run{'' if len(p.values) == 1 else 's'}<br>{lines(p.label)}"
-                for p in own
-            ],
-            hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
+        spread = {
+            "array": [max(p.values) - p.median for p in own], "arrayminus": [p.median - min(p.values) for p in own],
+            "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": colour,
+        }  # fmt: skip
+        told = [(p.trial, p.median, _told(p, unit)) for p in own]
+        marks(figure, told, name, colour, symbol, error_y=spread)
     last = max((p.trial for p in points), default=0)
-    for value, name, colour, dash in (
-        (default, "default, median", ORANGE, "dash"),
-        (reference, "without the component, median", PURPLE, "dot"),
-    ):
-        if value is not None:
-            figure.add_scatter(
-                x=[-0.7, last + 0.7], y=[value, value], mode="lines", hoverinfo="skip",
-                name=f"{name}: {number(value, plain(unit))}", line={"color": colour, "width": 2, "dash": dash},
-            )  # fmt: skip
+    medians(figure, last, unit, default, reference)
     figure.update_xaxes(title_text="trial", range=[-0.7, last + 0.7])
     figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero")
     if wide([value for p in points for value in p.values]):
         figure.update_yaxes(type="log")
     return figure
+
+
+def _told(point: TrialPoint, unit: str) -> str:
+    runs = f"{len(point.values)} run{'' if len(point.values) == 1 else 's'}"
+    return f"<b>trial {point.trial}</b>: {number(point.median, plain(unit))}, {runs}<br>{lines(point.label)}"
 
 
 def by_level(
@@ -156,25 +156,12 @@ def by_level(
     ):
         own = [(x, p) for x, p in zip(xs, points, strict=True) if p.best is best]
         if own:
-            figure.add_scatter(
-                x=[x for x, _ in own],
-                y=[p.value for _, p in own],
-                mode="markers",
-                name=name,
-                marker={"color": colour, "symbol": symbol, "size": size},
-                text=[f"<b>{number(p.value, plain(unit))}</b><br>{lines(p.label)}" for _, p in own],
-                hovertemplate="%{text}<extra></extra>",
-            )
+            told = [(x, p.value, f"<b>{number(p.value, plain(unit))}</b><br>{lines(p.label)}") for x, p in own]
+            marks(figure, told, name, colour, symbol, size)
     middles = [(place[level], statistics.median(p.value for p in points if p.level == level)) for level in tried]
-    figure.add_scatter(
-        x=[x for x, _ in middles], y=[y for _, y in middles], mode="lines", name="median of a value",
-        line={"color": GREY, "width": 1.5, "dash": "dot"}, hoverinfo="skip",
-    )  # fmt: skip
+    curve(figure, middles, "median of a value", colour=GREY, dash="dot", width=1.5)
     if default is not None and shown:
-        figure.add_scatter(
-            x=[-0.5, len(shown) - 0.5], y=[default, default], mode="lines", name="default",
-            line={"color": ORANGE, "width": 2, "dash": "dash"}, hoverinfo="skip",
-        )  # fmt: skip
+        curve(figure, [(-0.5, default), (len(shown) - 0.5, default)], "default", colour=ORANGE, dash="dash")
     figure.update_xaxes(
         title_text=plain(axis.name),
         tickvals=list(range(len(shown))),

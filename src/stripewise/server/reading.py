@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
 from stripewise.errors import StripewiseError
 from stripewise.objectives import objective_of
 from stripewise.server.service import Service, version
+from stripewise.spec.documents import finite
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows
 from stripewise.store.base import Record
@@ -19,7 +19,6 @@ from stripewise.store.schema import runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import ServiceJob
 
-T = TypeVar("T")
 _COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token")]
 
 
@@ -54,36 +53,9 @@ def whole(line: dict[str, Any], record: Record) -> dict[str, Any]:
     }
 
 
-def finite(value: T) -> T:
-    """Give a document in which numbers that JSON has no word for are null."""
-    found: Any = _finite(value)
-    return found  # type: ignore[no-any-return]  # a document stays of its kind
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
 def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
     """Give a trial with its runs."""
-    document: dict[str, Any] = finite(
-        {
-            "number": trial.number,
-            "role": trial.role.value,
-            "state": trial.state.value,
-            "configuration": dict(trial.configuration),
-            "value": trial.value,
-            "tag": trial.tag,
-            "runs": [run_document(run, facts=facts) for run in trial.runs],
-        }
-    )
-    return document
+    return finite({**trial.as_json(), "runs": [run_document(run, facts=facts) for run in trial.runs]})
 
 
 def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:

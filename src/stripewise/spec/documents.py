@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,6 +20,7 @@ MOST_BYTES = 1 << 20
 _OF_KEYS = {"missing": "is missing", "extra_forbidden": "is not a known key"}
 """Faults of a key rather than of its value, by pydantic's name for them."""
 
+T = TypeVar("T")
 Schema = TypeVar("Schema", bound=BaseModel)
 
 
@@ -125,3 +127,19 @@ def _texts(folder: str) -> dict[str, str]:
     place = resources.files("stripewise").joinpath(folder)
     files = [item for item in place.iterdir() if item.name.endswith(".toml")]
     return {item.name.removesuffix(".toml"): item.read_text("utf-8") for item in files}
+
+
+def finite(value: T) -> T:
+    """Give a document with null where a number is infinite or not a number, neither of which JSON has."""
+    found: Any = _finite(value)
+    return found  # type: ignore[no-any-return]  # a document stays of its kind
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -103,18 +103,8 @@ class Run:
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON, without its facts."""
-        return {
-            "number": self.number,
-            "trial": self.trial,
-            "phase": self.phase.value,
-            "state": self.state.value,
-            "value": self.value,
-            "elapsed": self.elapsed,
-            "started": self.started,
-            "reason": self.reason,
-            "pair": self.pair,
-            "arm": self.arm,
-        }
+        given = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "facts"}
+        return {**given, "phase": self.phase.value, "state": self.state.value}
 
 
 @dataclass(frozen=True)
@@ -143,20 +133,28 @@ class Trial:
     @cached_property
     def values(self) -> tuple[float, ...]:
         """Objective values of the finished search runs."""
-        return tuple(
-            run.value
-            for run in self.runs
-            if run.phase is Phase.SEARCH and run.state is State.FINISHED and run.value is not None
-        )
+        return self._of_search(State.FINISHED)
 
     @cached_property
     def bounds(self) -> tuple[float, ...]:
         """Values at which pruned search runs were stopped: the truth is worse."""
-        return tuple(
-            run.value
-            for run in self.runs
-            if run.phase is Phase.SEARCH and run.state is State.PRUNED and run.value is not None
-        )
+        return self._of_search(State.PRUNED)
+
+    def _of_search(self, state: State) -> tuple[float, ...]:
+        searched = (run for run in self.runs if run.phase is Phase.SEARCH and run.state is state)
+        return tuple(run.value for run in searched if run.value is not None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON, with its runs and their folders."""
+        return {
+            "number": self.number,
+            "role": self.role.value,
+            "state": self.state.value,
+            "configuration": dict(self.configuration),
+            "value": self.value,
+            "tag": self.tag,
+            "runs": [{**run.as_json(), "folder": run.facts.folder} for run in self.runs],
+        }
 
     @property
     def value(self) -> float | None:

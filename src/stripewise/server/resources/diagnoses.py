@@ -22,9 +22,9 @@ from stripewise.server.documents import RequestDocument
 from stripewise.server.files import folder_of, new_identifier
 from stripewise.server.html import as_json, attached, render
 from stripewise.server.problems import Refused
-from stripewise.server.reading import finite
 from stripewise.server.resource import BODY, MOST, ItemPage, Limit, Name, Offset, Resource, Upload, log_path, model_path
 from stripewise.server.service import Here, Service, User
+from stripewise.spec.documents import finite
 from stripewise.store.service.keeping import Item
 
 resource = Resource("/diagnoses", "diagnoses")
