@@ -7,9 +7,7 @@
     SW_EXPORT int NAME PARAMETERS {                                                                          \
         static int(*next) PARAMETERS;                                                                        \
         struct sw_call call;                                                                                 \
-        SW_RESOLVE(next, #NAME);                                                                             \
-        if (!next)                                                                                           \
-            return MPI_ERR_INTERN;                                                                           \
+        SW_RESOLVE_OR_FAIL(next, #NAME);                                                                     \
         if (!sw_call_begin(&call, SW_OP_##OP, fh))                                                           \
             return next(__VA_ARGS__);                                                                        \
         int code = next(__VA_ARGS__);                                                                        \

@@ -112,11 +112,11 @@ void sw_h5_leave_to_connector(void);
 /* The function of this name behind this library, wherever HDF5 was loaded from; NULL if there is none. */
 void *sw_h5_next(const char *name);
 
-#define SW_H5_RESOLVE(pointer, name)                                                                         \
-    do {                                                                                                     \
-        if (!__atomic_load_n(&(pointer), __ATOMIC_RELAXED))                                                  \
-            __atomic_store_n(&(pointer), (__typeof__(pointer))sw_h5_next(name), __ATOMIC_RELAXED);           \
-    } while (0)
+#define SW_H5_RESOLVE(pointer, name) SW_RESOLVE_BY(sw_h5_next, pointer, name)
+#define SW_H5_RESOLVE_OR_FAIL(pointer, name)                                                                 \
+    SW_H5_RESOLVE(pointer, name);                                                                            \
+    if (!(pointer))                                                                                          \
+    return -1
 
 bool sw_h5_is_parallel(sw_hid access);
 

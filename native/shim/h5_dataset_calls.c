@@ -64,9 +64,7 @@ static sw_hid make_tuned(sw_hid place, const char *name, sw_hid type, sw_hid spa
 SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid links,
                             sw_hid creation, sw_hid access) {
     static sw_hid (*next)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid);
-    SW_H5_RESOLVE(next, "H5Dcreate2");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dcreate2");
     if (!sw_h5_ready())
         return next(place, name, type, space, links, creation, access);
     int64_t start = sw_tick();
@@ -80,9 +78,7 @@ SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid 
 
 SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid creation) {
     static sw_hid (*next)(sw_hid, const char *, sw_hid, sw_hid, sw_hid);
-    SW_H5_RESOLVE(next, "H5Dcreate1");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dcreate1");
     if (!sw_h5_ready())
         return next(place, name, type, space, creation);
     int64_t start = sw_tick();
@@ -96,9 +92,7 @@ SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid 
 
 SW_EXPORT sw_hid H5Dopen2(sw_hid place, const char *name, sw_hid access) {
     static sw_hid (*next)(sw_hid, const char *, sw_hid);
-    SW_H5_RESOLVE(next, "H5Dopen2");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dopen2");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name, access);
     if (start && id >= 0)
@@ -108,9 +102,7 @@ SW_EXPORT sw_hid H5Dopen2(sw_hid place, const char *name, sw_hid access) {
 
 SW_EXPORT sw_hid H5Dopen1(sw_hid place, const char *name) {
     static sw_hid (*next)(sw_hid, const char *);
-    SW_H5_RESOLVE(next, "H5Dopen1");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dopen1");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name);
     if (start && id >= 0)
@@ -122,10 +114,8 @@ SW_EXPORT sw_hid H5Dopen1(sw_hid place, const char *name) {
 SW_EXPORT sw_hid H5Oopen(sw_hid place, const char *name, sw_hid access) {
     static sw_hid (*next)(sw_hid, const char *, sw_hid);
     static int (*type_of)(sw_hid);
-    SW_H5_RESOLVE(next, "H5Oopen");
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Oopen");
     SW_H5_RESOLVE(type_of, "H5Iget_type");
-    if (!next)
-        return -1;
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name, access);
     if (start && id >= 0 && type_of && type_of(id) == SW_H5_IS_DATASET)
@@ -135,9 +125,7 @@ SW_EXPORT sw_hid H5Oopen(sw_hid place, const char *name, sw_hid access) {
 
 SW_EXPORT int H5Dset_extent(sw_hid id, const sw_hsize *size) {
     static int (*next)(sw_hid, const sw_hsize *);
-    SW_H5_RESOLVE(next, "H5Dset_extent");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dset_extent");
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     int64_t start = object ? sw_tick() : 0;
     int code = next(id, size);
@@ -157,9 +145,7 @@ static void count(struct sw_h5_object *object, bool write, sw_hid memory_space, 
     SW_EXPORT int NAME(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,          \
                        BUFFER buffer) {                                                                      \
         static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, BUFFER);                                  \
-        SW_H5_RESOLVE(next, #NAME);                                                                          \
-        if (!next)                                                                                           \
-            return -1;                                                                                       \
+        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
         struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;                                 \
         int64_t start = object ? sw_tick() : 0;                                                              \
         int code = next(id, type, memory_space, file_space, list, buffer);                                   \
@@ -176,9 +162,7 @@ TRANSFER(H5Dread, false, void *)
     SW_EXPORT int NAME(size_t number, sw_hid ids[], sw_hid types[], sw_hid memory_spaces[],                  \
                        sw_hid file_spaces[], sw_hid list, BUFFERS buffers) {                                 \
         static int (*next)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFERS);                 \
-        SW_H5_RESOLVE(next, #NAME);                                                                          \
-        if (!next)                                                                                           \
-            return -1;                                                                                       \
+        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
         int64_t start = sw_h5_ready() ? sw_tick() : 0;                                                       \
         int code = next(number, ids, types, memory_spaces, file_spaces, list, buffers);                      \
         for (size_t i = 0; start && code >= 0 && i < number; i++) {                                          \

@@ -175,9 +175,7 @@ static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, en
 #define ENDS(NAME)                                                                                           \
     SW_EXPORT int NAME(sw_hid id) {                                                                          \
         static int (*next)(sw_hid);                                                                          \
-        SW_H5_RESOLVE(next, #NAME);                                                                          \
-        if (!next)                                                                                           \
-            return -1;                                                                                       \
+        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
         struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;                                 \
         if (!object)                                                                                         \
             return next(id);                                                                                 \
@@ -191,9 +189,7 @@ ENDS(H5Oclose)
 /* As h5py does it; what is left is the number of references. */
 SW_EXPORT int H5Idec_ref(sw_hid id) {
     static int (*next)(sw_hid);
-    SW_H5_RESOLVE(next, "H5Idec_ref");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Idec_ref");
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     return object ? ended(next, id, object, object->dataset ? SW_H5_dataset_close : SW_H5_file_close)
                   : next(id);
@@ -201,9 +197,7 @@ SW_EXPORT int H5Idec_ref(sw_hid id) {
 
 SW_EXPORT int H5Fflush(sw_hid id, int scope) {
     static int (*next)(sw_hid, int);
-    SW_H5_RESOLVE(next, "H5Fflush");
-    if (!next)
-        return -1;
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Fflush");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     int code = next(id, scope);
     if (start && code >= 0)

@@ -7,9 +7,7 @@
     SW_EXPORT int MPI_File_##OP PARAMETERS {                                                                 \
         static int(*next) PARAMETERS;                                                                        \
         struct sw_call call;                                                                                 \
-        SW_RESOLVE(next, "MPI_File_" #OP);                                                                   \
-        if (!next)                                                                                           \
-            return MPI_ERR_INTERN;                                                                           \
+        SW_RESOLVE_OR_FAIL(next, "MPI_File_" #OP);                                                           \
         if (!sw_call_begin(&call, SW_OP_##OP, FILE))                                                         \
             return next(__VA_ARGS__);                                                                        \
         int code = next(__VA_ARGS__);                                                                        \
@@ -43,9 +41,7 @@ SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype
                                 const char *datarep, MPI_Info info) {
     static int (*next)(MPI_File, MPI_Offset, MPI_Datatype, MPI_Datatype, const char *, MPI_Info);
     struct sw_call call;
-    SW_RESOLVE(next, "MPI_File_set_view");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_File_set_view");
     if (!sw_call_begin(&call, SW_OP_set_view, fh))
         return next(fh, disp, etype, filetype, datarep, info);
     int code = next(fh, disp, etype, filetype, datarep, info);
@@ -66,9 +62,7 @@ void sw_view_sought(MPI_File file) {
 
 SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
     static int (*next)(MPI_File, MPI_Offset, int);
-    SW_RESOLVE(next, "MPI_File_seek");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_File_seek");
     int code = next(fh, offset, whence);
     if (code == MPI_SUCCESS)
         sw_view_sought(fh);

@@ -30,11 +30,18 @@
 void *sw_next(const char *name);
 
 /* Fills pointer, a static, once; the search is repeated while it fails. */
-#define SW_RESOLVE(pointer, name)                                                                            \
+#define SW_RESOLVE_BY(find, pointer, name)                                                                   \
     do {                                                                                                     \
         if (!__atomic_load_n(&(pointer), __ATOMIC_RELAXED))                                                  \
-            __atomic_store_n(&(pointer), (__typeof__(pointer))sw_next(name), __ATOMIC_RELAXED);              \
+            __atomic_store_n(&(pointer), (__typeof__(pointer))find(name), __ATOMIC_RELAXED);                 \
     } while (0)
+#define SW_RESOLVE(pointer, name) SW_RESOLVE_BY(sw_next, pointer, name)
+
+/* The same; where there is no such function, the calling function returns an error. */
+#define SW_RESOLVE_OR_FAIL(pointer, name)                                                                    \
+    SW_RESOLVE(pointer, name);                                                                               \
+    if (!(pointer))                                                                                          \
+    return MPI_ERR_INTERN
 
 /* The address of a global object of libmpi; NULL while there is none. */
 void *sw_predefined(const char *name);

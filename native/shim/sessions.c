@@ -144,9 +144,7 @@ bool sw_session_connected(void) {
 
 SW_EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {
     static int (*next)(MPI_Info, MPI_Errhandler, MPI_Session *);
-    SW_RESOLVE(next, "MPI_Session_init");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_Session_init");
     int code = next(info, handler, session);
     if (code == MPI_SUCCESS)
         begin(*session);
@@ -155,9 +153,7 @@ SW_EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Sessio
 
 SW_EXPORT int MPI_Session_finalize(MPI_Session *session) {
     static int (*next)(MPI_Session *);
-    SW_RESOLVE(next, "MPI_Session_finalize");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_Session_finalize");
     end();
     return next(session);
 }

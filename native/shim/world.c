@@ -80,9 +80,7 @@ bool sw_world_is_up(void) {
 
 SW_EXPORT int MPI_Init(int *argc, char ***argv) {
     static int (*next)(int *, char ***);
-    SW_RESOLVE(next, "MPI_Init");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_Init");
     int code = next(argc, argv);
     if (code == MPI_SUCCESS)
         sw_world_started();
@@ -91,9 +89,7 @@ SW_EXPORT int MPI_Init(int *argc, char ***argv) {
 
 SW_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     static int (*next)(int *, char ***, int, int *);
-    SW_RESOLVE(next, "MPI_Init_thread");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_Init_thread");
     int code = next(argc, argv, required, provided);
     if (code == MPI_SUCCESS)
         sw_world_started();
@@ -102,9 +98,7 @@ SW_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provid
 
 SW_EXPORT int MPI_Finalize(void) {
     static int (*next)(void);
-    SW_RESOLVE(next, "MPI_Finalize");
-    if (!next)
-        return MPI_ERR_INTERN;
+    SW_RESOLVE_OR_FAIL(next, "MPI_Finalize");
     sw_world_finishing();
     return next();
 }
