@@ -86,6 +86,10 @@ class _Answered(Exception):  # noqa: N818  not an error: the answer is known
         self.response = response
 
 
+def _refusal(status: int, what: str, fix: str, headers: dict[str, str] | None = None) -> _Answered:
+    return _Answered(problem(status, what, fix, headers))
+
+
 class Guard:
     """The outermost layer.
 
@@ -146,7 +150,7 @@ class Guard:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         self._check_host(scope, headers)
         if len(scope.get("query_string", b"")) > 4096:
-            raise _Answered(problem(400, "the address is too long", "use fewer or shorter parameters"))
+            raise _refusal(400, "the address is too long", "use fewer or shorter parameters")
         if path in PUBLIC or path.startswith(PUBLIC_FOLDER):
             if method not in SAFE:
                 self._check_origin(headers)
@@ -154,14 +158,12 @@ class Guard:
             return self._limited(headers, receive, _LOGIN_BYTES)
         user, session = await self._who(scope, headers)
         if not self._rates.allow(user.id):
-            raise _Answered(problem(429, "too many requests", "wait a second", {"Retry-After": "1"}))
+            raise _refusal(429, "too many requests", "wait a second", {"Retry-After": "1"})
         scope["state"] |= {"user": user, "session": session}
         if session is not None and method not in SAFE:
             receive = await self._check_forgery(scope, headers, receive, session)
         if not user.operator and not self._viewer_may(method, path):
-            raise _Answered(
-                problem(403, f"the token '{user.name}' may look, and not change anything", "use an operator's token")
-            )
+            raise _refusal(403, f"the token '{user.name}' may look, and not change anything", "use an operator's token")
         return self._limited(headers, receive, self._most(path))
 
     def _viewer_may(self, method: str, path: str) -> bool:
@@ -182,21 +184,17 @@ class Guard:
         self._slow_down(scope)
         if not scope["path"].startswith("/api") and scope["method"] in SAFE:
             raise _Answered(RedirectResponse(f"/login?next={quote(scope['path'])}", 303))
-        raise _Answered(
-            problem(
-                401,
-                "the request has no valid token",
-                "send the header Authorization: Bearer TOKEN; stripewise token create makes one",
-                {"WWW-Authenticate": "Bearer"},
-            )
+        raise _refusal(
+            401,
+            "the request has no valid token",
+            "send the header Authorization: Bearer TOKEN; stripewise token create makes one",
+            {"WWW-Authenticate": "Bearer"},
         )
 
     def _slow_down(self, scope: Scope) -> None:
         """Make those who guess wait."""
         if not self._failures.allow(_address(scope)):
-            raise _Answered(
-                problem(429, "too many requests without a valid token", "wait a minute", {"Retry-After": "60"})
-            )
+            raise _refusal(429, "too many requests without a valid token", "wait a minute", {"Retry-After": "60"})
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
         """Refuse foreign names, which a page of another site could have pointed at this machine."""
@@ -205,15 +203,15 @@ class Guard:
         server = scope.get("server")
         over_socket = server is not None and server[1] is None
         if not over_socket and name.lower() not in self._hosts:
-            raise _Answered(problem(400, "the service is not reached under this name", "see stripewise serve --name"))
+            raise _refusal(400, "the service is not reached under this name", "see stripewise serve --name")
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse what a page of another site has sent."""
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise _Answered(problem(403, "the request comes from another site", "use the service's own pages"))
+            raise _refusal(403, "the request comes from another site", "use the service's own pages")
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
-            raise _Answered(problem(403, "the request comes from another site", "use the service's own pages"))
+            raise _refusal(403, "the request comes from another site", "use the service's own pages")
 
     async def _check_forgery(self, scope: Scope, headers: Headers, receive: Receive, session: LoginSession) -> Receive:
         self._check_origin(headers)
@@ -230,7 +228,7 @@ class Guard:
             given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).get(CSRF_FIELD, [""])[0]
             receive = _replayed(body, receive)
         if not hmac.compare_digest(given.encode(), session.csrf.encode()):
-            raise _Answered(problem(403, "the request has no valid CSRF token", "load the page again"))
+            raise _refusal(403, "the request has no valid CSRF token", "load the page again")
         return receive
 
     # -- bodies --------------------------------------------------------------------------------------------
@@ -247,7 +245,7 @@ class Guard:
             length = -1
         if length > most or length < 0:
             close = {"Connection": "close"}
-            raise _Answered(problem(413, f"the body is larger than {most:,} bytes", "send less", close))
+            raise _refusal(413, f"the body is larger than {most:,} bytes", "send less", close)
         seen, done, deadline = 0, False, None
 
         async def limited() -> Message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
@@ -77,9 +77,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
             "stack files": files_of(campaign.stacks),
             "tunables of one's own": [one.name for one in campaign.tunable if "carrier" in one.model_fields_set],
         }
-        for name, given in ways.items():
-            if given:
-                raise Refused(403, f"'{name}' is not allowed on a service with an allow-list", "leave it out")
+        _refuse_any(ways)
 
 
 def confined(path: Path, settings: Settings, what: str) -> Path:
@@ -136,8 +134,12 @@ def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]
         "env": experiment.env,
         "objective": kind_of(experiment.objective.name).starts,
     }
+    _refuse_any(ways)
+
+
+def _refuse_any(ways: Mapping[str, object]) -> None:
+    """Refuse what is given: each of these can start, or preload, anything."""
     for name, given in ways.items():
-        # Each of them can start, or preload, anything.
         if given:
             raise Refused(403, f"'{name}' is not allowed on a service with an allow-list", "leave it out")
 

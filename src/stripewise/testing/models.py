@@ -6,10 +6,12 @@ that collects methods by the name ``test_*``; they use plain assertions and need
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,29 +66,15 @@ def sample_table(*, repeats: int = 2, maximize: bool = True, noise: float = _NOI
     )
     rng = np.random.default_rng(seed)
     rows = []
-    for access in ("read", "write"):
-        for nodes in (1, 2, 4, 8):
-            for chunk in (1, 4, 16):
-                for stripes in (1, 2, 4, 8):
-                    for cb in ("automatic", "disable", "enable"):
-                        for aggregators in (1, 2, 4):
-                            rate = 100.0 * min(3 * nodes, 2 * stripes) * chunk**0.2
-                            rate *= 1.6 if access == "read" else 1.0
-                            rate *= 0.7 if cb == "disable" else 1.0 + 0.1 * np.log2(aggregators)
-                            for repeat in range(repeats):
-                                value = rate * np.exp(rng.normal(0.0, noise))
-                                rows.append(
-                                    {
-                                        "access": access,
-                                        "nodes": nodes,
-                                        "chunk": chunk,
-                                        "stripes": stripes,
-                                        "cb": cb,
-                                        "cb_nodes": aggregators,
-                                        "repeat": repeat,
-                                        "value": value if maximize else 1e5 / value,
-                                    }
-                                )
+    names = [column.name for column in schema.columns]
+    for values in itertools.product(*(column.values for column in schema.columns)):
+        row: dict[str, Any] = dict(zip(names, values, strict=True))
+        rate = 100.0 * min(3 * row["nodes"], 2 * row["stripes"]) * row["chunk"] ** 0.2
+        rate *= 1.6 if row["access"] == "read" else 1.0
+        rate *= 0.7 if row["cb"] == "disable" else 1.0 + 0.1 * np.log2(row["cb_nodes"])
+        for repeat in range(repeats):
+            value = rate * np.exp(rng.normal(0.0, noise))
+            rows.append({**row, "repeat": repeat, "value": value if maximize else 1e5 / value})
     return make_table(schema, rows, "sample")
 
 
