@@ -27,8 +27,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.client.transport import Address
-from stripewise.client.transport import Transport
+from stripewise.client.transport import Address, Transport
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
