@@ -299,7 +299,8 @@ def test_the_worst_case_is_told_before_the_first_run():
     kinds = [event.kind for event in told]
     assert kinds.index("worst_case") < kinds.index("started")
     worst = next(event.data for event in told if event.kind == "worst_case")
-    assert worst["runs"] == 5 and worst["seconds"] >= 5
+    # How long runs take is not known before one has run.
+    assert worst["runs"] == 5 and worst["seconds"] is None
 
 
 def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):

@@ -70,6 +70,16 @@ def test_carriers_of_other_libraries_are_dead():
     assert "only ROMIO reads a hints file" in ompio[6, "cb_nodes"][1]
 
 
+def test_exported_hints_and_mca_parameters_reach_no_library():
+    text = "export romio_cb_write=enable\nexport fcoll=vulcan\nexport cb_nodes=4\nexport FOO=1\n"
+    text += 'echo "cb_nodes $cb_nodes" > hints\nexport ROMIO_HINTS=$PWD/hints\nmpiexec ./app\n'
+    found = {one.knob.name: one for one in judge_script(text, Surroundings(mpi="mpich"))}
+    assert found.keys() == {"romio_cb_write", "fcoll"}
+    assert found["romio_cb_write"].verdict == "dead"
+    assert found["romio_cb_write"].reason == "no library reads an environment variable romio_cb_write"
+    assert found["fcoll"].fix == "export OMPI_MCA_fcoll=vulcan"
+
+
 def test_names_and_values_that_the_library_passes_over_are_dead():
     found = verdicts(SCRIPT, mpi="mpich")
     assert found[7, "romio_cb_wrte"][0] == "dead" and "romio_cb_write is meant" in found[7, "romio_cb_wrte"][1]

@@ -54,6 +54,12 @@ def test_folders_and_wide_patterns_are_refused_beforehand(pattern: str, tmp_path
         hooks.check_deletions([pattern], tmp_path)
 
 
+def test_a_pattern_for_all_files_of_a_folder_is_refused_with_what_would_do(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'out/\*' would delete every file of .*out") as caught:
+        hooks.check_deletions(["out/*"], tmp_path)
+    assert "as in 'out/*.dat'" in caught.value.fix
+
+
 def test_sensible_deletions_are_accepted(tmp_path: Path) -> None:
     hooks.check_deletions(["out.dat", "sub/part.*", "/scratch/me/x"], tmp_path)
 

@@ -78,6 +78,8 @@ class Program:
         The variables it starts with, those of the command line included.
     without_mpi : str
         Why nothing in the program would read what an MPI library reads, or empty.
+    version : str
+        Of its MPI library, as that names itself; empty if unknown.
     """
 
     abi: str = ""
@@ -86,6 +88,7 @@ class Program:
     obstacle: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     without_mpi: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ HINTS_LIMIT = 4096
 """ROMIO reads hints files shorter than this many bytes, and ignores larger ones silently."""
 
 _ROMIO, _CRAY = "ROMIO_HINTS", "MPICH_MPIIO_HINTS"
+_COMPONENTS = {3: "romio314", 4: "romio321", 5: "romio341"}
+"""Open MPI's io component that is ROMIO, by the library's major version."""
 
 
 class Hint(Carrier):
@@ -61,7 +64,10 @@ class Hint(Carrier):
         if form is Form.HINTS:
             return Expressed([(s.key, s.value) for s in settings])
         if form is Form.MCA:
-            why = "is a hint for ROMIO, which OMPIO does not read; run with --mca io romio341 and use the hints export"
+            why = (
+                f"is a hint for ROMIO, which OMPIO does not read; run with --mca io COMPONENT ({romio_component()}) "
+                "and use the hints export"
+            )
             return Expressed(cannot=[s.but(why) for s in settings])
         return None
 
@@ -74,6 +80,19 @@ class Hint(Carrier):
         return reasons
 
 
+def romio_component(version: str = "") -> str:
+    """Name Open MPI's io component that is ROMIO, by the version of the library.
+
+    Parameters
+    ----------
+    version : str
+        As the library names itself; where it says nothing, the answer names the component of each version.
+    """
+    if found := re.match(r"Open MPI v?(\d+)\.", version):
+        return _COMPONENTS.get(int(found[1]), _COMPONENTS[max(_COMPONENTS)])
+    return " or ".join(f"{name} in Open MPI {major}" for major, name in sorted(_COMPONENTS.items(), reverse=True))
+
+
 def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings, wins: str) -> Carried:
     """Bring a setting as hints of some names to a program without the runtime."""
     if launch.program.cray and any(c in launch.pattern for c in ":,"):
@@ -81,7 +100,8 @@ def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings
     if launch.program.cray:
         return launch.put(setting, _CRAY, keys[0], ":,")
     if launch.program.io == "ompio":
-        return Carried(setting, LOST, "Open MPI's OMPIO reads no hints file: add --mca io romio341 for ROMIO hints")
+        component = romio_component(launch.program.version)
+        return Carried(setting, LOST, f"Open MPI's OMPIO reads no hints file: for ROMIO hints add --mca io {component}")
     if any(c.isspace() for c in setting.value):
         return Carried(setting, LOST, "a line with a third word is void in a ROMIO hints file")
     launch.pending.setdefault(_ROMIO, {}).update(dict.fromkeys(keys, setting.value))

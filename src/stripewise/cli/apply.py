@@ -94,7 +94,7 @@ def run(
     simulated = simulated or learned
     if not quiet:
         settings = " ".join(f"{s.key}={s.value}" for s in plan.settings)
-        if mode in ("predict", "online"):
+        if mode and mode != "apply":
             about = f"mode {mode}" + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
         notes.print(f"stripewise: {escape(settings or 'no settings: the default was best')}")

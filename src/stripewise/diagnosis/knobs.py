@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from stripewise.carriers import HINT, Setting
+from stripewise.carriers import HINT, MCA, Setting
 from stripewise.diagnosis.knob_sense import known_stacks, meaningless
-from stripewise.diagnosis.script import Script, ScriptSetting, parse_script
+from stripewise.diagnosis.script import Script, ScriptSetting, bare_names, parse_script
 from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings, library_name
 from stripewise.errors import UserError
 from stripewise.filesystems import named
@@ -155,6 +155,15 @@ def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedS
 def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
     """Whether the MPI library reads the carrier at all."""
     form = FORMS[knob.form]
+    if knob.form == "env" and (carrier := bare_names().get(knob.name)) is not None:
+        return JudgedSetting(
+            knob,
+            "dead",
+            f"no library reads an environment variable {knob.name}",
+            f"export OMPI_MCA_{knob.name}={knob.value}"
+            if carrier == MCA.name
+            else f"write '{knob.name} {knob.value}' into a file and export ROMIO_HINTS=PATH",
+        )
     if where.mpi not in form.readers:
         library = library_name(where.mpi)
         return JudgedSetting(knob, "dead", f"{form.why}, and the program uses {library}", "use that library's own form")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
+from stripewise.carriers import HINT, MCA
 from stripewise.filesystems import FILE_SYSTEMS
+from stripewise.spec.stack import load_stack, stack_names
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _EXPORT = re.compile(r"^\s*(?:export|declare\s+-x|typeset\s+-x)\s+(?P<rest>.*)$")
@@ -132,6 +135,8 @@ def parse_script(text: str) -> Script:
                 else k
                 for k in settings
             ]
+    # A variable that the script itself reads, as where it writes a hints file, is not meant for a library.
+    settings = [k for k in settings if k.form != "env" or k.name not in bare_names() or not _read(k.name, text)]
     if not settings and not launches:
         # A pasted hints file has little but names and values.
         bare = [(number, line) for number, raw in lines if (line := _without_comment(raw)).strip()]
@@ -142,6 +147,10 @@ def parse_script(text: str) -> Script:
     return Script(
         tuple(settings), tuple(launches), unset, hints_file, tuple(text.splitlines()), hints_path, tuple(written)
     )
+
+
+def _read(name: str, text: str) -> bool:
+    return re.search(rf"\$(?:{name}\b|\{{{name}\b)", text) is not None
 
 
 def _joined(text: str) -> list[tuple[int, str]]:
@@ -209,9 +218,16 @@ def _of_variable(line: int, name: str, value: str, exported: bool) -> list[Scrip
         return [ScriptSetting(line, name.removeprefix("OMPI_MCA_"), value, "openmpi", exported)]
     if name.startswith("I_MPI_"):
         return [ScriptSetting(line, name, value, "intel", exported)]
-    if name.startswith(_PREFIXES):
+    if name.startswith(_PREFIXES) or (exported and name in bare_names()):
         return [ScriptSetting(line, name, value, "env", exported)]
     return []
+
+
+@cache
+def bare_names() -> dict[str, str]:
+    """Names that are no variables of any library, but those of hints and MCA parameters; with the carrier's name."""
+    parameters = [parameter for name in stack_names() for parameter in load_stack(name).parameters]
+    return {p.setting: p.carrier.name for p in parameters if p.carrier in (HINT, MCA)}
 
 
 def _cray(value: str) -> Iterator[tuple[str, str]]:

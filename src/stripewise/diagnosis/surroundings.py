@@ -9,7 +9,7 @@ from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Carrier
 from stripewise.spec.workload import Workload
 
 MPI = ("mpich", "openmpi", "openmpi-romio", "cray", "intel")
-"""The MPI libraries that verdicts are given for; ``openmpi-romio`` is Open MPI with ``--mca io romio341``."""
+"""The MPI libraries that verdicts are given for; ``openmpi-romio`` is Open MPI with one of its ROMIO components."""
 _ROMIO = frozenset({"mpich", "cray", "intel", "openmpi-romio"})
 
 

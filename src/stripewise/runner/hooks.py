@@ -49,8 +49,13 @@ def check_deletions(patterns: Sequence[str], cwd: Path) -> None:
             raise UserError(
                 f"hooks.delete: '{pattern}' has a pattern in a folder's name", "use patterns in file names only"
             )
-        if path.name in ("", "*", "..") or path.is_dir():
-            raise UserError(f"hooks.delete: '{pattern}' is not a file", "name the files that the program writes")
+        if path.name == "*":
+            raise UserError(
+                f"hooks.delete: '{pattern}' would delete every file of {path.parent}",
+                f"name the files that the program writes, as in '{pattern}.dat'",
+            )
+        if path.name in ("", "..") or path.is_dir():
+            raise UserError(f"hooks.delete: '{pattern}' is a folder", "name the files that the program writes")
 
 
 def delete(patterns: Iterable[str], cwd: Path) -> int:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model
 from stripewise.objectives import objective_of
+from stripewise.runner.program.command import split
 from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
@@ -131,7 +132,6 @@ def _absolute_path(runner: str) -> str:
 
 
 def _name(experiment: Experiment) -> str:
-    words = [Path(word).name for word in experiment.command if not word.startswith("-") and "=" not in word]
-    launchers = {"mpiexec", "mpirun", "srun", "env", "aprun", "jsrun"}
-    programs = [word for word in words if word not in launchers and not word.isdigit()]
-    return programs[0] if programs else experiment.runner
+    """Name an experiment by the program that its command starts, past launchers and wrappers."""
+    program = split(experiment.command).program if experiment.command else ()
+    return Path(program[0]).name if program else experiment.runner

@@ -39,6 +39,9 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
     objective = preflight.objective or objective_of(experiment.objective)
     longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
+    if not (runner.charges or experiment.timeout):
+        # The first run will show how long runs take; until then the limit says nothing about the cost.
+        longest = None
     notes = [*preflight.warnings]
     # Of a program without MPI no run shows more than its time and what it prints.
     if workload.operation is None and preflight.space is None and preflight.environment.get("mpi_path"):

@@ -32,4 +32,5 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # A handler that a preloaded library (libdarshan) had set in C is unknown to Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -112,11 +112,12 @@ def _points_of_launches(
     )
     if of_file(workload.file_system).keys:
         point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")
-    point(
-        bool(experiment.hooks.delete),
-        "the files were new in each run",
-        "whether the program writes new files in each run is unknown (name them under [hooks] delete)",
-    )
+    if workload.operation != "read":
+        point(
+            bool(experiment.hooks.delete),
+            "the files were new in each run",
+            "whether the program writes new files in each run is unknown (name them under [hooks] delete)",
+        )
     if workload.operation in ("read", "both"):
         point(
             experiment.hooks.drop_caches != "none",

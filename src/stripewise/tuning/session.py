@@ -188,6 +188,10 @@ class Session:
         self._tell("started", run=run, trial=trial, spent=self._ledger.spent(), budget=self._ledger.experiment.budget)
         self._runner.start(launch)
 
+    def _timeout_known(self) -> bool:
+        """Whether the time limit of runs is the user's, or a run has shown how long they take."""
+        return self._ledger.experiment.timeout is not None or bool(self._ledger.trials)
+
     def _timeout(self) -> float:
         spent = None if self._runner.simulated else self._ledger.spent().seconds
         return run_timeout(self._ledger.experiment, self._ledger.trials, spent)
@@ -298,7 +302,7 @@ class Session:
         worst = worst_case(
             self._ledger.experiment,
             nodes or self._workload().nodes or 1,
-            seconds if launched else None,
+            seconds if launched and (self._runner.charges or self._timeout_known()) else None,
             run_bytes,
             at_once=self._runner.capacity,
         )

@@ -89,25 +89,29 @@ def _tools(environment: Mapping[str, str]) -> list[Check]:
 
 
 def _mpi(environment: Mapping[str, str]) -> list[Check]:
+    """Look at the MPI whose launcher is in PATH, as the user's commands do; else at the one of a compiler wrapper."""
+    launcher = _launcher_in_path(environment)
+    library = library_of_launcher(launcher) if launcher else None
+    mpi = describe(library, environment) if library else None
+    compiler: Compiler | None = None
     try:
-        compiler = find_compiler(None, None, environment)
+        compiler = find_compiler(mpi, launcher, environment)
+        found = [Check("mpi compiler", "ok", f"{compiler.path}: {compiler.abi} interface, MPI {compiler.standard}")]
     except StripewiseError as error:
-        return [
-            Check("mpi", "missing", error.what, "load your MPI's module, or pip install 'stripewise[mpich]' for one")
-        ]
-    found = [Check("mpi compiler", "ok", f"{compiler.path}: {compiler.abi} interface, MPI {compiler.standard}")]
-    launcher = _launcher(compiler, environment)
+        fix = "load your MPI's module, or pip install 'stripewise[mpich]' for one"
+        found = [Check("mpi compiler" if mpi else "mpi", "missing", error.what, fix)]
+    if launcher is None and compiler is not None and (beside := compiler.path.parent / "mpiexec").is_file():
+        launcher, library = beside, library_of_launcher(beside)
+        mpi = describe(library, environment) if library else None
     if launcher is None:
-        found.append(
-            Check("mpi launcher", "missing", "no mpiexec beside the compiler or in PATH", "load the MPI's module")
-        )
+        if compiler is not None:
+            what = "no mpiexec beside the compiler or in PATH"
+            found.append(Check("mpi launcher", "missing", what, "load the MPI's module"))
         return found
     found.append(Check("mpi launcher", "ok", str(launcher)))
-    library = library_of_launcher(launcher)
-    if library is None:
+    if mpi is None:
         found.append(Check("mpi library", "note", "not found beside the launcher", "tune finds it from your program"))
         return found
-    mpi = describe(library, environment)
     found.append(Check("mpi library", "ok", f"{mpi.version or mpi.abi} ({mpi.path})"))
     drivers = [name for name in _DRIVERS if contains(mpi.path, f"\0{name.lower()}:\0".encode())]
     implementation = {"romio": "ROMIO", "ompio": "OMPIO"}.get(mpi.io or "", "unknown")
@@ -116,10 +120,7 @@ def _mpi(environment: Mapping[str, str]) -> list[Check]:
     return found
 
 
-def _launcher(compiler: Compiler, environment: Mapping[str, str]) -> Path | None:
-    beside = compiler.path.parent / "mpiexec"
-    if beside.is_file():
-        return beside
+def _launcher_in_path(environment: Mapping[str, str]) -> Path | None:
     for name in ("mpiexec", "mpirun", "srun"):
         if where := shutil.which(name, path=environment.get("PATH")):
             return Path(where)

@@ -145,6 +145,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         obstacle=obstacle,
         environment={**environment, **line.environment},
         without_mpi=_without_mpi(binaries, line, mpi),
+        version=mpi.version if mpi else "",
     )
     return Target(line, binaries[0], mpi, program, launcher, script_of(line.program, home), tuple(warnings))
 

@@ -1,0 +1,85 @@
+"""What is said about an experiment, a run and a machine before anything was measured."""
+
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from stripewise.cli import apply
+from stripewise.cli.main import main
+from stripewise.errors import UserError
+from stripewise.runner.native.compiler import Compiler
+from stripewise.runner.program import checkup
+from stripewise.runner.program.mpi import Mpi
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.workload import Workload
+from stripewise.tuning import process
+from stripewise.tuning.definition import with_options
+from stripewise.tuning.protocol import protocol_points
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("mpiexec.mpich -n 2 /codes/bin/ior -a MPIIO", "ior"),
+        ("mpirun --mca io romio321 -x A=b -np 4 ./flash", "flash"),
+        ("env OMP_NUM_THREADS=1 srun -n 4 ./btio input", "btio"),
+    ],
+)
+def test_an_experiment_is_named_by_its_program(command, name):
+    assert with_options(Experiment(), command=command.split()).name == name
+
+
+def test_signals_whose_handlers_a_library_had_set_are_put_back(monkeypatch):
+    told = []
+    monkeypatch.setattr(process.signal, "signal", lambda number, handler: told.append((number, handler)))
+    with process.terminated_as_interrupted():
+        told.clear()
+    assert told == [(signal.SIGTERM, signal.SIG_DFL), (signal.SIGHUP, signal.SIG_DFL)]
+
+
+@pytest.mark.parametrize(("operation", "asked"), [("read", False), ("both", True), ("write", True)])
+def test_only_of_programs_that_write_new_files_are_expected(operation, asked):
+    _, missed = protocol_points(Experiment(), 8, None, None, 2.0, Workload(operation=operation), False)
+    assert any("new files" in point for point in missed) == asked
+
+
+def test_observing_names_its_report(monkeypatch, tmp_path, capsys):
+    started = []
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.setattr(apply.os, "execvp", lambda program, words: started.append(program))
+    monkeypatch.setattr(apply, "prepare", lambda *_, **__: SimpleNamespace(words=("true",), warnings=()))
+    main(["run", "--mode", "observe", "--", "true"])
+    assert started == ["true"]
+    said = capsys.readouterr().err.replace("\n", "")
+    assert "mode observe; the report will be" in said and "report.json" in said
+    assert "the default was best" not in said
+
+
+def test_doctor_looks_at_the_mpi_of_the_launcher_in_path(monkeypatch, tmp_path):
+    launcher = tmp_path / "mpiexec"
+    launcher.touch(mode=0o755)
+    library = Mpi(Path("/usr/lib/libmpi.so"), "openmpi", "Open MPI v4.1.4", "3.1", "ompio", "")
+    asked = []
+
+    def compiler(mpi, launcher, environment):
+        asked.append((mpi, launcher))
+        return Compiler(Path("/usr/bin/mpicc"), "openmpi", "3.1", "gcc")
+
+    monkeypatch.setattr(checkup, "library_of_launcher", lambda path: library.path if path == launcher else None)
+    monkeypatch.setattr(checkup, "describe", lambda path, environment: library)
+    monkeypatch.setattr(checkup, "find_compiler", compiler)
+    monkeypatch.setattr(checkup, "contains", lambda path, text: False)
+    found = {check.part: check.found for check in checkup._mpi({"PATH": str(tmp_path)})}
+    assert asked == [(library, launcher)]
+    assert found["mpi launcher"] == str(launcher)
+    assert found["mpi library"] == "Open MPI v4.1.4 (/usr/lib/libmpi.so)"
+
+
+def test_doctor_without_an_mpi_says_so(monkeypatch):
+    def none(*_):
+        raise UserError("no compiler wrapper found for any MPI", "")
+
+    monkeypatch.setattr(checkup, "find_compiler", none)
+    assert [(check.part, check.status) for check in checkup._mpi({"PATH": ""})] == [("mpi", "missing")]
