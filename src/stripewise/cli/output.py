@@ -15,7 +15,6 @@ from rich.table import Table
 
 from stripewise.cli.hints import completed
 from stripewise.errors import StripewiseError, UserError
-from stripewise.spec.documents import finite
 
 _PIPE_WIDTH = 200
 
@@ -100,6 +99,8 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
 
 def print_json(document: Any) -> None:
     """Write a document for machines; numbers that JSON has no word for become null."""
+    from stripewise.spec.documents import finite  # noqa: PLC0415  schemas are slow to load
+
     json.dump(finite(document), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
