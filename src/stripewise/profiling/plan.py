@@ -19,6 +19,8 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Run, State
 
 Shard = tuple[int, int]
+AGAIN = 1_000_000_000
+"""Added to a failed run's number when it is made once more."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,6 @@ def of_shard(runs: Sequence[PlannedPoint], shard: Shard) -> list[PlannedPoint]:
     """Give the runs of a shard: every n-th, so that each has all operations and repeats."""
     index, count = shard
     return [run for run in runs if run.number % count == index - 1]
-
-
-AGAIN = 1_000_000_000
-"""Added to a failed run's number when it is made once more."""
 
 
 @dataclass(frozen=True)

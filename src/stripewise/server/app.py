@@ -31,6 +31,10 @@ from stripewise.server.resources import RESOURCES
 from stripewise.server.service import Service, Settings
 from stripewise.store.base import Store
 
+_LONGEST_SOCKET = 107
+_BACKLOG = 512
+_SLOWEST_RESTART = 30.0
+
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     """Make the application.
@@ -97,10 +101,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         app.openapi_schema = schema
     return app.openapi_schema
 
-
-_LONGEST_SOCKET = 107
-_BACKLOG = 512
-_SLOWEST_RESTART = 30.0
 
 log = logging.getLogger("stripewise.server")
 

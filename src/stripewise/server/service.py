@@ -21,6 +21,9 @@ from stripewise.store.service.keeping import Answers, Audit, Items, Messages
 from stripewise.store.service.tokens import LoginSession, Token, Tokens
 
 T = TypeVar("T")
+MIB = 1 << 20
+_READINGS = 16
+_LINES = 2000
 
 
 def version(record: Record) -> tuple[Hashable, ...]:
@@ -74,9 +77,6 @@ class Remembered(Generic[T]):
             return entry.made[0]
 
 
-MIB = 1 << 20
-
-
 class Settings(BaseModel):
     """All that can be set.
 
@@ -115,10 +115,6 @@ class Settings(BaseModel):
     def folders(self) -> tuple[Path, ...]:
         """Folders in which paths of requests must lie, without links."""
         return tuple(folder.resolve() for folder in (*self.roots, self.data))
-
-
-_READINGS = 16
-_LINES = 2000
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ from stripewise.store.sql import SqlStore
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x53575250
+BUSY_SECONDS = 30.0
+"""How long a writer waits for another."""
+_CONNECT_SECONDS = 10
+_KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 
 
 def upgrade(engine: sa.Engine, where: str) -> None:
@@ -88,12 +92,6 @@ def _migrate(connection: sa.Connection, version: str | None, where: str) -> None
             "update Stripewise: pip install --upgrade stripewise",
         )
     command.upgrade(config, "head")
-
-
-BUSY_SECONDS = 30.0
-"""How long a writer waits for another."""
-
-_CONNECT_SECONDS = 10
 
 
 def sqlite_engine(path: Path | None) -> sa.Engine:
@@ -187,9 +185,6 @@ def shown(url: sa.URL) -> str:
     """Write an address without its password, wherever it stands."""
     query = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
     return url.set(drivername=url.get_backend_name(), query=query).render_as_string(hide_password=True)
-
-
-_KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 
 
 def default_path() -> Path:
