@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from stripewise.search.axes import embed, squared_distances
-from stripewise.search.initial import complete
+from stripewise.search.initial import complete, next_switch
 from stripewise.search.unseen import Seen
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
+from stripewise.spec.stack import parse_stack
 from stripewise.testing.rehearsal import sample_spaces
 
 GRID = Space.bind([Parameter(f"axis{k}", Kind.INTEGER, range(size), 0) for k, size in enumerate((8, 4, 2, 40))])
@@ -103,3 +104,68 @@ def test_positions_follow_the_scale():
     assert distance[0, 1] == pytest.approx(0.5)
     assert distance[0, 2] == pytest.approx(1.0)
     assert distance[2, 3] == distance[2, 4] == distance[3, 4] == pytest.approx(1.0)
+
+
+# -- strong switches
+
+STACK = """
+name = "s"
+constraint = ["writers != 7"]
+[[parameter]]
+name = "buffering"
+kind = "categorical"
+values = ["auto", "on", "off"]
+switch = ["on", "off", "gone"]
+[[parameter]]
+name = "writers"
+kind = "integer"
+low = 1
+high = 7
+default = 2
+switch = ["lowest", "highest"]
+active_if = "buffering != 'off'"
+[[parameter]]
+name = "sieving"
+kind = "boolean"
+default = true
+switch = [false]
+active_if = "buffering == 'off'"
+[[parameter]]
+name = "size"
+kind = "ordinal"
+unit = "B"
+values = ["1 KiB", "2 KiB", "4 KiB"]
+switch = ["4 KiB"]
+"""
+
+
+def switched(prior=None, *, trusted=False):
+    stack = parse_stack(STACK, "s.toml")
+    space = Space.bind(stack.parameters, stack.constraints)
+    seen = Seen(space, space.levels([space.default]))
+    found = []
+    while len(point := next_switch(space, seen, prior, trusted=trusted)):
+        seen.add(point)
+        found.append(tuple(space.configuration(point[0]).values()))
+    return found
+
+
+def test_strong_switches_are_covered_in_as_few_points_as_possible_where_they_act():
+    # The number of writers is switched where buffering is on for certain, and sieving where it acts at all.
+    assert switched() == [("on", 1, True, 4096), ("off", 2, False, 1024), ("on", 6, True, 1024)]
+
+
+def test_a_trusted_prior_replaces_only_the_switches_that_it_tells_apart():
+    def prior(space, levels):
+        return 0.1 * levels[:, 1]
+
+    assert switched(prior, trusted=True) == [("off", 2, False, 4096), ("on", 6, True, 1024)]
+    assert {writers for _, writers, _, _ in switched(prior)} == {1, 2, 6}
+
+
+def test_a_plan_begins_with_the_strong_switches():
+    space = Space.bind(parse_stack(STACK.replace("constraint", "# "), "s.toml").parameters)
+    seen = Seen(space, space.levels([space.default]))
+    points = complete("latin_hypercube", space, seen, np.random.default_rng(0), size=6, n=5)
+    assert [p[0] for p in points[:3]] == [1, 2, 1]
+    assert len(points) == 5

@@ -7,10 +7,13 @@ import pytest
 
 from stripewise.carriers import ENVIRONMENT, LAYOUT, MCA
 from stripewise.measure.evidence import check_evidence
+from stripewise.objectives import parse_objective
+from stripewise.search.registry import make_sampler
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Parameter, Safety, Scope, When
 from stripewise.spec.plan import settings_of
 from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.trial import History, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.space import BoundSpace, bind_space
 
@@ -238,3 +241,43 @@ def test_what_damages_files_is_not_searched(nodes, file_system, searched):
 
 def test_a_stack_is_read_and_parsed_once_a_process() -> None:
     assert all(load_stack(name) is load_stack(name) for name in stack_names())
+
+
+@pytest.mark.parametrize(("layout", "collective"), [("strided", True), ("strided", False), (None, None)])
+@pytest.mark.parametrize(
+    ("operation", "nodes", "file_system"), [("write", 1, "tmpfs"), ("read", 4, "nfs"), ("both", 4, "ceph")]
+)
+@pytest.mark.parametrize("stack", ["romio", "ompio"])
+def test_strong_switches_are_tried_within_the_first_eight_runs(
+    stack, operation, nodes, file_system, layout, collective
+):
+    case = {"operation": operation, "nodes": nodes, "layout": layout, "collective": collective}
+    space = bound(STRIDED, stack, io=stack, driver=None, file_system=file_system, **case).space
+    sampler = make_sampler("auto", {"search": "screened"})
+    drawn = space.sample(np.random.default_rng(0), 2000)
+
+    def where(rows):
+        """Parameters and strong values that act in some row."""
+        active = space.active(rows)
+        for place, parameter in enumerate(space.parameters):
+            ends = {"lowest": parameter.values[0], "highest": parameter.values[-1]}
+            for value in parameter.switch:
+                level = parameter.level(ends.get(value, value))
+                if np.any((rows[:, place] == level) & active[:, place]):
+                    yield parameter.name, value
+
+    trials = []
+    can_act = set(where(drawn))
+    while not can_act <= set(where(space.levels([trial.configuration for trial in trials]))):
+        (one,) = sampler.ask(space, History(parse_objective("elapsed"), tuple(trials)), np.random.default_rng(0), 1)
+        trials.append(Trial(len(trials), one.configuration))
+        assert len(trials) <= 6, "two of the eight runs may be repeats"
+
+
+def test_collective_buffering_sieving_and_aggregators_are_strong_switches():
+    strong = {(p.role, v) for _, p in EVERY for v in p.switch}
+    assert strong >= {
+        *(("collective_buffering", value) for value in ("enable", "disable", "individual")),
+        *(("data_sieving", value) for value in ("disable", False)),
+        *(("aggregators", value) for value in ("lowest", "highest", 1)),
+    }

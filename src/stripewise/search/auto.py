@@ -11,7 +11,7 @@ from stripewise.search.acquisition import Pool, Search, expected_improvement, ma
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.belief import Belief, believe, expected
 from stripewise.search.costs import Floats
-from stripewise.search.initial import complete
+from stripewise.search.initial import complete, next_switch
 from stripewise.search.posterior import rank
 from stripewise.search.priors import knowledge_prior
 from stripewise.search.unseen import Seen
@@ -30,8 +30,8 @@ class AutoOptions(SamplerOptions):
         default=8,
         ge=1,
         le=10_000,
-        description="points tried before the process is asked: the default, what the stack's knowledge likes best, "
-        "a Latin hypercube; skipped while the measurements agree with a model's prior",
+        description="points tried before the process is asked: the default, what the stack's knowledge likes best, its "
+        "strong switches, a Latin hypercube; skipped while the measurements agree with a model's prior",
     )
     knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
     trust: float = Field(
@@ -55,9 +55,10 @@ class AutoSampler(Sampler):
 
     1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
        the stack files) expects most of.
-    2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point of a Latin hypercube
+    2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point that covers strong switches
+       (:func:`stripewise.search.initial.next_switch`), then that of a Latin hypercube
        (:func:`stripewise.search.initial.latin_hypercube`). The plan is skipped while the measurements agree with the
-       prior of a model, by their Bayes factor.
+       prior of a model, by their Bayes factor, except for switches that the prior says nothing about.
     3. From then on, Gaussian processes are fitted to the costs of the whole history
        (:func:`stripewise.search.belief.believe`): one with an exponential and one with a Matern kernel, averaged by
        their posterior densities (Hoeting et al., Stat. Sci. 14, 1999). The prior is their mean, with a weight that is
@@ -101,12 +102,15 @@ class AutoSampler(Sampler):
         # Knowledge concerns few parameters: its favourite is worth a run, but does not replace exploring the others.
         if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
             return self._favourite(space, seen, prior, rng), "prior"
+        agrees = belief is not None and belief.log_bayes_factor > _CONVINCING
+        if len(seen) < self.options.initial and len(point := next_switch(space, seen, prior, trusted=agrees)):
+            return point, "switch"
         # A model's prior replaces the plan while the measurements agree with it.
-        if belief is not None and (belief.log_bayes_factor > _CONVINCING or len(seen) >= self.options.initial):
+        if belief is not None and (agrees or len(seen) >= self.options.initial):
             return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
         # Nothing has worked yet, or the search has just begun: a plan, which continues while everything fails.
         size = max(self.options.initial, len(seen) + 1)
-        return complete("latin_hypercube", space, seen, rng, size=size, n=1), "plan"
+        return complete("latin_hypercube", space, seen, rng, size=size, n=1, prior=prior), "plan"
 
     def _favourite(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
         """The configuration that the prior expects most of."""

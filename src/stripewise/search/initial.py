@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.search.axes import embed, squared_distances
+from stripewise.search.base import PriorMean
 from stripewise.search.costs import Floats
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
@@ -22,10 +24,23 @@ _ROUNDS = 24
 _MOST_ROWS = 32
 _MOST_NEIGHBOURS = 256
 _SHARPNESS = 10.0
+_MOST_COMBINED = 4096
+_TOLD_APART = 0.01
 
 
-def complete(plan: Plan, space: Space, seen: Seen, rng: np.random.Generator, *, size: int, n: int) -> Levels:
+def complete(
+    plan: Plan,
+    space: Space,
+    seen: Seen,
+    rng: np.random.Generator,
+    *,
+    size: int,
+    n: int,
+    prior: PriorMean | None = None,
+) -> Levels:
     """Give the next points of a plan that is to have ``size`` points together with those seen.
+
+    Points that cover the strong switches come first (:func:`next_switch`).
 
     Parameters
     ----------
@@ -40,6 +55,8 @@ def complete(plan: Plan, space: Space, seen: Seen, rng: np.random.Generator, *, 
         Of the whole plan.
     n : int
         How many points are wanted now; no more than what the plan lacks are given.
+    prior : PriorMean, optional
+        See :func:`next_switch`.
 
     Returns
     -------
@@ -49,6 +66,11 @@ def complete(plan: Plan, space: Space, seen: Seen, rng: np.random.Generator, *, 
     wanted = min(n, size - len(seen))
     if wanted <= 0:
         return seen.draw(rng, 0)
+    switch = next_switch(space, seen, prior)
+    if len(switch):
+        seen = Seen(space, [*seen.levels, *switch])
+        rest = complete(plan, space, seen, rng, size=size, n=wanted - 1, prior=prior)
+        return np.concatenate([switch, rest])
     if plan == "hybrid":
         size = min(size, min((count for count in space.shape if count > 1), default=1))
     if plan == "random" or size <= len(seen):
@@ -59,6 +81,96 @@ def complete(plan: Plan, space: Space, seen: Seen, rng: np.random.Generator, *, 
         beyond.add(points)
         points = np.concatenate([points, beyond.draw(rng, wanted - len(points))])
     return points
+
+
+def next_switch(space: Space, seen: Seen, prior: PriorMean | None = None, *, trusted: bool = False) -> Levels:
+    """Give a configuration with strong switches that were not tried yet.
+
+    A stack file names the values that change the most (:attr:`stripewise.spec.parameter.Parameter.switch`). Each of
+    them is to be tried where it acts, in as few runs as possible:
+
+    1. Combine the default and the switches of all parameters that have some.
+    2. A combination covers the values of its parameters that are active in it. Take one that covers the most values
+       that no configuration seen so far covers.
+    3. Of several, take the one in which most of the parameters that these values depend on are switched as well (the
+       number of aggregators shows where aggregation is on for certain), then the one that the prior expects most of,
+       then the one that changes the fewest parameters.
+
+    Parameters
+    ----------
+    space : Space
+    seen : Seen
+    prior : PriorMean, optional
+    trusted : bool
+        Leave out parameters whose switches the prior tells apart: the measurements agree with it.
+
+    Returns
+    -------
+    ndarray, shape (1, d)
+        Or (0, d) where all are covered.
+    """
+    default = space.levels([space.default])[0]
+    targets = _switch_targets(space, default)
+    rows = _combined(space, default, targets)
+    if trusted and prior is not None:
+        targets = [target for target in targets if not _told_apart(space, rows, default, target[0], prior)]
+    if not targets:
+        return rows[:0]
+    rows = seen.new(rows)
+    adds = _covers(space, rows, targets) & ~np.any(_covers(space, seen.levels, targets), axis=0)
+    if not adds.any():
+        return rows[:0]
+    changed = rows != default
+    support = np.zeros(len(rows))
+    for place, (axis, _) in enumerate(targets):
+        condition = space.parameters[axis].active_if
+        needs = [space.names.index(name) for name in (condition.names if condition else ()) if name in space.names]
+        support += adds[:, place] * np.sum(changed[:, needs], axis=1)
+    cost = np.zeros(len(rows)) if prior is None else -np.round(prior(space, rows), 9)
+    order = np.lexsort((np.sum(changed, axis=1), cost, -support, -np.sum(adds, axis=1)))
+    return rows[order[:1]]
+
+
+def _switch_targets(space: Space, default: Levels) -> list[tuple[int, int]]:
+    """Axis and level of each strong switch; of an end, the outermost level that the constraints allow."""
+    targets: list[tuple[int, int]] = []
+    for axis, parameter in enumerate(space.parameters):
+        for levels in parameter.switch_levels:
+            rows = np.tile(default, (len(levels), 1))
+            rows[:, axis] = levels
+            targets += [(axis, levels[int(k)]) for k in np.flatnonzero(space.feasible(rows))[:1]]
+    return list(dict.fromkeys(targets))
+
+
+def _combined(space: Space, default: Levels, targets: list[tuple[int, int]]) -> Levels:
+    """All feasible combinations of the default and the switches, folded; of very many, a fixed sample."""
+    axes = list(dict.fromkeys(axis for axis, _ in targets))
+    choices = [np.array([default[axis], *(level for own, level in targets if own == axis)]) for axis in axes]
+    shape = tuple(len(choice) for choice in choices)
+    count = int(np.prod(shape, dtype=np.int64))
+    if count <= _MOST_COMBINED:
+        picks = np.stack(np.unravel_index(np.arange(count), shape), axis=1) if shape else np.zeros((1, 0), np.int64)
+    else:
+        picks = np.random.default_rng(0).integers(0, shape, size=(_MOST_COMBINED, len(shape)))
+    rows = np.tile(default, (len(picks), 1))
+    for place, axis in enumerate(axes):
+        rows[:, axis] = choices[place][picks[:, place]]
+    rows = np.unique(space.fold(rows), axis=0)
+    return rows[space.feasible(rows)]
+
+
+def _covers(space: Space, rows: Levels, targets: list[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Say which switches act in which rows, shape ``(rows, switches)``."""
+    axes, levels = (np.array(part, dtype=np.int64) for part in zip(*targets, strict=True))
+    return np.asarray((rows[:, axes] == levels) & space.active(rows)[:, axes], dtype=bool)
+
+
+def _told_apart(space: Space, rows: Levels, default: Levels, axis: int, prior: PriorMean) -> bool:
+    """Whether the prior expects something else where a parameter is switched than where it is at its default."""
+    plain = np.array(rows)
+    plain[:, axis] = default[axis]
+    difference = prior(space, rows) - prior(space, space.fold(plain))
+    return bool(np.max(np.abs(difference), initial=0.0) > _TOLD_APART)
 
 
 def latin_hypercube(space: Space, seen: Seen, rows: int, rng: np.random.Generator) -> Levels:

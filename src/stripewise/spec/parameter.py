@@ -107,6 +107,9 @@ class Parameter:
         See :class:`Safety`.
     evidence : str
         The rule that can prove its effect (``stripewise.measure.effects``); ``none`` where nothing can.
+    switch : tuple of Value
+        Values that change the most, each tried within the first runs; ``lowest`` and ``highest`` stand for the ends of
+        an ordered parameter. See :attr:`switch_levels`.
     cost : float
         Relative price of a larger value (stripes, aggregators, memory): among equals the cheaper wins. 0 if none.
     description, trap : str
@@ -136,6 +139,7 @@ class Parameter:
     default_from: Expression | None = None
     safety: Safety = Safety.PURE
     evidence: str = "none"
+    switch: tuple[Value, ...] = ()
     cost: float = 0.0
     description: str = field(default="", compare=False)
     trap: str = field(default="", compare=False)
@@ -166,6 +170,14 @@ class Parameter:
     def ordered(self) -> bool:
         """Whether values can be compared by size."""
         return self.kind in (Kind.INTEGER, Kind.ORDINAL)
+
+    @property
+    def switch_levels(self) -> tuple[tuple[int, ...], ...]:
+        """For each of :attr:`switch`, the levels that can stand for it, best first; without values not offered here."""
+        every = range(len(self.values))
+        ends = {"lowest": tuple(every), "highest": tuple(reversed(every))} if self.ordered else {}
+        known = [value for value in self.switch if value in ends or value in self.values]
+        return tuple(ends[str(value)] if value in ends else (self.level(value),) for value in known)
 
     @property
     def setting(self) -> str:

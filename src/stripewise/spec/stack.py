@@ -24,6 +24,7 @@ from stripewise.spec.space import Derived, Knowledge
 
 _STACKS = Bundled("stack", "spec/stacks")
 _MAX_VALUES = 1_000_000
+_ENDS = ("lowest", "highest")
 _NOT_COPIED = ("low", "high", "step", "scale")
 EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
 """Keys of a parameter that hold expressions."""
@@ -74,6 +75,7 @@ class ParameterEntry(BaseModel):
     default_from: str | None = None
     safety: Safety = Safety.PURE
     evidence: str = "none"
+    switch: list[Scalar] = Field(default_factory=list)
     cost: float = 0.0
     description: str = ""
     trap: str = ""
@@ -95,8 +97,13 @@ class ParameterEntry(BaseModel):
         fields = {name: getattr(self, name) for name in type(self).model_fields if name not in _NOT_COPIED}
         fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
         fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
+        fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
         fields |= {"values": values, "default": values[0] if default is None else default}
         return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer, io_component=tuple(io_component))
+
+    def _switch_value(self, value: Any) -> Any:
+        ordered = self.kind in (Kind.INTEGER, Kind.ORDINAL)
+        return self._number(value) if ordered and value not in _ENDS else value
 
     def _number(self, value: Any) -> Any:
         if isinstance(value, str):
