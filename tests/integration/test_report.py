@@ -305,7 +305,7 @@ def test_spending_adds_up_to_the_whole_time():
     seconds, launches = reading.spending()
     assert sum(seconds.values()) == pytest.approx(reading.result.seconds)
     assert sum(launches.values()) == reading.result.runs
-    assert launches["failed"] == launches["stopped early"] == launches["warm-up"] == 1
+    assert launches["failed"] == launches["cut"] == launches["warm-up"] == 1
 
 
 # -- was it the machine? -------------------------------------------------------------------------------------

@@ -13,11 +13,12 @@ from stripewise.search.registry import sampler_rng
 from stripewise.spec.experiment import Budget, Confirmation, Experiment
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
-from stripewise.spec.trial import Phase, Role, State
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
 from stripewise.tuning.api import _space
 from stripewise.tuning.budget import most_pairs, provable_pairs
+from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.session import Session
 from tests.conftest import examples
 
@@ -223,3 +224,36 @@ def test_the_pairs_asked_for_are_run_even_if_few():
     machine = Machine()
     machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=10), confirmation=rule))
     assert sum(run.phase is Phase.CONFIRMATION for run in machine.runs) == 4
+
+
+class Cutting(Machine):
+    """A machine whose runs take their time, and end at their bound."""
+
+    def end(self, launch):
+        seconds = self.value(launch.configuration or SPACE.default)
+        if launch.bound is not None and seconds > launch.bound:
+            return Outcome(launch.number, State.PRUNED, launch.bound, 0.0, launch.cut_after(launch.bound))
+        return Outcome(launch.number, State.FINISHED, seconds, 0.0, metrics={"value": seconds})
+
+
+def test_what_cannot_win_is_cut_and_known_to_be_worse_but_never_the_default_or_the_confirmation():
+    machine = Cutting(value=lambda c: {"a": 20.0, "b": 5.0, "c": 80.0}[c["mode"]] + c["x"])
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=34), seed=4))
+    cut = [run for run in machine.runs if run.state is State.PRUNED]
+    assert cut
+    assert all(run.phase is Phase.SEARCH and machine.trials[run.trial].role is Role.CANDIDATE for run in cut)
+    assert all(run.reason.startswith("cut after ") and "times as long as the best" in run.reason for run in cut)
+    # The objective is no wall time, and still each of them is known to be worse than what was best.
+    assert all(run.value >= run.elapsed for run in cut)
+    assert machine.result.confirmed and machine.result.best.configuration["mode"] == "b"
+
+
+def test_the_time_limit_follows_the_noise_that_was_seen():
+    def trials(*times):
+        default = Trial(0, SPACE.default, Role.DEFAULT, (Run(0, 0, Phase.SEARCH, State.FINISHED, 1.0, elapsed=4.0),))
+        runs = [Run(1 + k, 1, Phase.SEARCH, State.FINISHED, 1.0, elapsed=t) for k, t in enumerate(times)]
+        return [default, Trial(1, SPACE.default, runs=tuple(runs))]
+
+    assert run_timeout(Experiment(), trials(2.0, 2.0), None) == 120
+    assert run_timeout(Experiment(), trials(2.0, 6.0), None) == 360
+    assert run_timeout(Experiment(timeout=7), trials(2.0, 6.0), None) == 7

@@ -57,7 +57,7 @@ def test_trajectory_marks_every_kind_of_run():
     marks = {name for name, trace in by_name.items() if trace.mode == "markers"}
     assert marks == {
         "warm-up (not counted)", "search", "default", "without the component", "candidate, confirmation",
-        "stopped early (bound)", "failed",
+        "cut (bound)", "failed",
     }  # fmt: skip
     assert len({by_name[name].marker.symbol for name in marks}) == len(marks)
     assert list(by_name["search"].y) == [300.0]

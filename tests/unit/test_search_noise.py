@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from stripewise.errors import UserError
 from stripewise.search.posterior import Posterior
-from stripewise.search.pruning import make_pruner
+from stripewise.search.pruning import censored_value, make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import interval_width, knowledge_gradient, make_resampler
 from stripewise.search.stopping import make_stopping
-from stripewise.spec.trial import History, Phase, Run, State
-from tests.unit.search_histories import BANDWIDTH, LINE, history, run, trial
+from stripewise.spec.trial import History, Phase, Role, Run, State
+from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, history, run, trial
 
 RNG = np.random.default_rng(0)
 
@@ -166,13 +166,44 @@ def test_racing_with_hardly_any_history():
 
 def test_bounds():
     seen = history(10.0, 12.0, 2.0, "failed", "pending", "pruned 30")
-    assert make_pruner().bound(seen) is None
-    assert make_pruner({"kind": "fixed", "seconds": "7.5"}).bound(seen) == 7.5
-    assert make_pruner({"kind": "fixed", "seconds": 7}).bound(history()) == 7
-    assert make_pruner({"kind": "median", "factor": 3}).bound(seen) == pytest.approx(33)
-    assert make_pruner({"kind": "incumbent"}).bound(seen) == pytest.approx(4)
+    assert make_pruner({"kind": "none"}).bound(seen) is None
+    assert make_pruner({"kind": "fixed", "seconds": "7.5"}).bound(seen).seconds == 7.5
+    assert make_pruner({"kind": "fixed", "seconds": 7}).bound(history()).seconds == 7
+    assert make_pruner({"kind": "median", "factor": 3}).bound(seen).seconds == pytest.approx(33)
+    assert make_pruner({"factor": 4}).bound(seen).seconds == pytest.approx(8)
     assert make_pruner({"kind": "incumbent", "after": 5}).bound(seen) is None
     assert make_pruner({"kind": "median"}).bound(history("failed")) is None
+
+
+def test_what_takes_three_times_as_long_as_the_best_is_cut_by_default():
+    pruner = make_pruner()
+    assert pruner.bound(history(10.0, 12.0)) is None
+    bound = pruner.bound(history(10.0, 12.0, 2.0))
+    assert (bound.seconds, bound.why) == (6.0, "3 times as long as the best")
+    assert pruner.bound(history(1.0, 1.2, 0.2)).seconds == pytest.approx(2.2), "two seconds are allowed in any case"
+
+
+def test_the_bound_follows_a_machine_that_has_become_slower():
+    def with_default(*times):
+        seen = history(times, 12.0, (2.0, 3.0))
+        default = replace(seen.trials[0], role=Role.DEFAULT)
+        return History(ELAPSED, (default, *seen.trials[1:]))
+
+    assert make_pruner().bound(with_default(10.0)).seconds == pytest.approx(9), "of the longest recent run"
+    assert make_pruner().bound(with_default(10.0, 10.0, 10.0, 20.0)).seconds == pytest.approx(18)
+    assert make_pruner().bound(with_default(20.0, 10.0, 10.0, 10.0)).seconds == pytest.approx(9), "that was long ago"
+    cut = ["pruned 6"] * 3
+    assert make_pruner().bound(history(10.0, 12.0, 2.0, *cut)).seconds == 12, "or nothing would ever end"
+    assert make_pruner().bound(history(10.0, 12.0, 2.0, *cut, 9.0)).seconds == 6
+
+
+def test_a_cut_run_is_worse_than_a_value_of_any_objective():
+    seen = history(10.0, (2.0, 2.0))
+    assert censored_value(seen, 8.0) == 8.0
+    rates = [tuple(replace(r, value=100 / r.value) for r in t.runs) for t in seen.trials]
+    faster = History(BANDWIDTH, tuple(replace(t, runs=r) for t, r in zip(seen.trials, rates, strict=True)))
+    assert censored_value(faster, 8.0) == pytest.approx(12.5)
+    assert censored_value(history("failed"), 8.0) is None
 
 
 def test_bound_is_wall_time_of_search_runs_whatever_the_objective():
@@ -192,7 +223,7 @@ def test_bound_is_wall_time_of_search_runs_whatever_the_objective():
         return type(trial(0))(number, trial(number).configuration, runs=runs)
 
     seen = History(BANDWIDTH, tuple(timed(k, 100.0 + k, 5.0 - k) for k in range(4)))
-    assert make_pruner({"kind": "incumbent"}).bound(seen) == pytest.approx(4.0)
+    assert make_pruner({"kind": "incumbent"}).bound(seen).seconds == pytest.approx(6.0)
 
 
 # -- stopping

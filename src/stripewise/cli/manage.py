@@ -16,7 +16,7 @@ from stripewise.cli.remote import open_experiments, server_of
 from stripewise.cli.result import print_result
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
-from stripewise.spec.trial import Trial
+from stripewise.spec.trial import State, Trial
 from stripewise.store.base import Record
 
 
@@ -193,6 +193,7 @@ def _print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> No
         what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe(default))
         table.add_row(
             *(str(run.number), str(trial.number), run.phase.value, run.state.value),
-            *(number(run.value), number(run.elapsed, "s", 3), escape(what)),
+            # What a run that was cut is worse than is no value of its own.
+            *(number(None if run.state is State.PRUNED else run.value), number(run.elapsed, "s", 3), escape(what)),
         )
     console.print(table)

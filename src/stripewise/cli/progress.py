@@ -132,6 +132,8 @@ class Progress:
         shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
         if run.state is State.FAILED:
             shown = f"failed: {run.reason}"
+        if run.state is State.PRUNED:
+            shown = run.reason
         ratio = ""
         if run.value and self._default and run.state is State.FINISHED:
             ratio = f"x{self._objective.speedup(run.value, self._default):.2f}"

@@ -70,6 +70,8 @@ class ObjectiveKind(ABC):
     """Whether only the runtime's report tells the value."""
     wall_time: ClassVar[bool] = False
     """Whether the value is the run's wall time, so that a run that was stopped is known to be worse than its bound."""
+    operation: ClassVar[str] = ""
+    """The one operation that it looks at, ``read`` or ``write``; empty where the whole run counts."""
     timed: ClassVar[str] = ""
     """From where to where I/O is timed, if it is timed apart from all else; empty if it is not."""
     leaves_room: ClassVar[str] = ""

@@ -123,15 +123,20 @@ def measure(objective: Objective, outcome: Outcome) -> float:
     return value
 
 
-def ended_run(planned: Run, outcome: Outcome, objective: Objective, facts: RunFacts) -> Run:
-    """Give a planned run with what came of it: its value, or the reason why it has none."""
+def ended_run(
+    planned: Run, outcome: Outcome, objective: Objective, facts: RunFacts, censored: float | None = None
+) -> Run:
+    """Give a planned run with what came of it: its value, or the reason why it has none.
+
+    ``censored`` is the value that a run which was cut is known to be worse than, where its wall time is not that value.
+    """
     state, value, reason = outcome.state, None, outcome.reason
     if state is State.FINISHED:
         try:
             value = measure(objective, outcome)
         except RunFailed as failure:
             state, reason = State.FAILED, str(failure)
-    elif state is State.PRUNED and kind_of(objective.name).wall_time:
-        value = outcome.elapsed
+    elif state is State.PRUNED:
+        value = outcome.elapsed if kind_of(objective.name).wall_time else censored
     elapsed, started = outcome.elapsed, outcome.started
     return replace(planned, state=state, value=value, elapsed=elapsed, started=started, reason=reason, facts=facts)

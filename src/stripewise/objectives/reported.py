@@ -97,6 +97,7 @@ class WriteBandwidth(Bandwidth):
     name = "write_bandwidth"
     about = "bytes written over the time from first open to last close (MiB/s)"
     directions = ("write",)
+    operation = "write"
 
     def of_operation(self, operation: str) -> str:
         """See :meth:`ObjectiveKind.of_operation`."""
@@ -109,6 +110,7 @@ class ReadBandwidth(WriteBandwidth):
     name = "read_bandwidth"
     about = "bytes read over the time from first open to last close (MiB/s)"
     directions = ("read",)
+    operation = "read"
 
 
 class WriteRate(Reported):
@@ -120,7 +122,7 @@ class WriteRate(Reported):
     unit = "MiB/s"
     timed = "in data calls alone, of the slowest rank"
     leaves_room = "a program's own figure may count open, sync and close as well"
-    way: ClassVar[str] = "write"
+    operation = "write"
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
@@ -129,25 +131,25 @@ class WriteRate(Reported):
         moved, seconds = {
             "read": (totals.bytes_read, totals.read_time),
             "write": (totals.bytes_written, totals.write_time),
-        }[self.way]
+        }[self.operation]
         if not moved:
             raise RunFailed(
-                f"no {self.way} through MPI-IO was seen",
+                f"no {self.operation} through MPI-IO was seen",
                 "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN",
             )
-        behind = {name for file in report.files for name in file.operations if name.startswith(f"i{self.way}")}
+        behind = {name for file in report.files for name in file.operations if name.startswith(f"i{self.operation}")}
         if behind:
             raise RunFailed(
                 f"the program uses nonblocking calls ({', '.join(sorted(behind))}), whose time is not known",
-                f"use --objective {self.way}_bandwidth",
+                f"use --objective {self.operation}_bandwidth",
             )
         if not seconds:
-            raise RunFailed(f"the report does not tell the time in {self.way} calls", "build the runtime again")
+            raise RunFailed(f"the report does not tell the time in {self.operation} calls", "build the runtime again")
         return moved / _MIB / seconds
 
     def simulated(self, phases: Phases) -> float | None:
         """See :meth:`ObjectiveKind.simulated`."""
-        moved, seconds = phases.get(self.way, (0.0, 0.0))
+        moved, seconds = phases.get(self.operation, (0.0, 0.0))
         return moved / _MIB / seconds if seconds else None
 
     def of_operation(self, operation: str) -> str:
@@ -160,4 +162,4 @@ class ReadRate(WriteRate):
 
     name = "read_rate"
     about = "bytes read over the time in read calls alone (MiB/s)"
-    way = "read"
+    operation = "read"

@@ -30,7 +30,7 @@ _KINDS: dict[str, tuple[str, str, str]] = {
     "default": ("default", ORANGE, "diamond"),
     "reference": ("without the component", PURPLE, "square"),
     "confirmation": ("candidate, confirmation", GREEN, "triangle-up"),
-    "pruned": ("stopped early (bound)", GREY, "triangle-right-open"),
+    "pruned": ("cut (bound)", GREY, "triangle-right-open"),
 }
 
 

@@ -226,7 +226,7 @@ _SPENT = {
     "search": "search",
     "confirmation": "confirmation",
     "failed": "failed",
-    "pruned": "stopped early",
+    "pruned": "cut",
 }
 
 

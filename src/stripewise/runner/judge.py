@@ -91,7 +91,7 @@ def judge(evidence: Evidence) -> Outcome:
 def _verdict(evidence: Evidence) -> tuple[State, str]:
     ended, launch, place = evidence.ended, evidence.launch, evidence.place
     if ended.cause is Cause.BOUND:
-        return State.PRUNED, f"stopped after {launch.bound:g} s: it could not become interesting any more"
+        return State.PRUNED, launch.cut_after(ended.elapsed)
     if ended.cause is Cause.TIMEOUT:
         return State.FAILED, f"still running at its time limit of {launch.timeout:g} s, and ended"
     if ended.cause is Cause.NOT_STARTED:

@@ -98,11 +98,11 @@ class ReplayRunner(AnsweringRunner):
         value = float(measured[_draw(self._seed, launch.number, configuration, len(measured))])
         elapsed = _elapsed(land.table.objective, value)
         for limit, state, what in (
-            (launch.bound, State.PRUNED, "stopped after {:g} s: it could not become interesting any more"),
-            (launch.timeout, State.FAILED, "longer than its time limit of {:g} s"),
+            (launch.bound, State.PRUNED, launch.cut_after),
+            (launch.timeout, State.FAILED, "longer than its time limit of {:g} s".format),
         ):
             if limit is not None and elapsed > limit:
-                return Outcome(launch.number, state, limit, started, what.format(limit), facts=facts)
+                return Outcome(launch.number, state, limit, started, what(limit), facts=facts)
         metrics = {land.table.objective.name: value}
         return Outcome(launch.number, State.FINISHED, elapsed, started, exit_code=0, metrics=metrics, facts=facts)
 

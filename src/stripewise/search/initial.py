@@ -68,7 +68,7 @@ def complete(
         return seen.draw(rng, 0)
     switch = next_switch(space, seen, prior)
     if len(switch):
-        seen = Seen(space, [*seen.levels, *switch])
+        seen = Seen(space, np.concatenate([seen.levels, switch]))
         rest = complete(plan, space, seen, rng, size=size, n=wanted - 1, prior=prior)
         return np.concatenate([switch, rest])
     if plan == "hybrid":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,25 +12,46 @@ from pydantic import Field, model_validator
 
 from stripewise.search.posterior import rank
 from stripewise.spec.options import Options, parse_options
-from stripewise.spec.trial import History, Phase, State, Trial
+from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+
+_RECENT = 2
+_LEAST_SECONDS = 2.0
+"""Starting a program takes time that says nothing about its settings."""
+_SUSPECT = 3
 
 
 class PruningOptions(Options):
     """The ``[pruning]`` table. First points are pruned like all others; time in a queue never counts."""
 
     kind: Literal["none", "fixed", "median", "incumbent"] = Field(
-        default="none",
+        default="incumbent",
         description="never; after fixed seconds; or after a multiple of the median or of the best so far",
     )
     seconds: float | None = Field(default=None, gt=0, description="fixed: wall time of a run")
-    factor: float = Field(default=2.0, gt=0, le=1000, description="median, incumbent: multiple of that time")
-    after: int = Field(default=4, ge=1, le=100_000, description="median, incumbent: runs that must have ended before")
+    factor: float = Field(default=3.0, gt=0, le=1000, description="median, incumbent: multiple of that time")
+    after: int = Field(default=3, ge=1, le=100_000, description="median, incumbent: runs that must have ended before")
 
     @model_validator(mode="after")
     def _complete(self) -> PruningOptions:
         if self.kind == "fixed" and self.seconds is None:
             raise ValueError("kind = 'fixed' needs 'seconds'")
         return self
+
+
+@dataclass(frozen=True)
+class Bound:
+    """When a run is cut.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall time of the program.
+    why : str
+        What a run that takes so long is, for people: ``3 times as long as the best``.
+    """
+
+    seconds: float
+    why: str
 
 
 class Pruner(ABC):
@@ -42,14 +64,18 @@ class Pruner(ABC):
         self.options = options
 
     @abstractmethod
-    def bound(self, history: History) -> float | None:
-        """Give the wall seconds at which the next search run may be stopped, or None for no bound."""
+    def bound(self, history: History) -> Bound | None:
+        """Say when the next run of a new configuration is cut; None for never.
+
+        Runs of the default and the reference, repeats of what has worked, and the confirmation are never cut: they show
+        whether the machine has changed.
+        """
 
 
 class NoPruning(Pruner):
     """Lets every run end."""
 
-    def bound(self, history: History) -> float | None:
+    def bound(self, history: History) -> Bound | None:
         """See :meth:`Pruner.bound`."""
         return None
 
@@ -57,28 +83,42 @@ class NoPruning(Pruner):
 class FixedPruning(Pruner):
     """Stops runs after a fixed time."""
 
-    def bound(self, history: History) -> float | None:
+    def bound(self, history: History) -> Bound | None:
         """See :meth:`Pruner.bound`."""
-        return self.options.seconds
+        return None if self.options.seconds is None else Bound(self.options.seconds, "the limit under [pruning]")
 
 
 class MedianPruning(Pruner):
     """Stops runs that take a multiple of the median time; pruned runs count with the time they had."""
 
-    def bound(self, history: History) -> float | None:
+    def bound(self, history: History) -> Bound | None:
         """See :meth:`Pruner.bound`."""
         times = [time for trial in history.trials for time in _times(trial)]
-        return self.options.factor * float(np.median(times)) if len(times) >= self.options.after else None
+        if len(times) < self.options.after:
+            return None
+        return Bound(self.options.factor * float(np.median(times)), f"{self.options.factor:g} times the median run")
 
 
 class IncumbentPruning(Pruner):
-    """Stops runs that take a multiple of the time of the trial believed best."""
+    """Stops runs that take a multiple of the time of the trial believed best.
 
-    def bound(self, history: History) -> float | None:
+    1. Start from the longest of that trial's latest runs.
+    2. Where the latest runs of the default took longer than it usually does, the machine has become slower: multiply by
+       that ratio.
+    3. Multiply by :attr:`PruningOptions.factor`; and allow two seconds more than the best took in any case.
+    4. If the last three runs were all cut, the machine may have become slower without any repeat to show it: double the
+       bound until a run ends.
+    """
+
+    def bound(self, history: History) -> Bound | None:
         """See :meth:`Pruner.bound`."""
-        ended = sum(len(_times(trial)) for trial in history.trials)
         best = next((times for trial in rank(history) if (times := _times(trial))), None)
-        return None if best is None or ended < self.options.after else self.options.factor * float(np.median(best))
+        if best is None or sum(len(_times(trial)) for trial in history.trials) < self.options.after:
+            return None
+        expected = max(best[-_RECENT:]) * max([1.0, *(_slower(t) for t in history.trials if t.role is Role.DEFAULT)])
+        doubled = 2 ** (_cut_at_end(history) // _SUSPECT)
+        seconds = doubled * max(self.options.factor * expected, expected + _LEAST_SECONDS)
+        return Bound(seconds, f"{seconds / float(np.median(best)):.2g} times as long as the best")
 
 
 _KINDS: dict[str, type[Pruner]] = {
@@ -101,10 +141,37 @@ def make_pruner(options: Mapping[str, Any] | None = None) -> Pruner:
     return _KINDS[parsed.kind](parsed)
 
 
+def censored_value(history: History, elapsed: float) -> float | None:
+    """Give the value that a run which was cut is known to be worse than; None while no run has a value.
+
+    The objective may be a bandwidth, which no unfinished run tells. What the program does besides its I/O takes as long
+    in every run, so that its I/O is slower by more than the whole run is: the bound is the value of the trial believed
+    best, worse by the ratio of the wall times.
+    """
+    best = next((trial for trial in rank(history) if _times(trial)), None)
+    if best is None or best.value is None:
+        return None
+    ratio = max(1.0, elapsed / float(np.median(_times(best))))
+    return best.value / ratio if history.objective.maximize else best.value * ratio
+
+
+def _search_runs(trial: Trial) -> list[Run]:
+    return [run for run in trial.runs if run.phase is Phase.SEARCH and run.elapsed is not None]
+
+
 def _times(trial: Trial) -> list[float]:
-    """Wall times of the finished and pruned search runs."""
-    return [
-        run.elapsed
-        for run in trial.runs
-        if run.phase is Phase.SEARCH and run.state in (State.FINISHED, State.PRUNED) and run.elapsed is not None
-    ]
+    """Wall times of the finished and pruned search runs, in order."""
+    return [run.elapsed or 0.0 for run in _search_runs(trial) if run.state in (State.FINISHED, State.PRUNED)]
+
+
+def _slower(trial: Trial) -> float:
+    """How many times as long as usual the latest runs of a trial took."""
+    times = _times(trial)
+    return max(times[-_RECENT:]) / float(np.median(times)) if times and np.median(times) > 0 else 1.0
+
+
+def _cut_at_end(history: History) -> int:
+    """How many of the latest runs that ended were cut, without one that finished between."""
+    ended = [run for trial in history.trials for run in _search_runs(trial) if run.state is not State.FAILED]
+    states = [run.state for run in sorted(ended, key=lambda run: run.number, reverse=True)]
+    return next((k for k, state in enumerate(states) if state is not State.PRUNED), len(states))

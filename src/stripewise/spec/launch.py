@@ -32,7 +32,9 @@ class Launch:
     timeout : float or None
         Seconds after which the run counts as hung and is failed.
     bound : float or None
-        Seconds after which the run is pruned: it cannot become interesting any more.
+        Seconds after which the run is cut: it cannot become interesting any more.
+    why_bound : str
+        What a run that takes so long is, for people: ``3 times as long as the best``.
     attempt : int
         0, and one more each time the same planned run had to be launched again after a crash.
     command : str or None
@@ -54,12 +56,17 @@ class Launch:
     reference: bool = False
     timeout: float | None = None
     bound: float | None = None
+    why_bound: str = ""
     attempt: int = 0
     command: str | None = None
     unset: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     pair: int | None = None
+
+    def cut_after(self, seconds: float) -> str:
+        """Say in one line that the run was cut after so many seconds, and why."""
+        return f"cut after {seconds:.3g} s: {self.why_bound or 'it cannot become interesting any more'}"
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from stripewise.carriers import ENVIRONMENT, Setting
 from stripewise.objectives import ended_run
+from stripewise.search.pruning import Bound
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.stack import OffEntry, load_stack
-from stripewise.spec.trial import Role, Run, Trial
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.space import BoundSpace
 
 _FIRST_TIMEOUT = 3600.0
@@ -27,7 +29,7 @@ def make_launch(
     run: Run,
     *,
     timeout: float | None = None,
-    bound_seconds: float | None = None,
+    pruned: Bound | None = None,
     attempt: int = 0,
 ) -> Launch:
     """Make the launch of a run.
@@ -47,7 +49,8 @@ def make_launch(
         phase=run.phase,
         reference=reference,
         timeout=timeout,
-        bound=bound_seconds,
+        bound=None if pruned is None else pruned.seconds,
+        why_bound="" if pruned is None else pruned.why,
         attempt=attempt,
         command=off.command,
         unset=tuple(off.unset),
@@ -87,23 +90,31 @@ def run_timeout(experiment: Experiment, trials: Sequence[Trial], spent_seconds: 
     ----------
     experiment : Experiment
     trials : sequence of Trial
-        A run may take thirty times as long as the default did, for a bad configuration can be that slow.
+        A run may take thirty times as long as the default did, for a bad configuration can be that slow; and longer
+        where the runs of one configuration differed by more than those of the default did.
     spent_seconds : float or None
         Wall time used so far; no run may outlive the time budget. None where time is simulated.
     """
     limit = experiment.timeout
     if limit is None:
         elapsed = [run.elapsed for t in trials for run in t.runs if t.role is Role.DEFAULT and run.elapsed]
-        limit = max(_LEAST_TIMEOUT, _TIMES_DEFAULT * max(elapsed)) if elapsed else _FIRST_TIMEOUT
+        slowest = max([*elapsed, *(_noise(t) * statistics.median(elapsed) for t in trials if elapsed)], default=0.0)
+        limit = max(_LEAST_TIMEOUT, _TIMES_DEFAULT * slowest) if elapsed else _FIRST_TIMEOUT
     if experiment.budget.seconds is not None and spent_seconds is not None:
         limit = min(limit, max(1.0, experiment.budget.seconds - spent_seconds))
     return limit
 
 
+def _noise(trial: Trial) -> float:
+    """By which factor the longest run of a configuration exceeded the shortest; the warm-up does not count."""
+    times = [r.elapsed for r in trial.runs if r.phase is not Phase.WARMUP and r.state is State.FINISHED and r.elapsed]
+    return max(times) / min(times) if times else 1.0
+
+
 _FILES_KEPT = 20
 
 
-def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> Run:
+def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int, censored: float | None = None) -> Run:
     """Give the run with its value, or with the reason why it has none.
 
     Parameters
@@ -113,6 +124,8 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
     objective : Objective
     nodes : int
         Nodes that the run occupied, where the runner does not say.
+    censored : float or None
+        The value that the run is known to be worse than, if it was cut.
     """
     facts = planned.facts.ended(outcome.facts, outcome.elapsed, nodes)
     facts = facts.with_(metrics=dict(outcome.metrics), exit_code=outcome.exit_code)
@@ -120,4 +133,4 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int) -> 
         facts = facts.with_(folder=str(outcome.folder))
     if outcome.report is not None:
         facts = facts.with_(report=outcome.report.as_json(_FILES_KEPT))
-    return ended_run(planned, outcome, objective, facts)
+    return ended_run(planned, outcome, objective, facts, censored)

@@ -12,7 +12,7 @@ from stripewise.measure.observed import layout_of, observed_workload
 from stripewise.objectives import kind_of, objective_of
 from stripewise.objectives.plain import own_figure
 from stripewise.runner.base import Preflight, Runner
-from stripewise.search.pruning import make_pruner
+from stripewise.search.pruning import Bound, censored_value, make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
@@ -147,7 +147,7 @@ class Session:
             step = self._fill(planner)
             if isinstance(step, Finish) and not self._running:
                 return self._conclude(planner, step.reason)
-            self._collect()
+            self._collect(planner)
             if self._ledger.stop_requested():
                 raise Stopped(
                     f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
@@ -171,9 +171,6 @@ class Session:
 
     def _launch(self, planner: Planner, trial: Trial, run: Run, attempt: int) -> None:
         run = self._ledger.begin(run, attempt)
-        bound = None
-        if run.phase is Phase.SEARCH and trial.role is Role.CANDIDATE and planner.space is not None:
-            bound = planner.pruner.bound(planner.history(self._ledger.trials))
         launch = make_launch(
             self._identifier,
             self._ledger.experiment,
@@ -181,7 +178,7 @@ class Session:
             trial,
             run,
             timeout=self._timeout(),
-            bound_seconds=bound,
+            pruned=self._bound_of(planner, run),
             attempt=attempt,
         )
         self._running[run.number] = launch
@@ -192,16 +189,30 @@ class Session:
         """Whether the time limit of runs is the user's, or a run has shown how long they take."""
         return self._ledger.experiment.timeout is not None or bool(self._ledger.trials)
 
+    def _bound_of(self, planner: Planner, run: Run) -> Bound | None:
+        """When a run is cut: one of the search, of a configuration that has not worked yet."""
+        trial = self._ledger.trials[run.trial]
+        if planner.space is None or run.phase is not Phase.SEARCH or trial.role is not Role.CANDIDATE or trial.values:
+            return None
+        one = kind_of(self._objective.name).operation
+        if one and self._workload().operation != one and not self._ledger.experiment.pruning:
+            # Slow reads do not keep a configuration from being the best for writes.
+            return None
+        return planner.pruner.bound(planner.history(self._ledger.trials))
+
     def _timeout(self) -> float:
         spent = None if self._runner.simulated else self._ledger.spent().seconds
         return run_timeout(self._ledger.experiment, self._ledger.trials, spent)
 
-    def _collect(self) -> None:
+    def _collect(self, planner: Planner) -> None:
         for outcome in self._runner.poll(_POLL_SECONDS):
             launch = self._running.pop(outcome.number, None)
             if launch is None:
                 continue
-            run = run_of(self._ledger.run(launch.number), outcome, self._objective, self._workload().nodes or 1)
+            cut = outcome.state is State.PRUNED and planner.space is not None
+            censored = censored_value(planner.history(self._ledger.trials), outcome.elapsed) if cut else None
+            planned, nodes = self._ledger.run(launch.number), self._workload().nodes or 1
+            run = run_of(planned, outcome, self._objective, nodes, censored)
             self._ledger.accept(run)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())

@@ -229,12 +229,12 @@ class SimulatedRunner(AnsweringRunner):
         """What would end the run before it is done."""
         site, found = self.site, []
         for limit, state, reason in (
-            (launch.bound, State.PRUNED, "stopped after {:g} s: it could not become interesting any more"),
-            (launch.timeout, State.FAILED, "longer than its time limit of {:g} s"),
-            (site.queue.walltime, State.FAILED, "killed at the walltime limit of {:g} s"),
+            (launch.bound, State.PRUNED, launch.cut_after),
+            (launch.timeout, State.FAILED, "longer than its time limit of {:g} s".format),
+            (site.queue.walltime, State.FAILED, "killed at the walltime limit of {:g} s".format),
         ):
             if limit is not None and seconds > limit:
-                found.append(_Ending(limit, state, f"{reason.format(limit)} (simulated)"))
+                found.append(_Ending(limit, state, f"{reason(limit)} (simulated)"))
         if self._uniform(launch.number, noise.NODE) < site.failures.node_lost:
             lost = seconds * self._uniform(launch.number, noise.NODE, again=1)
             found.append(_Ending(lost, State.FAILED, f"a node was lost after {lost:.3g} s (simulated)"))
