@@ -257,3 +257,34 @@ def test_the_time_limit_follows_the_noise_that_was_seen():
     assert run_timeout(Experiment(), trials(2.0, 2.0), None) == 120
     assert run_timeout(Experiment(), trials(2.0, 6.0), None) == 360
     assert run_timeout(Experiment(timeout=7), trials(2.0, 6.0), None) == 7
+
+
+class Unsteady(Machine):
+    """Now and then a run fails; the first of the best configuration does."""
+
+    def end(self, launch):
+        best = launch.configuration.get("x") == 8 and launch.configuration["mode"] == "b"
+        tried = sum(run == launch.configuration for run in self.ended)
+        self.ended.append(launch.configuration)
+        if (best and tried == 0) or len(self.ended) == 2:
+            return Outcome(launch.number, State.FAILED, 1.0, 0.0, "exit code 1: connection lost")
+        return Outcome(launch.number, State.FINISHED, 1.0, 0.0, metrics={"value": 3.0 if best else 10.0})
+
+
+def test_a_setting_that_failed_once_is_tried_again_and_wins():
+    machine = Unsteady()
+    machine.ended = []
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=40), seed=3))
+    assert machine.result.best.configuration == {"x": 8, "mode": "b"}
+    failed = next(t for t in machine.trials if t.configuration == machine.result.best.configuration)
+    runs = [run for run in failed.runs if run.phase is Phase.SEARCH]
+    assert runs[0].state is State.FAILED and runs[1].state is State.FINISHED
+    assert runs[1].number > runs[0].number + 2, "what made it fail may still hold"
+
+
+def test_a_setting_that_fails_twice_is_given_up():
+    machine = Machine(failing=1.0)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=40)))
+    searched = [[run for run in trial.runs if run.phase is Phase.SEARCH] for trial in machine.trials[1:]]
+    assert all(len(runs) <= 2 for runs in searched)
+    assert sum(len(runs) == 2 for runs in searched) <= 2, "all fail for one reason"

@@ -11,13 +11,14 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from stripewise.model.landscape import TableSpace
 from stripewise.search.base import PriorMean
 from stripewise.search.belief import Belief, expected
 from stripewise.search.costs import Floats
 from stripewise.search.kernel import Geometry
+from stripewise.search.posterior import expected_improvement
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 
@@ -31,14 +32,6 @@ _SAMPLE = 2_000
 _STARTS = 10
 _MOST_VALUES = 64
 _ROUNDS = 12
-
-
-def expected_improvement(mean: Floats, sd: Floats, best: float) -> Floats:
-    """Mean of ``max(0, best - cost)`` (Jones, Schonlau, Welch, J. Global Optim. 13, 1998), shape ``(n,)``."""
-    sd = np.maximum(sd, 1e-12)
-    z = (best - mean) / sd
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return np.asarray(sd * (z * ndtr(z) + density), dtype=np.float64)
 
 
 def acquire(rule: Acquisition, mean: Floats, sd: Floats, best: float, *, margin: float, width: float) -> Floats:

@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from stripewise.search.acquisition import Pool, Search, expected_improvement, maximise
+from stripewise.search.acquisition import Pool, Search, maximise
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.belief import Belief, believe, expected
 from stripewise.search.costs import Floats
 from stripewise.search.initial import complete, next_switch
-from stripewise.search.posterior import rank
+from stripewise.search.posterior import expected_improvement, rank
 from stripewise.search.priors import knowledge_prior
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
@@ -131,6 +131,11 @@ class AutoSampler(Sampler):
             return rank(history)
         mean = belief.known_mean(space.levels([trial.configuration for trial in trials]))
         return [trials[int(index)] for index in np.argsort(mean, kind="stable")]
+
+    def gain_if_it_works(self, space: Space, history: History, levels: Levels) -> Floats:
+        """See :meth:`stripewise.search.base.Sampler.gain_if_it_works`; by the process, which knows the neighbours."""
+        belief = self._believe(space, history)
+        return np.zeros(len(levels)) if belief is None else expected_improvement(*belief.predict(levels), belief.best)
 
     def expected_improvement(self, space: Space, history: History) -> float | None:
         """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None until the first points are through."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.search.posterior import rank
+from stripewise.search.posterior import Posterior, expected_improvement, rank
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.options import Options
 from stripewise.spec.space import Levels, Space
@@ -110,6 +110,18 @@ class Sampler(ABC):
         shrinkage (:func:`stripewise.search.posterior.rank`) and ignores the space.
         """
         return rank(history)
+
+    def gain_if_it_works(self, space: Space, history: History, levels: Levels) -> NDArray[np.float64]:
+        """Expected improvement of configurations over the best cost, were they not to fail, shape ``(n,)``.
+
+        Called to decide whether a trial that failed is run once more. The default knows nothing of the space: it takes
+        them for draws from the population of all trials.
+        """
+        posterior = Posterior.of(history)
+        if not posterior.trials:
+            return np.zeros(len(levels))
+        centre, spread = (np.full(len(levels), x) for x in (np.mean(posterior.mean), posterior.spread))
+        return expected_improvement(centre, spread, float(np.min(posterior.mean)))
 
     def expected_improvement(self, space: Space, history: History) -> float | None:
         """Expected gain of the next run, as a fraction of the best cost; None if the method cannot tell.

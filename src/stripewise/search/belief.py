@@ -10,12 +10,13 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from stripewise.search.base import PriorMean
 from stripewise.search.costs import Costs, Floats
+from stripewise.search.failures import Failures
 from stripewise.search.gp import GaussianProcess, ModelAverage, Observations
 from stripewise.search.gp_fit import Hyperprior, fit, most_probable
 from stripewise.search.kernel import DECAYS, Geometry, Hyperparameters
 from stripewise.search.posterior import RepeatNoise
 from stripewise.spec.space import Levels, Space
-from stripewise.spec.trial import History
+from stripewise.spec.trial import History, State
 
 _MOST_FITTED = 120
 _LABEL_VARIANCE = 0.1
@@ -184,7 +185,7 @@ def believe(
     process = replace(average, processes=tuple(_corrected(one, censored) for one in average.processes))
     mean = process.fitted()
     best = float(np.min(mean if censored.all() else mean[~censored])) + centre
-    feasibility = _feasibility(geometry, levels, costs, most)
+    feasibility = _feasibility(geometry, levels, history, costs, most)
     belief = Belief(geometry, prior, levels[kept], centre, offset, process, feasibility, best, log_bayes_factor)
     return belief.fantasize(levels[costs.open][:most])
 
@@ -239,14 +240,26 @@ def _truncated_mean(mean: Floats, sd: Floats, bound: Floats) -> Floats:
     return np.asarray(mean + sd * hazard, dtype=np.float64)
 
 
-def _feasibility(geometry: Geometry, levels: Levels, costs: Costs, most: int) -> GaussianProcess | None:
-    """Fit a process to labels, 1 where a configuration worked and -1 where it failed; None if nothing failed."""
+def _feasibility(
+    geometry: Geometry, levels: Levels, history: History, costs: Costs, most: int
+) -> GaussianProcess | None:
+    """Fit a process to labels, 1 where a configuration worked and -1 where it failed; None if nothing failed.
+
+    Where the program fails at random, a failure says less: its label lies between the two
+    (:class:`stripewise.search.failures.Failures`).
+    """
     if not costs.failed.any():
         return None
     ended = np.flatnonzero(~np.isnan(costs.known) | costs.failed)
     # All failures first: of the configurations that work there are usually plenty.
     ended = ended[np.argsort(~costs.failed[ended], kind="stable")][:most]
     label = np.where(costs.failed[ended], -1.0, 1.0)
+    failures = Failures.of(history)
+    if failures.seen:
+        # The program fails at random: what has failed may work all the same. What has worked once does work.
+        counts = [sum(run.state is State.FAILED for run in history.trials[int(place)].runs) for place in ended]
+        chance = np.array([failures.chance(count) for count in counts])
+        label = np.where(costs.failed[ended], 2 * chance - 1, 1.0)
     data = Observations(geometry.knots(levels[ended]), label, np.ones(len(ended)), np.zeros(len(ended)))
     fitted = fit(geometry, data.take(np.arange(min(len(ended), _MOST_FITTED))))
     return GaussianProcess(geometry, data, fitted.hyperparameters, 0.0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from stripewise.search.costs import Costs, Floats, RunCosts
 from stripewise.spec.trial import History, State, Trial
@@ -150,3 +151,11 @@ def rank(history: History) -> list[Trial]:
     """Order the finished trials by posterior mean cost, best first; at a tie the older one."""
     posterior = Posterior.of(history)
     return [posterior.trials[int(index)] for index in np.argsort(posterior.mean, kind="stable")]
+
+
+def expected_improvement(mean: Floats, sd: Floats, best: float) -> Floats:
+    """Mean of ``max(0, best - cost)`` (Jones, Schonlau, Welch, J. Global Optim. 13, 1998), shape ``(n,)``."""
+    sd = np.maximum(sd, 1e-12)
+    z = (best - mean) / sd
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return np.asarray(sd * (z * ndtr(z) + density), dtype=np.float64)

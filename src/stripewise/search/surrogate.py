@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from stripewise.search.acquisition import Acquisition, acquire, expected_improvement
+from stripewise.search.acquisition import Acquisition, acquire
 from stripewise.search.axes import features, neighbours
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.costs import Costs, Floats
 from stripewise.search.initial import Plan, complete
+from stripewise.search.posterior import expected_improvement
 from stripewise.search.regressors import fit_predictor, make_regressor
 from stripewise.search.unseen import Seen
 from stripewise.spec.options import Keywords

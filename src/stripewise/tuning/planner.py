@@ -15,6 +15,7 @@ from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
 from stripewise.search.base import Sampler
 from stripewise.search.economy import economical
+from stripewise.search.failures import failed_once, retry
 from stripewise.search.pruning import Pruner
 from stripewise.search.registry import sampler_rng
 from stripewise.search.resampling import Resampler
@@ -207,16 +208,29 @@ class Planner:
             return Finish(reason)
         number = len(trials)
         again = self.resampler.next(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+        if again is None:
+            again = self._retry(history)
         if again is not None:
             return self._plan(trials, trials[again], Phase.SEARCH)
         suggestions = self.sampler.ask(self.space, history, self._rng(number), 1)
         if not suggestions:
             again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
             if again is None:
+                again = self._retry(history, at_once=True)
+            if again is None:
                 return Finish("every configuration has been tried")
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _retry(self, history: History, *, at_once: bool = False) -> int | None:
+        """A trial that failed once and may work all the same; see :func:`stripewise.search.failures.retry`."""
+        assert self.space is not None
+        failed = failed_once(history, at_once=at_once)
+        if not failed:
+            return None
+        levels = self.space.levels([trial.configuration for trial in failed])
+        return retry(history, failed, self.sampler.gain_if_it_works(self.space, history, levels))
 
     def _confirm(self, trials: Sequence[Trial], runs: Sequence[Run], spent: Spent) -> Planned | Wait | Finish:
         most = pairs_left(self.experiment, trials)
