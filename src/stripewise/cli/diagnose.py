@@ -288,6 +288,8 @@ def _lines(number: int, finding: Finding) -> Iterator[str]:
     yield escape(f"   fix: {finding.fix or finding.kind.fix}")
     for setting in finding.settings:
         yield escape(f"   set: {setting.line()}")
+    if finding.settings:
+        yield escape(f"   expected: {finding.proposal.expected.says}")
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
         yield escape(f"   file: {finding.files[0]}{more}")

@@ -10,6 +10,7 @@ from typing import Any
 from stripewise.carriers import Setting
 from stripewise.diagnosis.limits import LIMITS, Limit, Thresholds
 from stripewise.measure.activity import Activity
+from stripewise.prescribe.expectation import Proposal
 
 _FILES_SHOWN = 10
 
@@ -69,8 +70,8 @@ class Finding:
         Those concerned, the most important first.
     ranks : tuple of int
         Those concerned; empty where all are, or none is known.
-    settings : tuple of Setting
-        What fixes it, where Stripewise can apply it.
+    proposal : Proposal
+        Settings that fix it, where Stripewise can apply them and a gain is expected of them.
     share : float
         Part of the time in I/O calls that the calls concerned took, 0 to 1; nothing can give more.
     fix : str
@@ -83,7 +84,7 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    proposal: Proposal = field(default_factory=Proposal)
     share: float = 0.0
     fix: str = ""
 
@@ -93,12 +94,18 @@ class Finding:
         return self.kind.code
 
     @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings proposed."""
+        return self.proposal.settings
+
+    @property
     def bound(self) -> float | None:
         """How many times shorter the I/O could become at most; None where the calls concerned are all of it."""
         return 1 / (1 - self.share) if self.share < 0.99 else None
 
     def as_json(self) -> dict[str, Any]:
         """Give all for machines."""
+        expected = self.proposal.expected
         return {
             "code": self.code,
             "severity": self.severity.word,
@@ -110,6 +117,9 @@ class Finding:
             "files": list(self.files),
             "ranks": list(self.ranks),
             "settings": [setting.line() for setting in self.settings],
+            "expected": {"speedup": [expected.low, expected.high], "reasons": list(expected.reasons)}
+            if self.settings
+            else None,
             "io_time_share": round(self.share, 4),
             "drishti": list(self.kind.drishti),
         }

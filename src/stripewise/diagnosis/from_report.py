@@ -18,6 +18,7 @@ from stripewise.measure.activity import (
     Modes,
     SettingOutcome,
 )
+from stripewise.measure.observed import of_report
 from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
 from stripewise.spec.report import FileReport, Operation, Posix, Report
 from stripewise.spec.report_hdf5 import Pattern
@@ -203,4 +204,5 @@ def activity_of(report: Report, source: str) -> Activity:
             folders=len({file.path.rpartition("/")[0] for file in files}),
         ),
         files=files,
+        workload=of_report(report).workload,
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from stripewise.spec.formats import SIZE_NAMES
+from stripewise.spec.workload import Workload
 
 _OVERLAPPING = 1.1
 """Times in calls are beyond the run's, by more than clocks differ, only where a rank makes several calls at a time."""
@@ -353,6 +354,8 @@ class Activity(_ActivityPart):
         Time in I/O calls over all ranks.
     files : list of FileActivity
         Those that matter most, first those with most time; the rest is counted only.
+    workload : Workload or None
+        What the program did, where the source tells more of it than the other fields hold.
     """
 
     source: str
@@ -373,6 +376,7 @@ class Activity(_ActivityPart):
     timeline: Timeline | None = None
     osts: dict[int, OstLoad] = Field(default_factory=dict)
     hints: dict[str, str] = Field(default_factory=dict)
+    workload: Workload | None = None
 
     @property
     def bytes(self) -> int:

@@ -21,6 +21,8 @@ from stripewise.spec.workload import Workload
 
 _NEGLIGIBLE = 0.001
 _MOSTLY = 0.95
+_PIECE = 256 << 10
+"""Larger requests may be parts of a contiguous call that the library cut at its buffers."""
 _MAX_REPORT = 256 << 20
 
 
@@ -226,7 +228,7 @@ def of_activity(activity: Activity) -> Observed:
         "transfer_size": _transfer(calls),
         "collective": _collective(main),
         "file_per_process": _file_per_process(activity),
-        "layout": _layout(main, activity.job.ranks),
+        **_shape(main, activity.job.ranks, "read" if read > written else "write"),
         "driver": main.driver,
         "file_system": main.file_system,
     }
@@ -296,6 +298,17 @@ def _collective(file: FileActivity) -> bool | None:
 def _file_per_process(activity: Activity) -> bool:
     moving = [file for file in activity.files if file.bytes]
     return activity.job.ranks > 1 and len(moving) >= activity.job.ranks and all(file.ranks <= 1 for file in moving)
+
+
+def _shape(file: FileActivity, ranks: int, way: str) -> dict[str, Any]:
+    """Layout and, where collective calls reached the file system in small scattered pieces, the size of these."""
+    layout = _layout(file, ranks)
+    if layout is None and file.mpiio is not None and file.posix is not None and _collective(file):
+        called: Calls = getattr(file.mpiio, way)
+        made: Calls = getattr(file.posix, way)
+        if 0 < made.mean < min(_PIECE, called.mean / 2):
+            return {"layout": "strided", "piece_size": round(made.mean)}
+    return {"layout": layout}
 
 
 def _layout(file: FileActivity, ranks: int) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.filesystems import USUAL, of_file
+from stripewise.prescribe.expectation import expect
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.spec.configuration import Value
 from stripewise.spec.workload import Workload
@@ -37,6 +38,15 @@ class _Made:
         """A field of the layout of files to be created."""
         self.settings.append(Setting(LAYOUT, key, str(value), USUAL.name))
         self.changes.append(SettingChange(key, None, value, unit))
+
+    def leave_out_losses(self, workload: Workload) -> None:
+        """Leave out what the stacks expect to lose for this workload: a rule of thumb speaks of most, not of all."""
+        for setting, change in zip(list(self.settings), list(self.changes), strict=True):
+            expected = expect((setting,), workload, {})
+            if expected.loses:
+                self.settings.remove(setting)
+                self.changes.remove(change)
+                self.notes.append(f"{setting.key} = {setting.value} is left out: expected to be {expected.says}")
 
     def hint(self, key: str, value: Value, current: Value | None = None) -> None:
         """An MPI-IO hint."""
@@ -69,6 +79,7 @@ def by_policy(name: str, workload: Workload, osts: int | None = None) -> Prescri
         raise UserError(f"no policy is called '{name}'", f"choose from {', '.join(_POLICIES)}")
     made = _Made(notes=["this is a rule of thumb: nothing was measured here, and no gain is predicted"])
     _POLICIES[name](workload, osts, made)
+    made.leave_out_losses(workload)
     kept = "" if made.changes else "the policy sets nothing for this workload"
     return Prescription(
         origin=f"policy {name}",

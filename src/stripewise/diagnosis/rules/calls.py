@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
-from stripewise.diagnosis.rules.settings import aggregation, hint, no_sieving, ompio
+from stripewise.diagnosis.rules.settings import aggregation, joined, no_sieving
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.spec.sizes import format_size
 
@@ -73,6 +73,12 @@ def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind,
     )
 
 
+_OFF_IS_BETTER = (
+    "Write or read larger pieces. No gain is expected of collective buffering here: on one node the exchange often "
+    "costs more than it saves; tune measures it."
+)
+
+
 def piecewise(file: FileActivity, direction: str, limits: Thresholds) -> bool:
     """Whether the file system saw the pieces of collective calls one by one."""
     collective, independent = _modes(file, direction)
@@ -105,6 +111,8 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
         calls = sum(_modes(file, direction)[0] for file in found)
         moved = sum(getattr(file.posix, direction).bytes for file in found)
         share = activity.share(sum(getattr(file.upper, direction).seconds for file in found))
+        off = {f"romio_cb_{direction}": "disable"}
+        proposal = aggregation(activity, found, direction, off)
         yield Finding(
             kind,
             weigh(activity, limits, share),
@@ -112,8 +120,9 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
             f"{format_size(round(moved / pieces))} on average",
             {"direction": direction, "collective_calls": calls, "requests": pieces, "bytes": moved},
             top({file.path: getattr(file.posix, direction).count for file in found}),
-            settings=aggregation(found, direction),
+            proposal=proposal,
             share=share,
+            fix="" if proposal.settings else _OFF_IS_BETTER,
         )
         return
 
@@ -152,11 +161,8 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
     count = sum(calls for _, calls in found)
     mean = sum(file.mpiio.bytes for file in files if file.mpiio) / max(1, sum(f.mpiio.count for f in files if f.mpiio))
     share = activity.share(sum(file.upper.read.seconds + file.upper.write.seconds for file in files))
-    settings = []
-    if not ompio(files):
-        for direction in ("read", "write"):
-            if any(_modes(file, direction)[0] for file in files):
-                settings.append(hint(f"romio_cb_{direction}", "disable"))
+    # That they are on is seen by what they did: a log does not hold the hints.
+    each = [aggregation(activity, files, way, {f"romio_cb_{way}": "enable"}) for way in ("read", "write")]
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
@@ -167,7 +173,7 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
             "aggregators": max((file.beneath.collective_ranks for file in files if file.beneath), default=None),
         },
         top({file.path: file.bytes for file in files}),
-        settings=tuple(settings),
+        proposal=joined(each),
         share=share,
     )
 
@@ -178,7 +184,8 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
     "Data sieving reads a whole block, changes the pieces in it and writes it back under a lock: more is "
     "read than anyone "
     "asked for, and ranks wait for each other.",
-    "Switch data sieving of writes off, or write collectively without gaps.",
+    "Write collectively without gaps, or larger pieces. Without data sieving (romio_ds_write disable) each piece "
+    "is a request of its own, which is slower for small pieces.",
 )
 def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads below write calls."""
@@ -208,7 +215,7 @@ def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind)
         f"{format_size(sum(found.values()))} were read in order to write {format_size(written)}",
         {"read_bytes": int(sum(found.values())), "written_bytes": written},
         top(found),
-        settings=no_sieving(files),
+        proposal=no_sieving(activity, files),
         share=share,
     )
 

@@ -11,8 +11,8 @@ from stripewise.filesystems import USUAL, of_file
 from stripewise.measure.activity import Activity, FileActivity, Level
 
 
-def _lustre(activity: Activity) -> bool:
-    return any(file.layout is not None or of_file(file.file_system) is USUAL for file in activity.files)
+def _striped(file: FileActivity) -> bool:
+    return file.layout is not None or of_file(file.file_system) is USUAL
 
 
 @rule(
@@ -38,7 +38,7 @@ def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) 
         f"{counted.writers:,} of {activity.job.ranks:,} ranks wrote {counted.written_single:,} files of their own",
         {"ranks": counted.writers, "files": counted.written_single},
         top({file.path: float(file.bytes) for file in own}),
-        settings=stripes(1) if _lustre(activity) else (),
+        proposal=stripes(activity, [file for file in own if _striped(file)], 1),
         share=share,
     )
 
@@ -142,7 +142,7 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
         weigh(activity, limits, share, Severity.MEDIUM),
         f"{counted.small:,} of {counted.files:,} files have less than 1 MiB",
         {"small_files": counted.small, "files": counted.files, "folders": counted.folders},
-        settings=stripes(1) if _lustre(activity) else (),
+        proposal=stripes(activity, [file for file in activity.files if _striped(file)], 1),
         share=share,
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from stripewise.carriers import Setting
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import stripes
 from stripewise.measure.activity import Activity, FileActivity
+from stripewise.prescribe.expectation import Proposal
 from stripewise.spec.sizes import format_size
 
 _GRADES = "ABCDE"
@@ -60,7 +60,7 @@ def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
         f"{ranks:,} ranks use {len(found)} file(s) of up to {format_size(largest)} on one stripe each",
         {"files": len(found), "ranks": ranks, "largest_bytes": largest},
         top({file.path: float(_extent(file)) for file in found}),
-        settings=stripes(wanted),
+        proposal=stripes(activity, found, wanted),
         share=share,
     )
 
@@ -84,7 +84,7 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
         f"{len(found)} files are smaller than their stripes, of which they have up to {width}",
         {"files": len(found), "stripe_count": width},
         top({file.path: float(file.layout.stripe_count) for file in found if file.layout}),
-        settings=stripes(1),
+        proposal=stripes(activity, found, 1),
         share=share,
     )
 
@@ -120,16 +120,16 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
     usual = next((size for c in (first.upper.write, first.upper.read) for size, _ in c.common), 0) or (
         first.upper.write.largest or first.upper.read.largest or 0
     )
-    settings: tuple[Setting, ...] = ()
+    proposal = Proposal()
     if usual and usual % 65536 == 0:
-        settings = stripes(first.layout.stripe_count, usual)
+        proposal = stripes(activity, [first], first.layout.stripe_count, usual)
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
         f"requests of {usual:,} bytes do not fit stripes of {first.layout.stripe_size:,} bytes in {len(found)} file(s)",
         {"request_bytes": usual, "stripe_size": first.layout.stripe_size, "files": len(found)},
         top({file.path: float(file.bytes) for file in found}),
-        settings=settings,
+        proposal=proposal,
         share=share,
     )
 

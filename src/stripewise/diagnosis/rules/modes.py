@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule
 from stripewise.diagnosis.limits import Thresholds
-from stripewise.diagnosis.rules.settings import hint, ompio
+from stripewise.diagnosis.rules.settings import hint, proposed
 from stripewise.measure.activity import Activity, FileActivity
 
 
@@ -107,7 +107,7 @@ def aggregators(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
         f"{number} aggregators on {nodes} node(s): {where}",
         {"aggregators": number, "nodes": nodes},
         (file.path,),
-        settings=() if ompio([file]) else (hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1")),
+        proposal=proposed(activity, [file], [(hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1"))]),
     )
 
 

@@ -86,7 +86,7 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
         f"{format_size(moved)} {what}",
         {"small_requests": int(calls), "small_bytes": round(few), "bytes": int(moved), "shared_files": shared},
         top(paths),
-        settings=aggregation(concerned, direction),
+        proposal=aggregation(activity, concerned, direction),
         share=share,
     )
 
@@ -129,7 +129,7 @@ def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         f"{off / calls:.0%} of {calls:,} requests do not begin at {multiple}",
         {"unaligned": off, "requests": calls, "alignment": unit},
         top(paths),
-        settings=alignment(concerned, unit),
+        proposal=alignment(activity, concerned, unit),
         share=share,
     )
 
@@ -204,7 +204,7 @@ def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, dire
         f"{back / count:.0%} of {count:,} {direction} requests go backwards in the file",
         {"backwards": back, "requests": count},
         top(paths),
-        settings=aggregation(concerned, direction),
+        proposal=aggregation(activity, concerned, direction),
         share=share,
     )
 
