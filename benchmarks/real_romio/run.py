@@ -23,22 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from stripewise.objectives import measure, parse_objective
-from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.space import Space
-from stripewise.spec.trial import Phase, Role, State, Trial
-from stripewise.spec.workload import Workload
-from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
+from stripewise.spec.trial import Role
 from stripewise.tuning.space import bind_space
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "real_programs"))
+
+from launching import carry_out, interleaved  # noqa: E402
+
 BEST = 10
 
 
@@ -74,64 +68,35 @@ def experiment_of(
     )
 
 
-def carry_out(experiment: Experiment, store_url: str, folder: Path) -> tuple[dict[str, Any], tuple[Trial, ...]]:
-    store = open_store(store_url)
-    try:
-        identifier = store.create(experiment)
-        result = Session(store, identifier, make_runner(experiment, folder / identifier), "benchmark").run()
-        return result, store.trials(identifier)
-    finally:
-        store.close()
-
-
-def interleaved(
-    experiment: Experiment, space: Space, arms: dict[str, Configuration], repeats: int, folder: Path
-) -> dict[str, list[float]]:
-    """Run each arm `repeats` times, in rounds of random order."""
-    objective = parse_objective("write_bandwidth")
-    values: dict[str, list[float]] = {name: [] for name in arms}
-    rng = np.random.default_rng(1)
-    number = 0
-    with make_runner(experiment, folder) as runner:
-        runner.prepare()
-        for _ in range(repeats):
-            for name in rng.permutation(list(arms)):
-                settings = () if arms[name] == space.default else settings_of(space, arms[name])
-                plan = Plan(settings, f"interleaved.{name}")
-                runner.start(Launch("interleaved", number, arms[name], plan, Phase.CONFIRMATION, timeout=120))
-                number += 1
-                outcome = runner.poll(130)[0]
-                if outcome.state is State.FINISHED:
-                    values[name].append(measure(objective, outcome))
-    return values
-
-
 def study(case: Case, narrow: dict[str, Any], folder: Path, repeats: int, seed: int) -> dict[str, Any]:
     store_url = f"sqlite:///{folder}/benchmark.db"
     tuned_experiment = experiment_of(case, narrow, sampler="auto", budget=40, pairs=None, seed=seed)
     tuned, _ = carry_out(tuned_experiment, store_url, folder)
-    distinct = tuned["space"]["distinct"]
-    print(f"{case.name}: tuned with {tuned['runs']} launches; now {distinct} to sweep", file=sys.stderr)
+    distinct = tuned.space.distinct
+    print(f"{case.name}: tuned with {tuned.runs} launches; now {distinct} to sweep", file=sys.stderr)
     swept, trials = carry_out(
         experiment_of(case, narrow, sampler="exhaustive", budget=distinct + 2, pairs=0, seed=seed), store_url, folder
     )
     print(f"{case.name}: swept; now {(BEST + 2) * repeats} interleaved", file=sys.stderr)
-    workload = Workload.model_validate(swept["workload"])
-    space = bind_space(tuned_experiment, workload, tuned["environment"].get("io")).space
+    space = bind_space(tuned_experiment, swept.workload, tuned.environment.get("io")).space
     ranked = sorted(
         (trial for trial in trials if trial.value is not None and trial.role is Role.CANDIDATE),
         key=lambda trial: -float(trial.value or 0.0),
     )
     arms = {f"sweep {place + 1}": trial.configuration for place, trial in enumerate(ranked[:BEST])}
-    found = tuned["best"]["configuration"] if tuned["confirmed"] else dict(space.default)
+    found = tuned.best.configuration if tuned.confirmed else dict(space.default)
     arms |= {"tune": Configuration(found), "default": space.default}
-    values = interleaved(tuned_experiment, space, arms, repeats, folder / "interleaved")
+    values: dict[str, list[float]] = {name: [] for name in arms}
+    for name, _, value in interleaved(tuned_experiment, space, arms, repeats, folder / "interleaved"):
+        if value is not None:
+            values[name].append(value)
     # tune's answer is often one of the sweep's ten, or the default: one configuration has one median, of all its runs.
     pooled = {
         name: [run for other, runs in values.items() if arms[other] == configuration for run in runs]
         for name, configuration in arms.items()
     }
     medians = {name: statistics.median(runs) for name, runs in pooled.items() if runs}
+    interval = tuned.speedup_interval
     best = max(value for name, value in medians.items() if name.startswith("sweep"))
     swept_values = [float(trial.value) for trial in trials if trial.value is not None]
     return {
@@ -139,13 +104,13 @@ def study(case: Case, narrow: dict[str, Any], folder: Path, repeats: int, seed: 
         "distinct": distinct,
         "swept": len(swept_values),
         "sweep_range": [min(swept_values), max(swept_values)],
-        "launches": tuned["runs"],
-        "seconds": tuned["seconds"],
-        "confirmed": tuned["confirmed"],
-        "speedup": tuned["speedup"],
-        "speedup_ci95": tuned["speedup_ci95"],
+        "launches": tuned.runs,
+        "seconds": tuned.seconds,
+        "confirmed": tuned.confirmed,
+        "speedup": tuned.speedup,
+        "speedup_ci95": interval and [interval.low, interval.high],
         "found": found,
-        "settings": tuned["settings"],
+        "settings": tuned.settings,
         "median_default": medians["default"],
         "median_tune": medians["tune"],
         "median_best_of_sweep": best,

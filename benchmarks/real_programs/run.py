@@ -1,0 +1,254 @@
+"""Does tune find the best settings of real programs, on a machine that changes? Programs are given built.
+
+run.py record ior-strided --program IOR --mpiexec mpiexec --label mpich --folder /dev/shm --load-on 20
+run.py replay RECORD.json ...         20 searches of each recorded sweep, with the recorded drift
+run.py tune ior-strided RECORD.json --program IOR --mpiexec mpiexec --folder /dev/shm
+run.py report RECORD.json ...         one Markdown table
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from stripewise.measure.observed import observed_workload
+from stripewise.objectives import objective_of
+from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.result import Result
+from stripewise.spec.space import Space
+from stripewise.spec.trial import State
+from stripewise.spec.workload import Workload
+from stripewise.tuning.space import bind_space
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from launching import carry_out, interleaved, launch  # noqa: E402
+from load import planted_load  # noqa: E402
+from sweep import Case, Record, SweepReplay, configuration_of  # noqa: E402
+
+
+def observe(experiment: Experiment, folder: Path) -> tuple[Workload, str | None, str]:
+    """Run the program once to see its workload, its MPI-IO and its MPI."""
+    with make_runner(experiment, folder) as runner:
+        preflight = runner.prepare()
+        outcome = launch(runner, experiment, Space(()), Configuration({}), 0)
+    if outcome.state is not State.FINISHED or outcome.report is None:
+        sys.exit(f"{' '.join(experiment.command)} does not run: {outcome.reason or 'it wrote no report'}")
+    workload = experiment.workload.merged(observed_workload(outcome.report)).merged(preflight.workload)
+    return workload, outcome.report.mpi.io or preflight.io, str(preflight.environment.get("mpi"))
+
+
+def record(options: argparse.Namespace, case: Case, folder: Path) -> None:
+    """Run the sweep in interleaved rounds and keep every value with its time."""
+    workload, io, mpi = observe(case.experiment, folder)
+    space = bind_space(case.experiment, workload, io, mpi).space
+    arms: dict[str, Configuration] = {}
+    for entry in case.sweep:
+        configuration = configuration_of(space, entry)
+        if not any(same(space, configuration, known) for known in arms.values()):
+            arms["default" if not arms else str(len(arms))] = configuration
+    objective = objective_of(case.experiment.objective)
+    used = {name for entry in case.sweep for name in entry if name in space.names}
+    about = {
+        "case": case.name,
+        "label": options.label,
+        "load": {"on": options.load_on, "off": options.load_off} if options.load_on else "shared",
+        "folder": file_system(workload, options.folder),
+        "machine": f"{os.cpu_count()} cores, shared with other users",
+        "mpi": mpi,
+        "io": io,
+        "stacks": [options.stack],
+        "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+        "workload": workload.model_dump(exclude_none=True, mode="json"),
+        "sweep": [{name: arm[name] for name in sorted(used)} for arm in arms.values()],
+    }
+    out = options.out / f"{case.name}.{options.label}.json"
+    place = {name: number for number, name in enumerate(arms)}
+    runs: list[tuple[int, float, float, float | None]] = []
+    first, begun = None, time.monotonic()
+    with planted_load(folder, options.load_on, options.load_off, options.writers):
+        measured = interleaved(case.experiment, space, arms, options.rounds, folder, control=options.control)
+        for arm, outcome, value in measured:
+            first = outcome.started if first is None else first
+            runs.append((place[arm], round(outcome.started - first, 2), round(outcome.elapsed, 3), digits(value)))
+            if time.monotonic() - begun > options.seconds:
+                break
+    kept = Record(about, runs)
+    kept.write(out)
+    print(f"{out.name}: {len(runs)} runs of {len(arms)} configurations, drift {kept.drift:.2f}", flush=True)
+
+
+def file_system(workload: Workload, folder: Path) -> str:
+    """What the program's files were on."""
+    return workload.file_system or ("memory" if str(folder).startswith("/dev/shm") else "disk")
+
+
+def same(space: Space, a: Configuration, b: Configuration) -> bool:
+    """Whether two configurations set the same."""
+    first, second = space.fold(space.levels([a, b]))
+    return bool(np.array_equal(first, second))
+
+
+def digits(value: float | None) -> float | None:
+    """A value with five digits."""
+    return None if value is None else float(f"{value:.5g}")
+
+
+def replay(options: argparse.Namespace, path: Path) -> None:
+    """Search the recorded sweep with several seeds; nothing is launched."""
+    kept = Record.read(path)
+    default = kept.share_of_best(kept.space.default)
+    shares, confirmed, false = [], 0, 0
+    for seed in range(options.seeds):
+        objective = kept.about["objective"]
+        experiment = Experiment.model_validate(
+            {
+                "command": ["-"],
+                "objective": {"name": objective["name"], "direction": objective["direction"]},
+                "budget": options.budget,
+                "seed": seed,
+            }
+        )
+        with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+            result, _ = carry_out(experiment, f"sqlite:///{folder}/replay.db", Path(folder), SweepReplay(kept, seed))
+        share = kept.share_of_best(chosen(result)) if result.confirmed else default
+        shares.append(round(share, 4))
+        confirmed += result.confirmed
+        false += bool(result.confirmed and share < default)
+    kept.about["replay"] = {
+        "budget": options.budget,
+        "shares": shares,
+        "confirmed": confirmed,
+        "false": false,
+    }
+    kept.write(path)
+    print(f"{path.name}: median {statistics.median(shares):.3f} of the best, worst {min(shares):.3f}", flush=True)
+
+
+def chosen(result: Result) -> Configuration:
+    """The configuration that an experiment recommends."""
+    return Configuration(result.best.configuration)
+
+
+def tune(options: argparse.Namespace, case: Case, folder: Path) -> None:
+    """Tune the program itself, then measure the answer, the sweep's best and the default in interleaved rounds."""
+    kept = Record.read(options.record)
+    experiment = case.experiment.model_copy(
+        update={"budget": case.experiment.budget.model_copy(update={"runs": options.budget}), "seed": options.seed}
+    )
+    with planted_load(folder, options.load_on, options.load_off, options.writers):
+        result, _ = carry_out(experiment, f"sqlite:///{folder}/tune.db", folder)
+        space = bind_space(experiment, result.workload, kept.about["io"], kept.about["mpi"]).space
+        best = max(kept.about["sweep"], key=kept.share_of_best)
+        arms = {
+            "default": space.default,
+            "sweep": configuration_of(space, best),
+            "tune": chosen(result) if result.confirmed else space.default,
+        }
+        values: dict[str, list[float]] = {name: [] for name in arms}
+        for arm, _, value in interleaved(experiment, space, arms, options.rounds, folder / "pairs"):
+            if value is not None:
+                values[arm].append(value)
+    medians = {name: statistics.median(given) for name, given in values.items()}
+    share = medians["tune"] / medians["sweep"] if kept.objective.maximize else medians["sweep"] / medians["tune"]
+    kept.about.setdefault("tuned", []).append(
+        {
+            "seed": options.seed,
+            "budget": options.budget,
+            "runs": result.runs,
+            "confirmed": result.confirmed,
+            "speedup": result.speedup,
+            "chosen": {k: v for k, v in arms["tune"].items() if v != space.default[k]},
+            "medians": {name: digits(value) for name, value in medians.items()},
+            "share": round(share, 4),
+        }
+    )
+    kept.write(options.record)
+    print(f"{options.record.name}: tuned within {result.runs} runs to {share:.3f} of the sweep's best", flush=True)
+
+
+def report(paths: list[Path]) -> None:
+    """Print a Markdown table of all records, and a line over all."""
+    print("| program | MPI | load | configurations | runs | best / default | drift | median | within 5% | within 10% |")
+    print("|---|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    everything: list[float] = []
+    for path in sorted(paths):
+        kept = Record.read(path)
+        about, shares = kept.about, np.array(kept.about["replay"]["shares"])
+        everything += list(shares)
+        load = (
+            about["load"]
+            if isinstance(about["load"], str)
+            else "planted, {on:g} s on, {off:g} s off".format(**about["load"])
+        )
+        gain = 1 / kept.share_of_best(kept.space.default)
+        print(
+            f"| {about['case']} | {about['mpi']} | {load} | {len(about['sweep'])} | {len(kept.runs)} | {gain:.2f} "
+            f"| {kept.drift:.2f} | {np.median(shares):.3f} | {np.mean(shares >= 0.95):.0%} "
+            f"| {np.mean(shares >= 0.9):.0%} |"
+        )
+    total = np.array(everything)
+    print(f"| all | | | | | | | {np.median(total):.3f} | {np.mean(total >= 0.95):.0%} | {np.mean(total >= 0.9):.0%} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    real = argparse.ArgumentParser(add_help=False)
+    real.add_argument("case", help="its name in the file of cases")
+    real.add_argument("--cases", type=Path, default=HERE / "programs.toml", help="a file like this one")
+    real.add_argument("--program", required=True, help="the built program")
+    real.add_argument("--mpiexec", default="mpiexec", help="launcher with its options")
+    real.add_argument("--stack", default="romio", help="whose settings are swept: romio or ompio")
+    real.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where the files are written")
+    real.add_argument("--load-on", type=float, default=0.0, help="seconds for which planted load is on; 0 for none")
+    real.add_argument("--load-off", type=float, default=20.0, help="seconds for which it is off")
+    real.add_argument("--writers", type=int, default=2, help="processes of the planted load")
+    recording = commands.add_parser("record", parents=[real], help="run the sweep and keep its runs")
+    recording.add_argument("--rounds", type=int, default=8)
+    recording.add_argument("--seconds", type=float, default=600.0, help="end earlier, in the middle of a round")
+    recording.add_argument("--control", type=int, default=4, help="run the default again after so many runs")
+    recording.add_argument("--label", required=True, help="of the MPI and the load, in the file's name")
+    recording.add_argument("--out", type=Path, default=HERE / "results")
+    tuning = commands.add_parser("tune", parents=[real], help="tune the program, and measure the answer")
+    tuning.add_argument("record", type=Path)
+    tuning.add_argument("--rounds", type=int, default=10)
+    tuning.add_argument("--seed", type=int, default=0)
+    replaying = commands.add_parser("replay", help="search recorded sweeps")
+    replaying.add_argument("records", type=Path, nargs="+")
+    replaying.add_argument("--seeds", type=int, default=20)
+    for command in (tuning, replaying):
+        command.add_argument("--budget", type=int, default=40)
+    commands.add_parser("report", help="one table of all").add_argument("records", type=Path, nargs="+")
+    options = parser.parse_args()
+    if options.command == "report":
+        return report(options.records)
+    if options.command == "replay":
+        for path in options.records:
+            replay(options, path)
+        return None
+    with tempfile.TemporaryDirectory(prefix="real-programs-", dir=options.folder) as folder:
+        case = Case.read(
+            options.cases,
+            options.case,
+            program=options.program,
+            mpiexec=options.mpiexec,
+            folder=folder,
+            stack=options.stack,
+        )
+        {"record": record, "tune": tune}[options.command](options, case, Path(folder))
+    return None
+
+
+if __name__ == "__main__":
+    main()
