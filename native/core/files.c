@@ -203,8 +203,10 @@ void sw_file_count_event(struct sw_files *files, struct sw_file *file, const str
         sw_calls_add(calls, event->bytes, event->ended - event->began);
         calls->messages += event->messages;
     }
-    if (pattern)
+    if (pattern) {
         sw_pattern_add(pattern, event->bytes, event->shape, event->place);
+        sw_view_count(&file->facts.view, event->filetype_size, event->piece, event->bytes);
+    }
     bool added = add_beneath(files, file, beneath, count);
     sw_lock_release(&file->lock);
     /* The summed record has all its counters; what it takes over is only what found no memory here. */
@@ -261,8 +263,7 @@ static void merge_facts(struct sw_facts *into, const struct sw_facts *from, enum
         return;
     if (from->size > into->size)
         into->size = from->size;
-    if (!into->view.set)
-        into->view = from->view;
+    sw_view_merge(&into->view, &from->view);
     if (!into->layout.place)
         into->layout = from->layout;
     uint32_t decisions = into->choice.count + from->choice.count;
@@ -306,6 +307,8 @@ void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw
         into->file_system = sw_arena_intern(&files->arena, from->file_system);
     if (!into->why)
         into->why = sw_arena_intern(&files->arena, from->why);
+    if (!into->application)
+        into->application = sw_arena_intern(&files->arena, from->application);
     if (!into->info)
         into->info = sw_arena_intern(&files->arena, from->info);
     if (!into->results && from->result_count)

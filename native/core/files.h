@@ -20,11 +20,6 @@ struct sw_result {
 };
 #define SW_RESULT_TEXTS(X) X(key) X(requested) X(application) X(given) X(echoed) X(note)
 
-struct sw_view {
-    bool set, contiguous;
-    int64_t filetype_size;
-};
-
 /* What a model or the learner decided when the file was last opened. */
 struct sw_choice_facts {
     uint32_t count, verdict;   /* decisions; enum sw_verdict */
@@ -59,6 +54,7 @@ struct sw_file {
     struct sw_hdf5 *hdf5;             /* NULL: not used through HDF5 */
     const char *driver, *file_system; /* interned */
     const char *why;                  /* interned: of the last decision */
+    const char *application;          /* interned, as info: the hints that the program gave */
     const char *info; /* interned: key NEWLINE value NEWLINE ..., control characters replaced */
     struct sw_result *results;
     uint32_t result_count;
@@ -94,7 +90,8 @@ struct sw_event {
     enum sw_shape shape;
     bool moved; /* false: it failed, and says nothing of the pattern */
     uint64_t bytes;
-    int64_t place; /* in bytes of the file, or SW_UNKNOWN_PLACE */
+    int64_t place;                /* in bytes of the file, or SW_UNKNOWN_PLACE */
+    int64_t filetype_size, piece; /* of the view that it went through, as sw_view_count takes them */
     int64_t began, ended;
     uint64_t messages; /* MPI calls that the MPI library made within it */
 };

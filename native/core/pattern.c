@@ -63,3 +63,39 @@ void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from) {
     into->strided += from->strided;
     into->random += from->random;
 }
+
+static void add_use(struct sw_view *view, int64_t filetype_size, int64_t piece, uint64_t bytes) {
+    int i = 0;
+    while (i < SW_VIEW_USES - 1 && view->uses[i].bytes &&
+           (view->uses[i].filetype_size != filetype_size || view->uses[i].piece != piece))
+        i++;
+    view->uses[i].filetype_size = filetype_size;
+    view->uses[i].piece = piece;
+    view->uses[i].bytes += bytes;
+    for (; i > 0 && view->uses[i].bytes > view->uses[i - 1].bytes; i--) {
+        struct sw_view_use other = view->uses[i - 1];
+        view->uses[i - 1] = view->uses[i];
+        view->uses[i] = other;
+    }
+}
+
+void sw_view_count(struct sw_view *view, int64_t filetype_size, int64_t piece, uint64_t bytes) {
+    *(piece ? &view->in_pieces : &view->in_one) += bytes;
+    add_use(view, filetype_size, piece, bytes);
+}
+
+void sw_view_merge(struct sw_view *into, const struct sw_view *from) {
+    into->set |= from->set;
+    into->in_one += from->in_one;
+    into->in_pieces += from->in_pieces;
+    for (int i = 0; i < SW_VIEW_USES && from->uses[i].bytes; i++)
+        add_use(into, from->uses[i].filetype_size, from->uses[i].piece, from->uses[i].bytes);
+}
+
+struct sw_view_use sw_view_main(const struct sw_view *view) {
+    bool pieces = view->in_pieces > view->in_one;
+    for (int i = 0; i < SW_VIEW_USES; i++)
+        if (view->uses[i].bytes && (view->uses[i].piece != 0) == pieces)
+            return view->uses[i];
+    return (struct sw_view_use){0, 0, 0};
+}

@@ -33,6 +33,28 @@ struct sw_pattern {
                                      before, where the next would be contiguous */
 };
 
+/* Through which views the bytes of a file went. */
+#define SW_VIEW_USES 6
+struct sw_view_use {
+    int64_t filetype_size, piece; /* piece as in sw_view_count */
+    uint64_t bytes;
+};
+struct sw_view {
+    bool set;                   /* a view was set */
+    uint64_t in_one, in_pieces; /* bytes of calls whose data lie in one piece of the file, or in several */
+    struct sw_view_use uses[SW_VIEW_USES];
+};
+
+/* Counts a call by the view that it went through. piece: 0 if its data lie in one piece of the file, else the
+ * bytes of one of them, or SW_UNKNOWN_PIECE. */
+#define SW_UNKNOWN_PIECE (-1)
+void sw_view_count(struct sw_view *view, int64_t filetype_size, int64_t piece, uint64_t bytes);
+void sw_view_merge(struct sw_view *into, const struct sw_view *from);
+
+/* Of the views with pieces, or of those without, whichever moved more bytes: the one that moved most. Its
+ * bytes are 0 if no call moved any. */
+struct sw_view_use sw_view_main(const struct sw_view *view);
+
 /* Counts a call. place: where it starts, in bytes of the file or dataset, or SW_UNKNOWN_PLACE for a call of
  * unknown order. */
 void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place);

@@ -96,10 +96,13 @@ static void print_mode(struct sw_json *json, const char *key, const struct sw_fi
 }
 
 static void print_view(struct sw_json *json, const struct sw_view *view) {
-    if (!begin(json, sw_key.view, view->set))
+    struct sw_view_use use = sw_view_main(view);
+    if (!begin(json, sw_key.view, view->set && use.bytes))
         return;
-    sw_json_integer(json, sw_key.filetype_size, view->filetype_size);
-    sw_json_bool(json, sw_key.contiguous, view->contiguous);
+    sw_json_integer(json, sw_key.filetype_size, use.filetype_size);
+    sw_json_bool(json, sw_key.contiguous, use.piece == 0);
+    if (use.piece > 0)
+        sw_json_integer(json, sw_key.piece_size, use.piece);
     sw_json_close(json, '}');
 }
 
@@ -274,6 +277,7 @@ void sw_report_file(struct sw_json *json, const struct sw_file *file) {
     print_posix(json, sw_key.read, file->posix[0], true);
     sw_json_close(json, '}');
     print_layout(json, &facts->layout);
+    print_words(json, sw_key.application_info, file->application);
     print_words(json, sw_key.info, file->info);
     print_choice(json, &facts->choice, file->why);
     print_results(json, file);

@@ -103,6 +103,7 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
     add_text(bytes, file->driver);
     add_text(bytes, file->file_system);
     add_text(bytes, file->why);
+    add_text(bytes, file->application);
     add_text(bytes, file->info);
     add_number(bytes, file->result_count);
     for (uint32_t i = 0; i < file->result_count; i++) {
@@ -186,6 +187,7 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
     file.driver = text(reader);
     file.file_system = text(reader);
     file.why = text(reader);
+    file.application = text(reader);
     file.info = text(reader);
     file.result_count = number(reader, SW_MAX_SETTINGS + 1);
     file.results = results;

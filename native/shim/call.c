@@ -72,6 +72,26 @@ static int64_t place_of(struct sw_handle *handle, enum sw_op op, MPI_Offset offs
     }
 }
 
+/* Whether the bytes of a call lie in one piece of the file or in several, and where they begin. */
+static void look_through_view(const struct sw_handle *handle, struct sw_event *event) {
+    event->filetype_size = handle->filetype_size;
+    event->shape = SW_RUN;
+    if (!handle->pieces)
+        return;
+    if (handle->run == handle->filetype_size && handle->run > 0 && event->place != SW_UNKNOWN_PLACE) {
+        int64_t shown = event->place - handle->displacement, within = shown % handle->run;
+        if (within + (int64_t)event->bytes <= handle->run) {
+            event->place =
+                handle->displacement + handle->lower + shown / handle->run * handle->extent + within;
+            return;
+        }
+    }
+    event->shape = SW_PIECES;
+    event->piece = handle->run;
+    if (event->piece > (int64_t)event->bytes)
+        event->piece = (int64_t)event->bytes;
+}
+
 void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype,
                           MPI_Offset offset) {
     struct sw_handle *handle = call->handle;
@@ -81,8 +101,8 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
     if (code == MPI_SUCCESS && operation->mode != SW_END) {
         event.bytes = count > 0 ? (uint64_t)size_of(datatype) * (uint64_t)count : 0;
         event.moved = event.bytes > 0; /* else the rank only takes part */
-        event.shape = handle->pieces ? SW_PIECES : SW_RUN;
         event.place = place_of(handle, call->op, offset, event.bytes);
+        look_through_view(handle, &event);
         atomic_bool *moved = operation->kind == SW_WRITE ? &handle->wrote : &handle->read;
         if (event.bytes && !atomic_load_explicit(moved, memory_order_relaxed))
             atomic_store_explicit(moved, true, memory_order_relaxed);

@@ -45,7 +45,7 @@ struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t o
     handle->record = record;
     handle->opened = opened;
     handle->root = root;
-    handle->etype_size = 1;
+    handle->etype_size = handle->filetype_size = 1;
     sw_lock_take(&table_lock);
     handle->next = *bucket_of(file);
     *bucket_of(file) = handle;

@@ -295,8 +295,10 @@ void sw_matches_add(struct sw_file *record, const struct sw_result *results, siz
         memcpy(stored, all, used * sizeof *stored);
 }
 
-void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *record) {
+void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file,
+                     struct sw_file *record) {
     char value[MPI_MAX_INFO_VAL + 1];
+    const char *own = application == MPI_INFO_NULL ? NULL : info_text(application);
     MPI_Info used = MPI_INFO_NULL;
     if (sw_pmpi.File_get_info(file, &used) != MPI_SUCCESS)
         used = MPI_INFO_NULL;
@@ -309,6 +311,7 @@ void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *
         sw_pmpi.Info_free(&used);
     }
     sw_lock_take(&record->lock);
+    record->application = own;
     if (text)
         record->info = text;
     record_results(matches, record);

@@ -52,9 +52,9 @@ void sw_launcher_check(struct sw_matches *matches);
 /* No hint was passed on after all, for this reason. */
 void sw_hints_withdrawn(struct sw_matches *matches, const char *reason);
 
-/* Records what the open file says of its hints, its driver, and the outcome of the settings. Called on the
- * communicator's rank 0. */
-void sw_hints_record(struct sw_matches *matches, MPI_File file, struct sw_file *record);
+/* Records the program's own hints, what the open file says of its hints, its driver, and the outcome of the
+ * settings. Called on the communicator's rank 0. */
+void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file, struct sw_file *record);
 
 /* What drives an open file: ROMIO's driver as its info (interned text of sw_file) names it, else what the
  * library that opened the file tells: "romio" or "ompio"; NULL if nothing does. */

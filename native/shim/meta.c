@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The C calls on open files that move no data. */
 #include "call.h"
+#include "types.h"
 #include "view.h"
 
 #define WRAP(OP, FILE, PARAMETERS, ...)                                                                      \
@@ -22,18 +23,24 @@ WRAP(preallocate, fh, (MPI_File fh, MPI_Offset size), fh, size)
 
 void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
                     MPI_Datatype filetype) {
-    MPI_Count etype_size = 0, size = 0, lower = 0, extent = 0;
+    MPI_Count etype_size = 0, size = 0, lower = 0, extent = 0, true_lower = 0, true_extent = 0;
     sw_pmpi.Type_size_x(etype, &etype_size);
     sw_pmpi.Type_size_x(filetype, &size);
     sw_pmpi.Type_get_extent_x(filetype, &lower, &extent);
     handle->displacement = displacement;
     handle->etype_size = etype_size;
+    handle->filetype_size = size;
+    handle->extent = extent;
     handle->pieces = lower != 0 || size != extent;
+    if (handle->pieces) {
+        int64_t runs = sw_type_runs(filetype);
+        sw_pmpi.Type_get_true_extent_x(filetype, &true_lower, &true_extent);
+        handle->lower = true_lower;
+        handle->run = runs > 0 ? size / runs : SW_UNKNOWN_PIECE;
+    }
     atomic_store_explicit(&handle->pointer, 0, memory_order_relaxed);
-    if (!handle->root)
-        return;
     sw_lock_take(&handle->record->lock);
-    handle->record->facts.view = (struct sw_view){true, !handle->pieces, size};
+    handle->record->facts.view.set = true;
     sw_lock_release(&handle->record->lock);
 }
 

@@ -138,11 +138,12 @@ static void record_choice(const struct sw_orders *orders, struct sw_file *record
 }
 
 /* What only one rank needs to find out. */
-static void record_surroundings(struct sw_matches *matches, MPI_File file, struct sw_file *record) {
+static void record_surroundings(struct sw_matches *matches, MPI_Info application, MPI_File file,
+                                struct sw_file *record) {
     char name[32];
     struct sw_layout layout;
     sw_launcher_check(matches);
-    sw_hints_record(matches, file, record);
+    sw_hints_record(matches, application, file, record);
     sw_file_system_name(record->path, name, sizeof name);
     record->file_system = sw_arena_intern(&sw_runtime.files.arena, name);
     record->driver = sw_driver_name(record->info, sw_thread.opener);
@@ -183,7 +184,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
         bool other = strcmp(record->path, SW_OTHER_FILES) == 0;
         record_open(request, record);
         if (request->rank == 0 && !other) {
-            record_surroundings(&matches, *request->file, record);
+            record_surroundings(&matches, request->info, *request->file, record);
             record_choice(&orders, record);
         }
         handle = sw_handle_add(*request->file, record, start, request->rank == 0);

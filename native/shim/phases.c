@@ -148,7 +148,7 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
         if (collective)
             collectively = collective == both ? 1 : -1;
         struct sw_use use = {.write = write,
-                             .strided = record->facts.view.set && !record->facts.view.contiguous,
+                             .strided = record->facts.view.in_pieces > record->facts.view.in_one,
                              .collective = collectively,
                              .bytes = mine[0],
                              .transfer_size = calls ? moved[write] / (double)calls : 0,

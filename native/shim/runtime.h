@@ -18,6 +18,9 @@ struct sw_handle {
     atomic_bool wrote, read;
     /* The view, in bytes, and where the individual file pointer stands in it. */
     int64_t displacement, etype_size;
+    /* Of the view's file type, in bytes: where its first byte lies, how far its copies are apart, what one
+     * shows, and how many of these lie in one piece of the file (SW_UNKNOWN_PIECE: not known). */
+    int64_t lower, extent, filetype_size, run;
     bool pieces; /* the view has gaps */
     _Atomic(int64_t) pointer;
     struct sw_tracking *tracking; /* of a phase that is measured; NULL: it is not */

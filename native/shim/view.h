@@ -5,7 +5,7 @@
 
 #include "runtime.h"
 
-/* Records the view, for the report on the communicator's rank 0; the types are valid. */
+/* Records the view, through which the calls that follow go; the types are valid. */
 void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
                     MPI_Datatype filetype);
 

@@ -151,8 +151,29 @@ static void paths(void) {
     CHECK(!sw_path_absolute("", path, sizeof path));
 }
 
+/* PnetCDF: a small header in one piece, tiles in many, and a view that shows all of the file in between. */
+static void views(void) {
+    struct sw_view view = {.set = true}, other = {.set = false};
+    CHECK(sw_view_main(&view).bytes == 0);
+    sw_view_count(&view, 1, 0, 500);
+    for (int i = 0; i < 3; i++)
+        sw_view_count(&view, 4096, 128, 4096);
+    sw_view_count(&view, 8192, SW_UNKNOWN_PIECE, 8192);
+    struct sw_view_use use = sw_view_main(&view);
+    CHECK(use.filetype_size == 4096 && use.piece == 128 && use.bytes == 3 * 4096);
+    sw_view_count(&other, 65536, 0, 100000);
+    sw_view_merge(&view, &other);
+    CHECK(view.set && view.in_one == 100500 && view.in_pieces == 3 * 4096 + 8192);
+    use = sw_view_main(&view);
+    CHECK(use.filetype_size == 65536 && use.piece == 0);
+    for (int i = 0; i < 2 * SW_VIEW_USES; i++) /* more kinds than are kept apart: the rarest make room */
+        sw_view_count(&view, i, 1, 1);
+    CHECK(sw_view_main(&view).filetype_size == 65536);
+}
+
 int main(void) {
     arena();
+    views();
     limited_records();
     budget();
     wire();

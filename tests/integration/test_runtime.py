@@ -82,6 +82,7 @@ def test_report_describes_the_job_and_the_file(bench: Bench, tmp_path: Path) -> 
     assert file["view"] == {
         "filetype_size": 65536,
         "contiguous": False,
+        "piece_size": 1024,
     }
     written = file["posix"]["write"]
     # Every byte once: the pieces of all ranks fill the file without a gap.

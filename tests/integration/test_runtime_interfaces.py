@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from stripewise.measure.observed import observed_workload
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.report import parse_report
+from stripewise.tuning.space import bind_space
 from tests.conftest import require
 from tests.integration.hdf5_support import Hdf5Bench, debian_mpi, differences
 from tests.integration.runtime_support import HEADER, PROGRAMS, Outcome
@@ -70,3 +74,24 @@ def test_pnetcdf_programs_are_observed_and_tuned(bench: Hdf5Bench, tmp_path: Pat
     tuned, begin, same = run(HEADER + "hint cb_nodes 2\n", PNETCDF_HINTS="nc_var_align_size=65536")
     assert begin % 65536 == 0 and same == data
     assert tuned.setting("data.nc", "cb_nodes")["outcome"] == "applied"
+
+
+@pytest.mark.parametrize("shape", ["tiles", "slabs"])
+def test_a_report_keeps_how_pnetcdf_wrote_although_it_takes_its_views_back(
+    shape: str, bench: Hdf5Bench, tmp_path: Path
+) -> None:
+    require(Path("/usr/include/pnetcdf.h").exists(), "no PnetCDF: apt install libpnetcdf-dev")
+    program = bench.program("pnetcdf_blocks.c", "-Wl,--no-as-needed", "-lpnetcdf", "-lm")
+    words = [tmp_path / "data.nc", shape, "cb_nodes", 2]
+    seen = bench.run(program, *words, ranks=4, OMPI_MCA_io="romio321")
+    assert (seen.code, seen.complaints) == (0, []), seen.stderr
+    file = seen.file("data.nc")
+    assert file["application_info"]["cb_nodes"] == "2"
+    assert file["view"]["contiguous"] is (shape == "slabs")
+    assert seen.report is not None
+    workload = observed_workload(parse_report(seen.report))
+    expected = ("tile", 64 * 8) if shape == "tiles" else ("segmented", None)
+    assert (workload.layout, workload.piece_size) == expected
+    assert (workload.collective, workload.transfer_size) == (True, 64 * 64 * 8)
+    names = bind_space(Experiment(command=["./app"], stacks=["romio"]), workload, "romio").space.names
+    assert ("ind_wr_buffer_size" in names) is (shape == "tiles")

@@ -89,8 +89,10 @@ def test_reads_and_writes():
 
 
 def test_mixed_calls_leave_collective_open():
-    data = changed(recorded("romio_strided_write")["default"], "files.0.independent", {"calls": 1, "bytes": 100})
-    words = observed_workload(parse_report(data)).words()
+    data = changed(recorded("romio_strided_write")["default"], "files.0.independent", {"calls": 1, "bytes": 1 << 40})
+    assert observed_workload(parse_report(changed(data, "files.0.independent.bytes", 100))).collective is True
+    assert observed_workload(parse_report(data)).collective is False
+    words = observed_workload(parse_report(changed(data, "files.0.collective.bytes", 1 << 40))).words()
     assert words["collective"]
     assert words["independent"]
 

@@ -8,8 +8,11 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.plan import settings_of
 from stripewise.spec.stack import load_stack
+from stripewise.spec.trial import Phase, Run, State
 from stripewise.spec.workload import Workload
+from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.space import bind_space, check_space, default_stacks
+from tests.unit.reports import recorded
 
 WRITER = Workload(
     operation="write",
@@ -20,6 +23,7 @@ WRITER = Workload(
     driver="UFS:",
     file_system="ext4",
 )
+ROMIO = {parameter.name for parameter in load_stack("romio").parameters}
 
 
 def experiment(**fields):
@@ -304,3 +308,60 @@ def test_a_rule_that_the_program_breaks_today_is_none_for_it() -> None:
     workload = Workload(operation="write", nodes=2, processes_per_node=4, collective=True)
     check_space(today, workload, "romio", None)
     assert bind_space(today, workload, "romio").space.default["romio_no_indep_rw"] is True
+
+
+def test_hints_that_the_program_sets_itself_leave_the_space_and_count_as_they_are_set():
+    own = {"romio_cb_write": "disable", "cb_nodes": "3", "romio_ds_write": "nonsense", "nc_var_align_size": "1"}
+    bound = bind_space(experiment(), WRITER, "romio", own=own)
+    assert bound.left_out["romio_cb_write"] == (
+        "the program sets it itself, to disable; --override lets Stripewise change it"
+    )
+    assert {"cb_nodes", "romio_ds_write"} <= bound.left_out.keys()
+    assert "cb_buffer_size" in bound.left_out, "the buffer of what the program switches off"
+    assert bound.space.context["romio_cb_write"] == "disable"
+    assert "ind_wr_buffer_size" in bound.space.names
+
+
+def test_an_override_searches_the_programs_own_hints_from_the_values_that_they_have():
+    own = {"romio_cb_write": "disable", "cb_nodes": "3", "romio_ds_write": "nonsense"}
+    space = bind_space(experiment(override=True), WRITER, "romio", own=own).space
+    assert (space["romio_cb_write"].default, space["cb_nodes"].default) == ("disable", 3)
+    assert 3 in space["cb_nodes"].values and space["romio_ds_write"].default == "automatic"
+    chosen = Configuration({**space.default, "romio_cb_write": "automatic"})
+    assert ("romio_cb_write", "automatic") in {(s.key, s.value) for s in settings_of(space, chosen)}
+    assert settings_of(space, space.default) == ()
+
+
+def test_a_program_that_sets_everything_itself_is_told_of_the_override():
+    with pytest.raises(UserError, match="--override, or name another stack"):
+        bind_space(
+            experiment(parameters={name: {"exclude": True} for name in ROMIO - {"cb_nodes"}}),
+            WRITER,
+            "romio",
+            own={"cb_nodes": "2"},
+        )
+
+
+def run_with(report=None, **facts):
+    facts = facts if report is None else {"report": report}
+    return Run(number=1, trial=0, phase=Phase.WARMUP, state=State.FINISHED, facts=facts)
+
+
+def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program_sets():
+    report = recorded("romio_strided_write")["default"]
+    (file,) = report["files"]
+    first = {**file, "path": "/a/first", "application_info": {"cb_nodes": "2", "romio_cb_write": "disable"}}
+    second = {**file, "path": "/a/second", "application_info": {"cb_nodes": "4"}}
+    both = run_with({**report, "files": [first, second]})
+    assert FirstRun.of([both], "*").hints.keys() == {"cb_nodes"}
+    assert FirstRun.of([both], "fir*").hints == first["application_info"]
+    assert FirstRun.from_json(FirstRun.of([both], "/a/*").as_json()) == FirstRun.of([both], "/a/*")
+    idle = FirstRun.of([run_with({**report, "files": []})], "*")
+    assert "no file through MPI-IO" in idle.idle
+    assert (
+        "(the runtime wrote none; does it call" in FirstRun.of([run_with(no_report="the runtime wrote none")], "*").idle
+    )
+    with pytest.raises(UserError, match="cannot act on it"):
+        idle.check(experiment())
+    idle.check(experiment(parameters={"threads": {"kind": "ordinal", "values": [1, 2], "carrier": "argument"}}))
+    assert FirstRun.of([run_with(anything=1)], "*") == FirstRun()

@@ -17,6 +17,7 @@ from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
 from stripewise.spec.report import FileReport, Posix, Report, read_report
+from stripewise.spec.report_hdf5 import Pattern
 from stripewise.spec.workload import Workload
 
 _NEGLIGIBLE = 0.001
@@ -118,11 +119,12 @@ def _transfer_size(file: FileReport) -> int | None:
 
 
 def _collective_calls(report: Report) -> bool | None:
-    calls = sum(file.collective.calls for file in report.files)
-    alone = sum(file.independent.calls for file in report.files)
-    if not calls and not alone:
-        return None
-    return None if calls and alone else calls > 0
+    """Whether nearly all bytes moved collectively or nearly none: libraries write their headers independently."""
+    together = sum(file.collective.bytes for file in report.files)
+    alone = sum(file.independent.bytes for file in report.files)
+    if together >= _MOSTLY * (together + alone):
+        return True if together else None
+    return False if alone >= _MOSTLY * (together + alone) else None
 
 
 def _driver_name(driver: str | None) -> str | None:
@@ -143,13 +145,17 @@ def _pattern(report: Report, file: FileReport) -> dict[str, Any]:
         if file.collective.calls and aggregated is not False:
             return {"layout": "random" if report.mpi.io == "romio" else None, "piece_size": transfer}
         return {"layout": "segmented"}
-    piece = file.view.filetype_size if transfer and 0 < file.view.filetype_size < transfer else None
+    repeated = transfer is not None and 0 < file.view.filetype_size < transfer
+    piece = file.view.piece_size
+    if piece is None and repeated:
+        piece = file.view.filetype_size
     if aggregated is None:
         return {"piece_size": piece}
     if not aggregated:
-        # A view with gaps whose ranges do not interleave: blocks of whole rows.
-        return {"layout": "segmented"} if not file.independent.calls else {}
-    return {"layout": "strided" if piece else "tile", "piece_size": piece}
+        # A view with gaps whose ranges do not interleave: blocks of whole rows, where no piece is known.
+        known = piece is not None or file.independent.calls
+        return {"piece_size": piece} if known else {"layout": "segmented"}
+    return {"layout": "strided" if repeated and piece == file.view.filetype_size else "tile", "piece_size": piece}
 
 
 def _aggregated(report: Report, file: FileReport) -> bool | None:
@@ -164,8 +170,17 @@ def _aggregated(report: Report, file: FileReport) -> bool | None:
             if made.during_collective.ranks < file.ranks:
                 return True
             # As many system calls as MPI calls: each rank wrote its own. Anything else is a mixture (random offsets).
-            return False if made.during_collective.count == file.calls(direction, collective=True) else None
+            return False if made.during_collective.count == _moving_calls(file, direction) else None
     return None
+
+
+def _moving_calls(file: FileReport, direction: str) -> int:
+    """Collective calls of a direction that moved bytes: some ranks may only take part, as in writing a header."""
+    pattern: Pattern | None = getattr(file.pattern, direction)
+    calls = file.calls(direction, collective=True)
+    if pattern is None:
+        return calls
+    return min(calls, sum(pattern.histogram) - file.calls(direction, collective=False))
 
 
 def layout_of(report: Report) -> dict[str, int]:

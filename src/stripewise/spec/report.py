@@ -79,10 +79,11 @@ class Mode(ReportPart):
 
 
 class View(ReportPart):
-    """The last file view."""
+    """The file view through which most bytes moved."""
 
     filetype_size: int
     contiguous: bool
+    piece_size: int | None = None
 
 
 class SystemCalls(ReportPart):
@@ -150,6 +151,7 @@ class FileReport(ReportPart):
     pattern: Patterns = Patterns()
     posix: PosixCalls = PosixCalls()
     layout: dict[str, Any] | None = None
+    application_info: dict[str, str] = Field(default_factory=dict)
     info: dict[str, str] = Field(default_factory=dict)
     settings: list[SettingOutcome] = Field(default_factory=list)
     hdf5: Hdf5Report | None = None

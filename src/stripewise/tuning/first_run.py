@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.report import Report
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
 from stripewise.tuning.overrides import own_parameter
@@ -22,17 +25,29 @@ class FirstRun:
     ----------
     idle : str
         Why settings of MPI-IO cannot act on the program; empty where they can, or where nothing is known.
+    hints : mapping
+        Hints that the program gives itself at the open of every file that is tuned, with their values.
     """
 
     idle: str = ""
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> FirstRun:
-        """Read the first finished run that wrote a report; failing that, why there is none."""
+    def of(cls, runs: Sequence[Run], files: str) -> FirstRun:
+        """Read the first finished run that wrote a report; failing that, why there is none.
+
+        Parameters
+        ----------
+        runs : sequence of Run
+        files : str
+            Glob of the files that are tuned, as in an experiment.
+        """
         finished = [run for run in runs if run.state is State.FINISHED]
         report = next((run.report for run in finished if run.report is not None), None)
         if report is not None:
-            return cls("" if report.files else "the program opened no file through MPI-IO in its first run")
+            if not report.files:
+                return cls("the program opened no file through MPI-IO in its first run")
+            return cls(hints=_own_hints(report, files))
         missing = next((str(run.facts["no_report"]) for run in finished if "no_report" in run.facts), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
         return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
@@ -44,7 +59,7 @@ class FirstRun:
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON."""
-        return {"idle": self.idle}
+        return {"idle": self.idle, "hints": dict(self.hints)}
 
     def lost(self, parameter: Parameter) -> str:
         """Say why a parameter cannot act on the program; empty if it can."""
@@ -65,6 +80,15 @@ class FirstRun:
                 "with MPI), or tune arguments or variables of the program itself: an experiment file with "
                 "[parameters.NAME], kind, values and carrier = 'argument' or 'env'",
             )
+
+
+def _own_hints(report: Report, files: str) -> dict[str, str]:
+    """The hints with which all files that are tuned and moved bytes were opened; values are those of the main one."""
+    tuned = [f for f in report.files if f.bytes and any(fnmatchcase(n, files) for n in (f.path, Path(f.path).name))]
+    main = max(tuned, key=lambda file: file.bytes, default=None)
+    if main is None:
+        return {}
+    return {k: v for k, v in main.application_info.items() if all(k in file.application_info for file in tuned)}
 
 
 def _acts_without_mpi_io(parameter: Parameter) -> bool:

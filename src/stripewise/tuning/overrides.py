@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stripewise.carriers import Setting
+from stripewise.carriers import HINT, Setting
 from stripewise.errors import UserError
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import ParameterOverride
@@ -93,6 +93,19 @@ def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:
         return parameter
     values = parameter.values if found in parameter.values else tuple(sorted({*parameter.values, found}, key=float))
     return replace(parameter, values=values, default=found, default_from=None)
+
+
+def as_set(parameter: Parameter, hints: Mapping[str, str]) -> Parameter:
+    """Let a hint's default be the value that the program sets itself, if that is a value of the hint."""
+    text = hints.get(parameter.setting) if parameter.carrier is HINT else None
+    if text is None:
+        return parameter
+    known = next((value for value in parameter.values if spell(value) == text.strip().lower()), None)
+    values = parameter.values
+    if known is None and parameter.ordered and text.strip().isdigit():
+        known = int(text)
+        values = tuple(sorted({*values, known}, key=float))
+    return parameter if known is None else replace(parameter, values=values, default=known, default_from=None)
 
 
 def end(role: str, largest: Mapping[str, int], policy: Policy) -> int | None:

@@ -343,7 +343,7 @@ class Session:
             layout = self._ledger.facts.layout
             first = FirstRun.from_json(self._ledger.facts.first_run)
         else:
-            first = FirstRun.of([run for _, run in self._ledger.runs()])
+            first = FirstRun.of([run for _, run in self._ledger.runs()], self._ledger.experiment.files)
             first.check(self._ledger.experiment)
         if self._ledger.facts.workload is None and report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
@@ -356,7 +356,7 @@ class Session:
         def lost(parameter: Parameter) -> str:
             return self._preflight.lost(parameter) or first.lost(parameter)
 
-        bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, layout)
+        bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, layout, first.hints)
         if self._ledger.facts.workload is None:
             known = {} if run_bytes is None else {"run_bytes": run_bytes}
             words = workload.model_dump(exclude_none=True)

@@ -19,10 +19,11 @@ from stripewise.spec.result import ParameterSummary, SpaceSummary
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, load_stack, stack_names
 from stripewise.spec.workload import Workload
-from stripewise.tuning.overrides import allowed, as_found, end, overridden, own_parameter, within
+from stripewise.tuning.overrides import allowed, as_found, as_set, end, overridden, own_parameter, within
 
 _COUNTED = 100_000
 _INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")
+_OVERRIDE = "; --override lets Stripewise change it"
 _LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
 
 
@@ -68,6 +69,7 @@ def _reaches(parameter: Parameter) -> str:
 
 
 _UNKNOWN: Mapping[str, int] = MappingProxyType({})
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def bind_space(
@@ -78,6 +80,7 @@ def bind_space(
     lost: Callable[[Parameter], str] = _reaches,
     largest: Mapping[str, int] = _UNKNOWN,
     present: Mapping[str, int] = _UNKNOWN,
+    own: Mapping[str, str] = _NONE,
 ) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
 
@@ -97,6 +100,9 @@ def bind_space(
     present : mapping
         Role to the value that a file has for which nothing is set, as its folder and site make it: that is the default
         of a layout, whatever the stack file takes for one, unless the experiment itself names a default.
+    own : mapping
+        Hints that the program sets itself, with their values: they are not searched unless the plan overrides them,
+        and are then its defaults.
 
     Raises
     ------
@@ -104,9 +110,10 @@ def bind_space(
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
     stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
-    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present)
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present, own)
     constraints = [Expression.parse(text) for text in experiment.constraints]
-    bound = _only_live(BoundSpace(_bound(parameters, constraints, stacks, left_out, workload), stacks, left_out))
+    space = _bound(parameters, constraints, stacks, left_out, workload, own)
+    bound = _only_live(BoundSpace(space, stacks, left_out))
     _check_choice(bound.space)
     return bound
 
@@ -185,12 +192,14 @@ def _bound(
     stacks: Sequence[Stack],
     left_out: Mapping[str, str],
     workload: Workload,
+    own: Mapping[str, str] = _NONE,
 ) -> Space:
     """Bind parameters with their stacks' constraints, derived settings and knowledge, as far as these apply."""
     kept = {parameter.name for parameter in parameters}
     words = workload.words()
-    # A parameter left out acts at its default, and conditions on it see just that.
-    words |= {p.name: p.bind(words).default for stack in stacks for p in stack.parameters if p.name in left_out}
+    # A parameter left out acts at its default, or as the program sets it, and conditions on it see just that.
+    absent = [as_set(p, own) for stack in stacks for p in stack.parameters if p.name in left_out]
+    words |= {p.name: p.bind(words).default for p in absent}
     known = kept | words.keys()
     today = words | {parameter.name: parameter.bind(words).default for parameter in parameters}
     # A rule of a stack that the program breaks today, as its user says, is none for it.
@@ -213,6 +222,7 @@ def _chosen(
     lost: Callable[[Parameter], str],
     largest: Mapping[str, int],
     present: Mapping[str, int] = _UNKNOWN,
+    own: Mapping[str, str] = _NONE,
     later: Collection[str] = (),
 ) -> tuple[list[Parameter], dict[str, str]]:
     """Choose the parameters to search, and say why others are left out; ``later`` names those that may yet come."""
@@ -224,7 +234,7 @@ def _chosen(
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
             if override is None or "default" not in override.model_fields_set:
-                parameter = as_found(parameter, present)  # noqa: PLW2901
+                parameter = as_set(as_found(parameter, present), own)  # noqa: PLW2901
             if override is not None:
                 changed.add(parameter.name)
                 if override.exclude:
@@ -241,6 +251,7 @@ def _chosen(
                 or _why_not(parameter, workload, io)
                 or _other_version(parameter, mpi or "")
                 or lost(parameter)
+                or ("" if experiment.override else _set_by_program(parameter, own))
             )
             if reason:
                 left_out[parameter.name] = reason
@@ -250,12 +261,12 @@ def _chosen(
         if name not in changed and name not in later:
             if override.exclude:
                 raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
-            own, forbidden = allowed(own_parameter(name, override), policy)
-            reason = forbidden or lost(own)
+            added, forbidden = allowed(own_parameter(name, override), policy)
+            reason = forbidden or lost(added)
             if reason:
                 left_out[name] = reason
             else:
-                parameters.append(own)
+                parameters.append(added)
     if not parameters:
         raise _nothing_left(left_out, lost, bool(experiment.stacks))
     return parameters, left_out
@@ -271,7 +282,9 @@ def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str],
             "settings are variables or arguments",
         )
     named = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
-    return UserError(f"nothing is left to tune ({named})", "name another stack with --stack")
+    own = any(reason.endswith(_OVERRIDE) for reason in left_out.values())
+    fix = "let the plan win over the program's own hints with --override, or " if own else ""
+    return UserError(f"nothing is left to tune ({named})", f"{fix}name another stack with --stack")
 
 
 def _only_live(bound: BoundSpace) -> BoundSpace:
@@ -323,6 +336,12 @@ def _why_not(parameter: Parameter, workload: Workload, io: str | None) -> str:
     if workload.operation == "read" and parameter.when is When.CREATE:
         return "acts when a file is created, the program only reads"
     return ""
+
+
+def _set_by_program(parameter: Parameter, own: Mapping[str, str]) -> str:
+    if parameter.carrier is not HINT or parameter.setting not in own:
+        return ""
+    return f"the program sets it itself, to {own[parameter.setting]}{_OVERRIDE}"
 
 
 def _other_version(parameter: Parameter, mpi: str) -> str:
