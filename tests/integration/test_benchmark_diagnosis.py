@@ -34,5 +34,17 @@ def test_every_finding_reaches_its_bound_with_enough_cases(report: ModuleType) -
 
 
 def test_the_page_is_that_of_the_results(report: ModuleType) -> None:
-    parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "residency", "logs")]
+    parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "residency", "logs", "applied")]
     assert report.PAGE.read_text("utf-8") == report.page(*parts)
+
+
+_BOTH = ("proposed", "prescribed")
+
+
+def test_no_proposal_harmed_and_prescribe_asks_for_nothing_else(report: ModuleType) -> None:
+    rows = report.read("applied")["applied"]
+    assert report.harmful(rows) == []
+    assert sum("speedup" in row for row in rows) >= 8
+    for row in rows:
+        mine, theirs = (dict(line.split()[1:] for line in row[name] if line.startswith("hint ")) for name in _BOTH)
+        assert all(theirs.get(key, value) == value for key, value in mine.items()), row["case"]

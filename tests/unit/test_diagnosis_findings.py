@@ -85,6 +85,11 @@ def plan(value: str) -> Activity:
     return activity(made)
 
 
+def hdf5(broken: int) -> Activity:
+    made = {"collective": 64, "broken": broken, "broken_by": ["datatype_conversion"], "bytes": 8 * MIB}
+    return activity(collective(MIB, calls(64, MIB), transfers={"write": made}))
+
+
 CASES: dict[str, tuple[Activity, Activity]] = {
     "small-reads": (activity(posix(read=calls(1000, 4 * KIB))), activity(posix(read=calls(1000, MIB)))),
     "small-writes": (activity(posix(write=calls(1000, 4 * KIB))), activity(posix(write=calls(20, 4 * KIB)))),
@@ -136,6 +141,7 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(collective(4 * MIB, calls(16, 16 * MIB), beneath={"collective_ranks": 1, "collective_calls": 16})),
         activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"collective_ranks": 4, "collective_calls": 64})),
     ),
+    "broken-collective": (hdf5(broken=64), hdf5(broken=2)),
     "read-modify-write": (
         activity({**collective(MIB, calls(64, MIB)), "beneath": {"read_while_writing": 32 * MIB}}),
         activity({**collective(MIB, calls(64, MIB)), "beneath": {"read_while_writing": 2 * MIB}}),

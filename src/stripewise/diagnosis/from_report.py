@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Literal
 
 from stripewise.filesystems import of_role
 from stripewise.measure.activity import (
@@ -12,6 +13,7 @@ from stripewise.measure.activity import (
     Beneath,
     Calls,
     Counted,
+    DatasetTransfers,
     FileActivity,
     FileLayout,
     Level,
@@ -29,6 +31,8 @@ _UNSEEN = (
     "a runtime report has no figures of single ranks: balance is not judged",
 )
 _KNOWN_SIZES = 0.95
+Direction = Literal["read", "write"]
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 
 
 def _bin(size: int) -> int:
@@ -96,6 +100,23 @@ def _layout(file: FileReport) -> FileLayout | None:
     )
 
 
+def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
+    found: dict[Direction, DatasetTransfers] = {}
+    datasets = file.hdf5.datasets if file.hdf5 is not None else []
+    for way in DIRECTIONS:
+        used = [
+            (dataset, calls) for dataset in datasets if (calls := getattr(dataset, way)) is not None and calls.calls
+        ]
+        if used:
+            found[way] = DatasetTransfers(
+                collective=sum(calls.collective for _, calls in used),
+                broken=sum(calls.broken_collective for _, calls in used),
+                broken_by=sorted({cause for _, calls in used for cause in calls.broken_by}),
+                bytes=sum(dataset.bytes for dataset, _ in used),
+            )
+    return found
+
+
 def _file(file: FileReport) -> FileActivity:
     others = [
         op for name, op in file.operations.items() if name.split("_")[0] not in ("read", "write", "iread", "iwrite")
@@ -139,6 +160,7 @@ def _file(file: FileReport) -> FileActivity:
         view_contiguous=None if file.view is None else file.view.contiguous,
         driver=file.driver,
         info=file.info,
+        transfers=_transfers(file),
         asked=[SettingOutcome(key=s.key, requested=s.requested, outcome=s.outcome, note=s.note) for s in file.settings],
     )
 

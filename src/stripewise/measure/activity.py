@@ -150,6 +150,25 @@ class Beneath(_ActivityPart):
     read_while_writing: int = 0
 
 
+class DatasetTransfers(_ActivityPart):
+    """H5Dwrite or H5Dread of all datasets of a file; the runtime alone sees them.
+
+    Attributes
+    ----------
+    collective, broken : int
+        Calls for which the program asked for collective transfers, and those of them that HDF5 made independently.
+    broken_by : list of str
+        Why, in the words of ``H5Pget_mpio_no_collective_cause``.
+    bytes : int
+        That the datasets hold.
+    """
+
+    collective: int = 0
+    broken: int = 0
+    broken_by: list[Name] = Field(default_factory=list)
+    bytes: int = 0
+
+
 class FileLayout(_ActivityPart):
     """Stripes of a file."""
 
@@ -190,6 +209,8 @@ class FileActivity(_ActivityPart):
         Of the last MPI file view.
     redundant_read : int or None
         Bytes that a rank read again, where a trace tells.
+    transfers : dict
+        Of HDF5, by direction; empty where none were seen.
     """
 
     path: Name
@@ -211,6 +232,7 @@ class FileActivity(_ActivityPart):
     info: dict[Name, Name] = Field(default_factory=dict)
     asked: list[SettingOutcome] = Field(default_factory=list)
     redundant_read: int | None = None
+    transfers: dict[Literal["read", "write"], DatasetTransfers] = Field(default_factory=dict)
 
     @property
     def upper(self) -> Level:

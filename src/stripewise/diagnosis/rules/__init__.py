@@ -1,5 +1,5 @@
 """Kinds of findings, a theme a module; importing this package registers all."""
 
-from stripewise.diagnosis.rules import balance, calls, files, interface, layout, modes, profile, requests
+from stripewise.diagnosis.rules import balance, calls, files, hdf5, interface, layout, modes, profile, requests
 
-__all__ = ["balance", "calls", "files", "interface", "layout", "modes", "profile", "requests"]
+__all__ = ["balance", "calls", "files", "hdf5", "interface", "layout", "modes", "profile", "requests"]

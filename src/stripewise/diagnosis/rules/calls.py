@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
+from stripewise.diagnosis.rules.hdf5 import broken
 from stripewise.diagnosis.rules.settings import aggregation, joined, no_sieving
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.spec.sizes import format_size
@@ -46,7 +47,8 @@ def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind,
     seconds = 0.0
     paths: dict[str, float] = {}
     for file in activity.files:
-        if file.mpiio is None or file.ranks < 2:
+        # Where HDF5 itself breaks collective transfers up, asking for them is done already: another finding.
+        if file.mpiio is None or file.ranks < 2 or broken(file):
             continue
         collective, independent = _modes(file, direction)
         calls: Calls = getattr(file.mpiio, direction)

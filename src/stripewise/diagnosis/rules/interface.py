@@ -8,6 +8,7 @@ from functools import cache
 from stripewise.carriers import HINT
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
+from stripewise.diagnosis.rules.hdf5 import broken
 from stripewise.diagnosis.rules.settings import ompio
 from stripewise.filesystems import of_file
 from stripewise.measure.activity import Activity, FileActivity
@@ -135,7 +136,7 @@ def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
 def _reread(file: FileActivity) -> int:
     """Bytes read that the same job wrote shortly before, so that memory can have answered."""
     level = file.lower
-    if not level.write.bytes or not level.read.bytes:
+    if not level.write.bytes or not level.read.bytes or (broken(file) and "read" not in file.transfers):
         return 0
     if file.beneath is not None:
         return min(max(0, level.read.bytes - file.beneath.read_while_writing), level.write.bytes)
