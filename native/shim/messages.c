@@ -7,9 +7,7 @@
 #define COUNTED(NAME, PARAMETERS, ...)                                                                       \
     SW_EXPORT int NAME PARAMETERS {                                                                          \
         static int(*next) PARAMETERS;                                                                        \
-        SW_RESOLVE(next, #NAME);                                                                             \
-        if (!next)                                                                                           \
-            return MPI_ERR_INTERN;                                                                           \
+        SW_RESOLVE_OR_FAIL(next, #NAME);                                                                     \
         if (sw_thread.file)                                                                                  \
             sw_thread.messages++;                                                                            \
         return next(__VA_ARGS__);                                                                            \

@@ -137,3 +137,27 @@ def test_a_long_history_is_read_in_seconds():
     )
     found = importance(large, History(Objective("elapsed", "minimize", "s"), trials))
     assert next(iter(found.shares)) == "p0"
+
+
+def without_collective(c):
+    return 1.5 if c["cb_write"] == "disable" else 0.0
+
+
+def test_what_cannot_act_beside_a_proven_answer_is_not_credited():
+    def buffers(c):
+        return without_collective(c) + (0.5 * np.log2(c["buffer"] / 2**24) if c["cb_write"] == "enable" else 0.0)
+
+    answer = {**SPACE.default, "cb_write": "disable"}
+    found = importance(SPACE, history(30, 0.1, 0, buffers), answer=answer, proven=["cb_write"])
+    assert max(found.shares, key=found.shares.get) == "cb_write"
+    assert not {"cb_nodes", "buffer"} & set(found.shares)
+    assert "cannot act beside the answer: cb_nodes, buffer" in found.note
+
+
+def test_a_proven_setting_is_never_without_influence():
+    # One trial in twelve has the winner, which the trees cannot tell from chance; the pairs can.
+    runs = history(12, 0.3, 4, nothing)
+    assert claimed(importance(SPACE, runs)) == set()
+    found = importance(SPACE, runs, answer={**SPACE.default, "no_indep": True}, proven=["no_indep"])
+    assert claimed(found) == {"no_indep"}
+    assert "no_indep" not in found.note

@@ -13,6 +13,7 @@ from stripewise.search.registry import sampler_rng
 from stripewise.spec.experiment import Budget, Confirmation, Experiment
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
+from stripewise.spec.result import Effect
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
@@ -48,7 +49,7 @@ env = { COMPONENT = "off" }
 def without_forests():
     """Importance takes most of a session's time, and is tested by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stripewise.tuning.result.importance", lambda space, history: Importance())
+        patch.setattr("stripewise.tuning.result.importance", lambda space, history, **_: Importance())
         yield
 
 
@@ -183,6 +184,43 @@ def test_a_default_that_fails_now_and_then_does_not_end_the_experiment():
     machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=30)))
     assert [run.state is State.FAILED for run in machine.runs[:5]] == [True, False, True, True, False]
     assert any(run.phase is Phase.CONFIRMATION for run in machine.runs)
+
+
+def test_settings_without_effect_leave_the_answer_before_it_is_confirmed(monkeypatch):
+    statuses = {"x": "effective", "mode": "no_effect"}
+
+    def effects(space, trial, default):
+        changed = [name for name in space.names if trial.configuration[name] != space.default[name]]
+        return [Effect(name, status=statuses[name]) for name in changed if trial.role is Role.CANDIDATE]
+
+    monkeypatch.setattr("stripewise.tuning.planner.effects_of", effects)
+    begun = set()
+    for seed in (0, 8):
+        machine = Machine(seed=seed, value=lambda c: 100 / c["x"] ** 4 * (1 if c["mode"] == "a" else 0.7))
+        machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=20), seed=seed))
+        confirmed = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
+        (answer,) = {run.facts.against for run in confirmed}
+        assert machine.trials[answer].configuration["mode"] == "a"
+        assert [run.trial for run in confirmed if run.arm == "candidate"] == [answer] * (len(confirmed) // 2)
+        if not machine.trials[answer].values:
+            # It was not tried in the search: it enters with the pairs, whichever arm runs first.
+            begun.add(confirmed[0].arm)
+            assert machine.result.shown.configuration["x"] > 1
+            assert machine.result.shown.value
+    assert begun == {"default", "candidate"}
+
+
+def test_settings_of_which_none_is_seen_to_act_are_confirmed_together(monkeypatch):
+    def effects(space, trial, default):
+        return [Effect(name, status="no_effect") for name in space.names] if trial.role is Role.CANDIDATE else []
+
+    monkeypatch.setattr("stripewise.tuning.planner.effects_of", effects)
+    monkeypatch.setattr("stripewise.tuning.result.effects_of", effects)
+    machine = Machine()
+    machine.carry_out(Experiment(runner="function", sampler="exhaustive", budget=Budget(runs=40)))
+    assert machine.result.confirmed
+    assert {effect.status for effect in machine.result.effects} == {"unprovable"}
+    assert not machine.result.ineffective
 
 
 @pytest.mark.parametrize("limit", [{"seconds": 30.0}, {"node_hours": 30 / 3600}])

@@ -60,7 +60,7 @@ def test_a_budget_too_small_says_what_more_could_show():
     assert not result["confirmed"]
     assert result["candidate"]["configuration"] == {"x": 8}
     assert "pairs would prove it" in result["confirmation"]["more_budget"]
-    enough = int(result["confirmation"]["more_budget"].split("--budget ")[1].rstrip(")."))
+    enough = int(result["confirmation"]["more_budget"].split("a budget of ")[1].split()[0])
     assert tune(lambda c: 1.0 / c["x"], budget=enough).confirmed
 
 

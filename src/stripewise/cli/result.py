@@ -105,7 +105,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
         words = " ".join(f"{key}={value}" for key, value in result.preferred_over.configuration.items())
         console.print(f"  preferred, being cheaper and within 5%, to: {escape(words)}")
     if not result.confirmed and result.confirmation.more_budget:
-        console.print(f"  {escape(result.confirmation.more_budget)}")
+        console.print(f"  {escape(completed(result.confirmation.more_budget))}")
     for missed in result.confirmation.not_kept:
         console.print(f"  [dim]not kept: {escape(missed)}[/]")
     identifier = result.experiment

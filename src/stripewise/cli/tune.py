@@ -34,6 +34,7 @@ from stripewise.spec.policy import load_policy
 from stripewise.spec.trial import State
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
+from stripewise.tuning.again import confirm_again
 from stripewise.tuning.budget import spent
 from stripewise.tuning.consent import Consent, granted
 from stripewise.tuning.definition import with_options
@@ -95,6 +96,12 @@ def tune(
     delete: Annotated[list[str] | None, typer.Option(help="A file to delete before each run; repeatable.")] = None,
     pairs: Annotated[int | None, typer.Option(help="Most pairs of runs in the confirmation.", min=0)] = None,
     minimum_effect: Annotated[float | None, typer.Option(help="Smallest speed-up worth claiming.")] = None,
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare the best of a finished experiment with its default again, and nothing else.", metavar="ID"
+        ),
+    ] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as hung.")] = None,
     scratch: Annotated[str | None, typer.Option(help="Folder for the runs' output.")] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
@@ -111,6 +118,9 @@ def tune(
 
     The program follows two dashes: stripewise tune -- mpiexec -n 4 ./my_app
     """
+    if confirm is not None:
+        _confirm(confirm, pairs, store, server, report, json_output, yes)
+        return
     experiment = _read(file) if file is not None else Experiment()
     experiment = with_options(
         experiment,
@@ -141,16 +151,44 @@ def tune(
         with make_runner(experiment, runs_folder(experiment) / "dry-run") as prober:
             print_dry_run(dry_run(experiment, prober), json_output)
         return
-    make_runs_folder(experiment)
     with open_store(store) as opened:
-        identifier = opened.create(experiment, {"folder": str(Path.cwd())})
-        try:
-            _carry_on(opened, identifier, report, json_output, yes)
-        except UserError:
-            if not opened.trials(identifier):
-                # It never began: what is wrong is said, and there is nothing to resume.
-                opened.delete(identifier)
-            raise
+        _begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
+
+
+def _begin(
+    store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
+) -> None:
+    make_runs_folder(experiment)
+    identifier = store.create(experiment, {"folder": folder or str(Path.cwd())})
+    try:
+        _carry_on(store, identifier, report, json_output, yes)
+    except UserError:
+        if not store.trials(identifier):
+            # It never began: what is wrong is said, and there is nothing to resume.
+            store.delete(identifier)
+        raise
+
+
+def _confirm(
+    finished: str,
+    pairs: int | None,
+    store: str | None,
+    server: str | None,
+    report: Path | None,
+    json_output: bool,
+    yes: bool,
+) -> None:
+    """Make and run the experiment that compares a result's best with its default."""
+    wanted = {} if pairs is None else {"pairs": pairs}
+    check_place("--report", report)
+    service = remote.server_of(store, server)
+    if service is not None:
+        record = remote.experiments_of(service).record(finished)
+        _tune_there(service, confirm_again(record, **wanted), report, json_output, only_dry=False, agreed=yes)
+        return
+    with open_store(store) as opened:
+        record = opened.record(finished)
+        _begin(opened, confirm_again(record, **wanted), record.facts.folder, report, json_output, yes)
 
 
 def resume(

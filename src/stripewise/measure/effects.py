@@ -10,9 +10,11 @@ from stripewise.carriers import Setting
 from stripewise.measure.evidence import RULES, legal
 from stripewise.measure.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.plan import settings_of
 from stripewise.spec.report import FileReport, Report, SettingOutcome
 from stripewise.spec.result import Effect
 from stripewise.spec.space import Derived, Space
+from stripewise.spec.trial import Role, State, Trial
 
 
 def verdicts(
@@ -35,6 +37,35 @@ def verdicts(
         In the order of the settings.
     """
     return [_effect(space, setting, settings, reports, baseline) for setting in settings]
+
+
+def effects_of(space: Space, trial: Trial, default: Trial) -> list[Effect]:
+    """Say what became of a trial's settings, by the reports of all its runs and of those of the default."""
+    if trial.role is not Role.CANDIDATE:
+        return []
+    return verdicts(space, settings_of(space, trial.configuration), _reports(trial), _reports(default))
+
+
+def _reports(trial: Trial) -> list[Report]:
+    return [run.report for run in trial.runs if run.state is State.FINISHED and run.report is not None]
+
+
+def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
+    """Doubt that settings did nothing where the gain is proven and no other setting can explain it."""
+    if any(effect.status not in (NO_EFFECT, "refused") for effect in effects):
+        return list(effects)
+    return [
+        replace(effect, status=UNPROVABLE, evidence=f"{effect.evidence}; but no other setting explains the proven gain")
+        if effect.status == NO_EFFECT
+        else effect
+        for effect in effects
+    ]
+
+
+def idle_settings(effects: Sequence[Effect]) -> set[str]:
+    """Names of settings that did nothing, unless none would be left to explain a gain."""
+    idle = {effect.name for effect in effects if effect.status == NO_EFFECT}
+    return idle if any(effect.name not in idle and effect.status != "refused" for effect in effects) else set()
 
 
 def _effect(

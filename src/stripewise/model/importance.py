@@ -1,10 +1,11 @@
 """Which parameters matter: shares of the variation that a forest can attribute, once chance is ruled out.
 
-A forest of extremely randomised trees is fitted to the logarithm of the trials' values. Twice it is asked about each
-parameter:
+A forest of extremely randomised trees is fitted to the logarithm of the trials' values. Where a parameter is inactive,
+its value is replaced by one drawn from the trials where it is active: otherwise its default there would tell whether
+its parent is on, and it would take the parent's credit. Twice the forest is asked about each parameter:
 
 *Is there an influence at all?* Beside the real columns stand shadows, copies in which a parameter's values are shuffled
-among the trials where it is active (so that a shadow keeps what activity alone tells of the parent's value). A
+among the trials where it is active. A
 parameter has a measurable influence only if the trees use it more than the luckiest of all shadows in nearly every one
 of many shufflings (after Kursa and Rudnicki, 2010). In 75 simulated searches of 20 to 40 trials one parameter was
 claimed falsely.
@@ -13,10 +14,14 @@ claimed falsely.
 drawn anew, folded and feasible (the total effect of Sobol, in the estimator of Jansen, 1999). An inactive parameter
 changes nothing and gets nothing; what is gained by a parent together with its children is counted for each of them, so
 the effects are scaled to add up to one.
+
+Where a gain was proven, the answer is known to matter: its settings are never without influence, and what cannot act
+beside them gets nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
+from stripewise.spec.configuration import Value
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
 
@@ -50,7 +56,8 @@ class Importance:
     ----------
     shares : dict
         Parameter name to its share, 0 to 1, largest first. They add up to one over the parameters with a measurable
-        influence, and are 0 for all others. Empty where there are too few runs to tell.
+        influence, and are 0 for all others; what cannot act beside a proven answer is left out. Empty where there are
+        too few runs to tell.
     note : str
         What the reader must know with it, in a sentence; empty if nothing.
     explained : float or None
@@ -62,7 +69,14 @@ class Importance:
     explained: float | None = None
 
 
-def importance(space: Space, history: History, seed: int = 0) -> Importance:
+def importance(
+    space: Space,
+    history: History,
+    seed: int = 0,
+    *,
+    answer: Mapping[str, Value] | None = None,
+    proven: Collection[str] = (),
+) -> Importance:
     """Say which parameters matter.
 
     Parameters
@@ -72,6 +86,10 @@ def importance(space: Space, history: History, seed: int = 0) -> Importance:
         Trials with a value count; of pruned ones the bound, which the truth exceeds.
     seed : int
         Of the shufflings and the forest, so that the same history always gives the same answer.
+    answer : mapping, optional
+        The configuration whose gain was proven.
+    proven : collection of str
+        Parameters whose settings in it make up the gain, as far as is known.
     """
     rng = np.random.default_rng(seed)
     rows = _Rows.of(space, history, rng)
@@ -82,25 +100,32 @@ def importance(space: Space, history: History, seed: int = 0) -> Importance:
     varied = [j for j in range(len(space.parameters)) if np.ptp(rows.levels[:, j]) > 0]
     if not varied or np.ptp(rows.value) == 0:
         return Importance(dict.fromkeys(space.names, 0.0), "all configurations performed alike")
-    real = _measurable(space, rows, varied, rng)
+    idle = [] if answer is None else [int(j) for j in np.flatnonzero(~space.active(space.levels([answer]))[0])]
+    can_act = [j for j in varied if j not in idle]
+    real = [j for j in _measurable(space, rows, varied, rng) if j in can_act]
+    real += [j for j in can_act if space.names[j] in proven and j not in real]
     if not real:
         return _nothing(space, rows)
     forest = _forest(_FINAL_TREES, rng, bootstrap=True)
-    forest.fit(_encode(space, rows.levels), rows.value, sample_weight=rows.weight)
+    forest.fit(_encode(space, rows.filled), rows.value, sample_weight=rows.weight)
     effects = _total_effects(space, forest, real, rng)
     whole = float(np.sum(effects)) or 1.0
-    shares = dict.fromkeys(space.names, 0.0)
+    shares = {name: 0.0 for j, name in enumerate(space.names) if j not in idle}
     shares |= {space.names[j]: float(effect) / whole for j, effect in zip(real, effects, strict=True)}
     ordered = dict(sorted(shares.items(), key=lambda item: -item[1]))
     explained = _explained(forest, rows)
-    return Importance(ordered, _note(space, n, set(varied), set(real)), explained)
+    return Importance(ordered, _note(space, n, set(varied), set(real), {j for j in idle if j in varied}), explained)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The trials as arrays: levels (n, d), activity (n, d), log value (n,), weight (n,), noise variance or None."""
+    """The trials as arrays: levels (n, d), activity (n, d), log value (n,), weight (n,), noise variance or None.
+
+    ``filled`` are the levels with values drawn for inactive parameters.
+    """
 
     levels: Levels
+    filled: Levels
     active: NDArray[np.bool_]
     value: _Floats
     weight: _Floats
@@ -121,7 +146,17 @@ class _Rows:
         value = np.array([float(np.median(values)) for values in scaled])
         # A median of several runs is worth more than a single run, but never more than the configurations differ.
         counts = np.array([len(values) for values in scaled], dtype=np.float64)
-        return cls(levels, space.active(levels), value, 2 * counts / (1 + counts), noise)
+        active = space.active(levels)
+        return cls(levels, _filled(space, levels, active, rng), active, value, 2 * counts / (1 + counts), noise)
+
+
+def _filled(space: Space, levels: Levels, active: NDArray[np.bool_], rng: np.random.Generator) -> Levels:
+    filled = levels.copy()
+    for j in range(levels.shape[1]):
+        idle = np.flatnonzero(~active[:, j])
+        seen = levels[active[:, j], j]
+        filled[idle, j] = rng.choice(seen if len(seen) else np.arange(len(space.parameters[j].values)), len(idle))
+    return filled
 
 
 def _forest(trees: int, rng: np.random.Generator, *, bootstrap: bool = False) -> ExtraTreesRegressor:
@@ -150,7 +185,7 @@ def _columns(space: Space, level: NDArray[np.int64], j: int) -> _Floats:
 
 def _measurable(space: Space, rows: _Rows, varied: list[int], rng: np.random.Generator) -> list[int]:
     """Parameters that the trees use more than they use shadows."""
-    real = [_columns(space, rows.levels[:, j], j) for j in varied]
+    real = [_columns(space, rows.filled[:, j], j) for j in varied]
     ends = np.cumsum([block.shape[1] for block in real] * 2)[:-1]
     beaten = np.zeros(len(varied), dtype=np.int64)
     for _ in range(_SHUFFLINGS):
@@ -163,7 +198,7 @@ def _measurable(space: Space, rows: _Rows, varied: list[int], rng: np.random.Gen
 
 
 def _shuffled(rows: _Rows, j: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    column = rows.levels[:, j].copy()
+    column = rows.filled[:, j].copy()
     own = np.flatnonzero(rows.active[:, j])
     column[own] = column[rng.permutation(own)]
     return column
@@ -175,14 +210,21 @@ def _total_effects(space: Space, forest: ExtraTreesRegressor, real: list[int], r
     except UserError:
         # Hardly anything is feasible: the default's neighbourhood is what there is.
         points = np.repeat(space.levels([space.default]), _POINTS, axis=0)
-    before = forest.predict(_encode(space, points))
+    # Both sides of a change are given the same values where a parameter is inactive.
+    drawn = np.stack([rng.integers(0, size, len(points)) for size in space.shape], axis=1)
+
+    def predicted(levels: Levels) -> _Floats:
+        shown = np.where(space.active(levels), levels, drawn)
+        return np.asarray(forest.predict(_encode(space, shown)), dtype=np.float64)
+
+    before = predicted(points)
     effects = np.zeros(len(real))
     for place, j in enumerate(real):
         moved = points.copy()
         moved[:, j] = rng.integers(0, len(space.parameters[j].values), len(points))
         moved = space.fold(moved)
         feasible = space.feasible(moved)
-        change = forest.predict(_encode(space, moved)) - before
+        change = predicted(moved) - before
         effects[place] = float(np.mean(change[feasible] ** 2)) / 2 if feasible.any() else 0.0
     return effects
 
@@ -202,13 +244,15 @@ def _nothing(space: Space, rows: _Rows) -> Importance:
     return Importance(dict.fromkeys(space.names, 0.0), f"no measurable influence: {why}")
 
 
-def _note(space: Space, n: int, varied: set[int], real: set[int]) -> str:
-    silent = [name for j, name in enumerate(space.names) if j in varied and j not in real]
+def _note(space: Space, n: int, varied: set[int], real: set[int], idle: set[int]) -> str:
+    silent = [name for j, name in enumerate(space.names) if j in varied and j not in real and j not in idle]
     constant = [name for j, name in enumerate(space.names) if j not in varied]
     parts = []
     if silent:
         enough = n >= _TRIALS_A_PARAMETER * len(space.names)
         parts.append(("no measurable influence: " if enough else "too few runs to tell: ") + ", ".join(silent))
+    if idle:
+        parts.append("cannot act beside the answer: " + ", ".join(space.names[j] for j in sorted(idle)))
     if constant:
         parts.append("never varied: " + ", ".join(constant))
     return "; ".join(parts)

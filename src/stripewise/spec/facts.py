@@ -159,6 +159,11 @@ class RunFacts(_Observed):
         return RunFacts(facts)
 
     @property
+    def answer(self) -> dict[str, Any] | None:
+        """The configuration that a run of the default is the first to be paired with, if no trial has it yet."""
+        return self.get("answer")
+
+    @property
     def report(self) -> dict[str, Any] | None:
         """The runtime's report."""
         return self.get("report")

@@ -10,7 +10,7 @@ from stripewise.errors import UserError
 from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment
 from stripewise.store.base import Record
-from stripewise.tuning.budget import MOST_PAIRS
+from stripewise.tuning.confirm import HOPELESS_PAIRS
 from stripewise.tuning.folders import runs_folder, working_folder
 
 _PAIRS = 12
@@ -37,8 +37,8 @@ def confirm_again(record: Record, pairs: int = _PAIRS) -> Experiment:
     result = record.result
     if result is None:
         raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
-    if not 1 <= pairs <= MOST_PAIRS:
-        raise UserError(f"{pairs} pairs are not possible", f"choose 1 to {MOST_PAIRS}")
+    if not 1 <= pairs <= HOPELESS_PAIRS:
+        raise UserError(f"{pairs} pairs are not possible", f"choose 1 to {HOPELESS_PAIRS}")
     default, changed = result.default.configuration, result.changed(result.shown)
     if not changed:
         raise UserError(

@@ -181,22 +181,28 @@ def _typical_seconds(pairs: Sequence[Pair]) -> float | None:
 
 
 def more_budget(
-    conclusion: Conclusion | None, shown: Trial | None, history: History, experiment: Experiment, spent: Spent
+    identifier: str,
+    conclusion: Conclusion | None,
+    shown: Trial | None,
+    history: History,
+    experiment: Experiment,
+    spent: Spent,
 ) -> str:
-    """Say what more budget could show; empty where nothing suggests that it could show anything."""
+    """Say how many pairs would decide, as a command; empty where nothing suggests that any number would."""
+    made = 0 if conclusion is None else conclusion.speedup.pairs
     if conclusion is not None:
         needed = conclusion.more
-        enough = needed is None or needed <= conclusion.speedup.pairs
     else:
         needed = None if shown is None else pairs_to_prove(experiment, history, shown)
-        enough = needed is None or needed >= HOPELESS_PAIRS
-    if needed is None or enough:
+    if needed is None or needed >= HOPELESS_PAIRS:
         return ""
-    spent_on_search = spent.runs - (2 * conclusion.speedup.pairs if conclusion is not None else 0)
-    return (
-        f"If the gain is real, {needed} pairs would prove it in four cases out of five "
-        f"(--pairs {needed} --budget {spent_on_search + 2 * needed})."
-    )
+    # Where as many pairs were made in vain, their spread was underestimated: twice as many settle it.
+    needed = needed if needed > made else min(2 * made, HOPELESS_PAIRS)
+    chance = f"If the gain is real, {needed} pairs would prove it in four cases out of five"
+    if experiment.runner == "function":
+        searched = spent.runs - 2 * made
+        return f"{chance}: a budget of {searched + 2 * needed} with a confirmation of {needed} pairs."
+    return f"{chance}: stripewise tune --confirm {identifier} --pairs {needed}"
 
 
 def _finite(value: float) -> float | None:

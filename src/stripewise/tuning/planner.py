@@ -13,6 +13,7 @@ import numpy as np
 
 from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
+from stripewise.measure.effects import effects_of, idle_settings
 from stripewise.search.base import Sampler
 from stripewise.search.economy import economical
 from stripewise.search.failures import failed_once, retry
@@ -241,7 +242,7 @@ class Planner:
         tested = list(dict.fromkeys(against(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
         if pairs and not pairs[-1].complete:
-            return self._arm(trials, pairs[-1], tested[-1])
+            return self._arm(trials, pairs[-1], _tested(trials, runs, tested[-1]))
         if pairs:
             decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
             if decision is not Decision.CONTINUE:
@@ -250,12 +251,39 @@ class Planner:
                 pairs = []
         if spent.runs + 2 > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
             return Finish("the budget for the confirmation is used up")
-        candidate = tested[-1] if pairs else self.candidate(trials, exclude=tested)
+        candidate = _tested(trials, runs, tested[-1]) if pairs else self._answer(trials, tested)
         if candidate is None:
             return Finish("no configuration looked better than the default")
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
         first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
         return self._arm(trials, Pair(number, first), candidate)
+
+    def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
+        """Choose what to confirm: the best trial left, without the settings that did nothing in its runs."""
+        passed = list(tested)
+        while (number := self.candidate(trials, exclude=passed)) is not None:
+            answer = self._without_idle(trials, trials[number])
+            if answer.number not in tested:
+                return answer
+            passed.append(number)
+        return None
+
+    def _without_idle(self, trials: Sequence[Trial], trial: Trial) -> Trial:
+        """Reset the settings that the evidence calls without effect; a trial that is not there yet has no runs."""
+        assert self.space is not None
+        default = next(t for t in trials if t.role is Role.DEFAULT)
+        idle = idle_settings(effects_of(self.space, trial, default)) & set(self.space.names)
+        if not idle:
+            return trial
+        usual = self.space.default
+        levels = self.space.levels([{**trial.configuration, **{name: usual[name] for name in idle}}])
+        configuration = self.space.configuration(levels[0])
+        if configuration == usual or not self.space.feasible(levels)[0]:
+            return trial
+        known = next((t for t in trials if t.role is Role.CANDIDATE and t.configuration == configuration), None)
+        if known is not None:
+            return known if known.state is State.FINISHED else trial
+        return Trial(len(trials), configuration, Role.CANDIDATE)
 
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:
@@ -288,14 +316,25 @@ class Planner:
     def _rng(self, stream: int) -> np.random.Generator:
         return sampler_rng(self.experiment.seed, stream)
 
-    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: int) -> Planned:
-        arm = pair.next_arm
-        trial = next(t for t in trials if (t.role is Role.DEFAULT if arm == "default" else t.number == candidate))
-        planned = self._plan(trials, trial, Phase.CONFIRMATION)
-        return replace(
-            planned, run=replace(planned.run, pair=pair.number, arm=arm, facts=RunFacts({"against": candidate}))
-        )
+    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial) -> Planned:
+        arm, new = pair.next_arm, candidate.number >= len(trials)
+        facts = RunFacts({"against": candidate.number})
+        if arm == "default":
+            trial = next(t for t in trials if t.role is Role.DEFAULT)
+            facts = facts.with_(answer=dict(candidate.configuration)) if new else facts
+        else:
+            trial = candidate
+        planned = self._plan(trials, trial, Phase.CONFIRMATION, new=new and arm == "candidate")
+        return replace(planned, run=replace(planned.run, pair=pair.number, arm=arm, facts=facts))
 
     def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
         number = sum(len(t.runs) for t in trials)
         return Planned(replace(trial, runs=()), Run(number, trial.number, phase), new)
+
+
+def _tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> Trial:
+    """Give the candidate of a confirmation that has begun; before its own first run it is no trial yet."""
+    if number < len(trials):
+        return trials[number]
+    answer = next(run.facts.answer for run in runs if against(run) == number)
+    return Trial(number, Configuration(answer or {}), Role.CANDIDATE)

@@ -6,25 +6,23 @@ import datetime
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from stripewise.measure.confirmation import Decision
-from stripewise.measure.effects import verdicts
+from stripewise.measure.effects import beside_a_proven_gain, effects_of
 from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
 from stripewise.search.economy import NEAR, passed_over, price
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.objective import Objective
-from stripewise.spec.plan import settings_of
-from stripewise.spec.report import Report
 from stripewise.spec.result import (
     Alternative,
     Arm,
     Best,
     Candidate,
     Cost,
-    Effect,
     Reference,
     Result,
     Summary,
@@ -76,10 +74,18 @@ def conclude(
     best = found if proven and found is not None else default
     workload = facts.workload or Workload()
     shown = found if found is not None else _trial(trials, candidate)
-    effects = _effects(bound, shown, default)
+    effects = [] if shown is None else effects_of(bound.space, shown, default)
+    if proven:
+        effects = beside_a_proven_gain(effects)
     tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
-    shares = importance(bound.space, history)
-    more = more_budget(conclusion, shown, history, experiment, spent)
+    found_better = proven and best.role is Role.CANDIDATE
+    shares = importance(
+        bound.space,
+        _with_pairs(history),
+        answer=best.configuration if found_better else None,
+        proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
+    )
+    more = more_budget(identifier, conclusion, shown, history, experiment, spent)
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
         experiment=identifier,
@@ -174,22 +180,19 @@ def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -
     return Candidate(
         configuration=_configuration(trial, bound),
         trial=trial.number,
-        value=trial.value,
+        value=_summary(trial, () if trial.values else trial.runs).value,
         speedup=conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
         speedup_interval=conclusion.interval if conclusion else None,
     )
 
 
-def _reports(trial: Trial | None) -> list[Report]:
-    if trial is None:
-        return []
-    return [run.report for run in trial.runs if run.state is State.FINISHED and run.report is not None]
-
-
-def _effects(bound: BoundSpace, trial: Trial | None, default: Trial) -> list[Effect]:
-    if trial is None or trial.role is not Role.CANDIDATE:
-        return []
-    return verdicts(bound.space, settings_of(bound.space, trial.configuration), _reports(trial), _reports(default))
+def _with_pairs(history: History) -> History:
+    """The history with the runs of the confirmation among those of the search."""
+    trials = (
+        replace(trial, runs=tuple(replace(run, phase=Phase.SEARCH) if run.arm else run for run in trial.runs))
+        for trial in history.trials
+    )
+    return History(history.objective, tuple(trials))
 
 
 # -- costs -------------------------------------------------------------------------------------------------
