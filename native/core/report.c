@@ -162,13 +162,13 @@ static FILE *open_nameless(const char *path) {
     return stream;
 }
 
-/* Gives the file its name, by way of temporary if there is an older one. */
-static bool name_it(FILE *stream, const char *temporary, const char *path) {
+/* Gives the file its name; by way of temporary if there is an older one, unless that is to stay. */
+static bool name_it(FILE *stream, const char *temporary, const char *path, bool stays) {
     char own[32];
     snprintf(own, sizeof own, "/proc/self/fd/%d", fileno(stream));
     if (linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
         return true;
-    if (errno != EEXIST || linkat(AT_FDCWD, own, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) != 0)
+    if (errno != EEXIST || stays || linkat(AT_FDCWD, own, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) != 0)
         return false;
     bool good = rename(temporary, path) == 0;
     int reason = errno;
@@ -184,19 +184,22 @@ static bool replace(const struct sw_report *report, const char *temporary, const
     FILE *stream = open_nameless(path);
     if (stream) {
         bool printed = print_all(report, stream);
-        bool named = printed && name_it(stream, temporary, path);
-        if (closed(stream, named) || !printed)
+        bool named = printed && name_it(stream, temporary, path, report->each);
+        if (closed(stream, named) || !printed || (report->each && errno == EEXIST))
             return named;
     }
-    bool good = print_to(report, temporary, "wxe") && rename(temporary, path) == 0;
+    bool printed = print_to(report, temporary, "wxe");
+    if (!printed && errno == EEXIST)
+        return false;
+    bool good = printed && (report->each ? link(temporary, path) : rename(temporary, path)) == 0;
     int reason = errno;
-    if (!good && reason != EEXIST)
+    if (!good || report->each)
         unlink(temporary);
     errno = reason;
     return good;
 }
 
-bool sw_report_write(const struct sw_report *report, const char *path, char *error, size_t error_size) {
+static bool write_to(const struct sw_report *report, const char *path) {
     struct stat status;
     char temporary[SW_MAX_PATH];
     bool good;
@@ -211,6 +214,35 @@ bool sw_report_write(const struct sw_report *report, const char *path, char *err
     } else {
         good = replace(report, temporary, path);
     }
+    return good;
+}
+
+#define MOST_REPORTS 1000
+
+/* The first free name of path, path.2, path.3 ...; another program may take it at the same time. */
+static bool write_beside(const struct sw_report *report, const char *path) {
+    char name[SW_MAX_PATH];
+    for (int number = 1; number <= MOST_REPORTS; number++) {
+        struct stat status;
+        int length = number == 1 ? snprintf(name, sizeof name, "%s", path)
+                                 : snprintf(name, sizeof name, "%s.%d", path, number);
+        if (length >= (int)sizeof name) {
+            errno = ENAMETOOLONG;
+            return false;
+        }
+        if (stat(name, &status) == 0 && S_ISREG(status.st_mode))
+            continue;
+        if (write_to(report, name))
+            return true;
+        if (errno != EEXIST)
+            return false;
+    }
+    errno = EMFILE;
+    return false;
+}
+
+bool sw_report_write(const struct sw_report *report, const char *path, char *error, size_t error_size) {
+    bool good = report->each ? write_beside(report, path) : write_to(report, path);
     if (!good)
         snprintf(error, error_size, "%s", strerror(errno));
     return good;

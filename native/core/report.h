@@ -16,6 +16,7 @@ struct sw_report {
     int64_t start; /* nanoseconds since 1970 */
     struct sw_job job;
     struct sw_files *files;
+    bool each;    /* a report that exists stays, and the path is extended by a number */
     bool hurried; /* the process may be killed at any moment: the disk is not waited for */
 };
 

@@ -54,6 +54,7 @@
 #define SW_ENV_MODE "STRIPEWISE_MODE"
 #define SW_ENV_PLAN "STRIPEWISE_PLAN"
 #define SW_ENV_REPORT "STRIPEWISE_REPORT"
+#define SW_ENV_REPORTS "STRIPEWISE_REPORTS"
 #define SW_ENV_MODEL "STRIPEWISE_MODEL"
 #define SW_ENV_JOURNAL "STRIPEWISE_JOURNAL"
 #define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD"
@@ -125,8 +126,8 @@ struct sw_keys { const char *abi, *address, *application, *application_info, *br
     *file_system, *files, *files_left_out, *filetype_size, *filters, *format, *given, *hdf5, *histogram,
     *independent, *info, *io, *io_time, *job, *key, *layer, *layout, *library, *max_size, *messages,
     *min_size, *mode, *mpi, *name, *nodes, *note, *object_size, *opens, *operations, *outcome, *path,
-    *pattern, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *properties, *random, *ranks,
-    *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *requested, *runtime, *seconds,
+    *pattern, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *programs, *properties, *random,
+    *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *requested, *runtime, *seconds,
     *selections, *settings, *simulated, *size, *sizes, *span, *start, *storage, *strided, *stripe_count,
     *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *write,
     *write_bandwidth, *write_span, *write_time; };
@@ -138,7 +139,7 @@ struct sw_keys { const char *abi, *address, *application, *application_info, *br
     "format", "given", "hdf5", "histogram", "independent", "info", "io", "io_time", "job", "key", "layer", \
     "layout", "library", "max_size", "messages", "min_size", "mode", "mpi", "name", "nodes", "note", \
     "object_size", "opens", "operations", "outcome", "path", "pattern", "piece_size", "plan", "plan_error", \
-    "plan_id", "posix", "predicted", "properties", "random", "ranks", "ranks_reported", "read", \
+    "plan_id", "posix", "predicted", "programs", "properties", "random", "ranks", "ranks_reported", "read", \
     "read_bandwidth", "read_span", "read_time", "requested", "runtime", "seconds", "selections", "settings", \
     "simulated", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", "stripe_size", \
     "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", "why", "write", \

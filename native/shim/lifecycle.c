@@ -60,6 +60,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .start = start_time,
         .job = *job,
         .files = files,
+        .each = sw_setup.each_report,
         .hurried = sw_lock_is_impatient(),
     };
     if (!sw_report_write(&report, sw_setup.report, error, sizeof error))

@@ -35,6 +35,8 @@ bool sw_setup_read(void) {
     sw_setup.mode = variable(SW_ENV_MODE);
     sw_setup.plan = variable(SW_ENV_PLAN);
     sw_setup.report = variable(SW_ENV_REPORT);
+    const char *reports = variable(SW_ENV_REPORTS);
+    sw_setup.each_report = reports && strcmp(reports, "each") == 0;
     sw_setup.model = variable(SW_ENV_MODEL);
     sw_setup.journal = variable(SW_ENV_JOURNAL);
     sw_setup.workload = variable(SW_ENV_WORKLOAD);

@@ -9,6 +9,7 @@ struct sw_setup {
     enum sw_run_mode asked;
     const char *mode, *plan, *report, *model, *journal,
         *workload;        /* of the environment; NULL where unset or empty */
+    bool each_report;     /* of several programs with one environment */
     char plan_error[256]; /* "" if the plan was read, or none was given */
 };
 

@@ -102,6 +102,17 @@ static void writing(void) {
     sprintf(path, "%s/report.json", folder);
     CHECK(sw_report_write(&it, path, error, sizeof error) && stat(path, &status) == 0 &&
           status.st_size > 100);
+    CHECK(sw_report_write(&it, path, error, sizeof error)); /* in its place */
+    it.each = true;
+    char second[80], third[80];
+    sprintf(second, "%s.2", path);
+    sprintf(third, "%s.3", path);
+    CHECK(sw_report_write(&it, path, error, sizeof error) && stat(second, &status) == 0);
+    CHECK(sw_report_write(&it, path, error, sizeof error) && stat(third, &status) == 0 &&
+          status.st_size > 100);
+    it.each = false;
+    unlink(second);
+    unlink(third);
     unlink(path);
     CHECK(!sw_report_write(&it, folder, error, sizeof error));
     CHECK_TEXT(error, "Is a directory");

@@ -1,10 +1,13 @@
 """Reading the runtime's report, and what it shows of the workload."""
 
+import json
+
 import pytest
 
 from stripewise.errors import StripewiseError
 from stripewise.measure.observed import observed_workload
-from stripewise.spec.report import parse_report
+from stripewise.runner.local.scratch import Scratch
+from stripewise.spec.report import parse_report, summed
 from tests.unit.reports import changed, recorded, report
 
 
@@ -122,3 +125,33 @@ def test_a_program_without_files():
     data = changed(data, "totals.bytes_written", 0)
     workload = observed_workload(parse_report(data))
     assert workload.model_dump(exclude_none=True) == {"nodes": 1, "processes_per_node": 4, "files": 0}
+
+
+def test_several_programs_of_a_command_are_summed():
+    one = parse_report(recorded("romio_strided_write")["default"])
+    slow = one.totals.model_copy(update={"bytes_written": 30 << 20, "write_bandwidth": 10.0, "write_time": 2.0})
+    fast = one.totals.model_copy(update={"bytes_written": 10 << 20, "write_bandwidth": 30.0, "write_time": 1.0})
+    wider = one.job.model_copy(update={"ranks": 64, "executable": "/apps/second", "complete": False})
+    both = summed([one.model_copy(update={"totals": slow}), one.model_copy(update={"totals": fast, "job": wider})])
+    assert both.totals.bytes_written == 40 << 20
+    assert both.totals.write_bandwidth == pytest.approx(40 / (30 / 10 + 10 / 30))
+    assert (both.totals.write_time, both.job.io_time, both.job.ranks) == (3.0, 2 * one.job.io_time, 64)
+    assert not both.job.complete and len(both.files) == 2 * len(one.files)
+    assert [program.executable for program in both.programs] == [one.job.executable, "/apps/second"]
+    assert parse_report(both.as_json(20)).programs == both.programs
+    assert summed([one]) is one
+
+
+def test_a_run_folder_gives_the_reports_of_all_programs_in_their_order(tmp_path):
+    data = recorded("romio_strided_write")["default"]
+    place = Scratch(tmp_path, "run")
+    assert place.read_report() == (None, "the runtime wrote none")
+    for number, name in enumerate(("report.json", "report.json.2", "report.json.10", "report.json.77.tmp")):
+        (tmp_path / name).write_text(json.dumps(changed(data, "job.executable", f"/apps/p{number}")), "utf-8")
+    found, why = place.read_report()
+    assert found is not None and not why
+    assert [program.executable for program in found.programs] == ["/apps/p0", "/apps/p1", "/apps/p2"]
+    (tmp_path / "report.json.2").write_text("{", "utf-8")
+    assert place.read_report()[0] is None and "report.json.2 is not JSON" in place.read_report()[1]
+    place.create({}, {})
+    assert place.reports() == []

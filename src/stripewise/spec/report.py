@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -198,6 +198,16 @@ class FileReport(ReportPart):
         }
 
 
+class ReportedProgram(ReportPart):
+    """One of several MPI programs of a command."""
+
+    executable: str
+    ranks: int
+    elapsed: float
+    bytes_read: int
+    bytes_written: int
+
+
 class Report(ReportPart):
     """A whole report."""
 
@@ -208,6 +218,7 @@ class Report(ReportPart):
     job: ReportedJob
     totals: ReportedTotals
     files: list[FileReport] = Field(default_factory=list)
+    programs: list[ReportedProgram] = Field(default_factory=list)
     files_left_out: int = 0
 
     @property
@@ -227,6 +238,64 @@ class Report(ReportPart):
             most = sorted(self.files, key=lambda file: -sum(call.bytes for call in file.operations.values()))[:files]
             kept = self.model_copy(update={"files": most, "files_left_out": len(self.files) - files})
         return kept.model_dump(mode="json", exclude_unset=True)
+
+
+def summed(reports: Sequence[Report]) -> Report:
+    """Give one report for all MPI programs of a command, in the order in which they ended.
+
+    Times and bytes are sums, bandwidths all bytes over all the time; a file that several programs used is listed once
+    for each.
+    """
+    if len(reports) == 1:
+        return reports[0]
+    jobs, totals = [report.job for report in reports], [report.totals for report in reports]
+    libraries = {report.mpi.io for report in reports}
+    first = reports[0]
+    job = {
+        "ranks": max(job.ranks for job in jobs),
+        "nodes": max(job.nodes for job in jobs),
+        "start": min(job.start for job in jobs),
+        "elapsed": sum(job.elapsed for job in jobs),
+        "io_time": sum(job.io_time for job in jobs),
+        "complete": all(job.complete for job in jobs),
+        "ranks_reported": max(job.ranks_reported for job in jobs),
+    }
+    programs = [
+        ReportedProgram(
+            executable=job.executable,
+            ranks=job.ranks,
+            elapsed=job.elapsed,
+            bytes_read=total.bytes_read,
+            bytes_written=total.bytes_written,
+        )
+        for job, total in zip(jobs, totals, strict=True)
+    ]
+    changes: dict[str, Any] = {
+        "runtime": next((report.runtime for report in reports if report.runtime.plan_error), first.runtime),
+        "mpi": first.mpi if len(libraries) == 1 else first.mpi.model_copy(update={"io": "unknown"}),
+        "job": first.job.model_copy(update=job),
+        "totals": ReportedTotals(
+            bytes_read=sum(total.bytes_read for total in totals),
+            bytes_written=sum(total.bytes_written for total in totals),
+            read_bandwidth=_over_all([(total.bytes_read, total.read_bandwidth) for total in totals]),
+            write_bandwidth=_over_all([(total.bytes_written, total.write_bandwidth) for total in totals]),
+            read_time=_sum([total.read_time for total in totals]),
+            write_time=_sum([total.write_time for total in totals]),
+        ),
+        "files": [file for report in reports for file in report.files],
+        "programs": programs,
+    }
+    return first.model_copy(update=changes)
+
+
+def _over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
+    """The rate at which amounts pass one after another, each at its own."""
+    known = [(amount, rate) for amount, rate in rates if amount and rate]
+    return sum(amount for amount, _ in known) / sum(amount / rate for amount, rate in known) if known else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    return None if any(value is None for value in values) else sum(value for value in values if value is not None)
 
 
 def read_report(text: str, origin: str) -> Report:

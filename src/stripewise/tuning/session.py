@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
@@ -350,6 +350,13 @@ class Session:
             io = report.mpi.io
             run_bytes = report.totals.bytes_read + report.totals.bytes_written
             layout = layout_of(report)
+            if report.programs:
+                names = ", ".join(PurePath(program.executable).name for program in report.programs)
+                self._tell(
+                    "note",
+                    text=f"the command starts {len(report.programs)} MPI programs ({names}): settings act on all of "
+                    "them, and what the runtime measures is summed over all; tune one alone to have its own figure",
+                )
         mpi = self._preflight.environment.get("mpi")
         largest = self._preflight.largest
 

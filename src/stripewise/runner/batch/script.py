@@ -53,7 +53,7 @@ if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/
     echo "another job has this run" >&2
     exit 0
 fi
-rm -f "$__folder/{ended}" "$__folder/report.json"
+rm -f "$__folder/{ended}" "$__folder"/report.json "$__folder"/report.json.[0-9]*
 printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart {restarts}" \\
     "host $(hostname)" "time $__job_begin" | __record {began}
 exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null

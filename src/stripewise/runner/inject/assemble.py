@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stripewise.carriers import ARGUMENT, Program
@@ -148,4 +148,7 @@ def assemble(launch: Launch, line: CommandLine, program: Program, library: Path 
     place : Scratch
     """
     injection = inject(launch.plan, program, library, place.path, Guidance.under(load_policy(program.environment)))
+    if "STRIPEWISE_REPORT" in injection.environment:
+        # A script may launch several MPI programs: the run is all of them.
+        injection = replace(injection, environment={**injection.environment, "STRIPEWISE_REPORTS": "each"})
     return Assembled(tuple(line.words(injection.environment, launch.unset)), injection)

@@ -14,7 +14,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
 from stripewise.spec.launch import Launch
-from stripewise.spec.report import Report, read_report
+from stripewise.spec.report import Report, read_report, summed
 
 _MAX_REPORT = 64 << 20
 
@@ -49,6 +49,14 @@ class Scratch:
         """The report that the runtime writes."""
         return self.path / "report.json"
 
+    def reports(self) -> list[Path]:
+        """The reports of all MPI programs of the command, in the order in which they ended."""
+        numbered = {1: self.report} if self.report.exists() else {}
+        for path in self.path.glob(f"{self.report.name}.*"):
+            if (number := path.name.rpartition(".")[2]).isdigit():
+                numbered[int(number)] = path
+        return [path for _, path in sorted(numbered.items())]
+
     @property
     def process(self) -> Path:
         """Who the run's processes are."""
@@ -74,7 +82,8 @@ class Scratch:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.report.unlink(missing_ok=True)
+            for report in self.reports():
+                report.unlink()
             for name, text in files.items():
                 write_atomically(self.path / name, text)
             self.note(process)
@@ -90,25 +99,28 @@ class Scratch:
         write_atomically(self.process, json.dumps({"run_id": self.run_id, **who, **process}, indent=1) + "\n")
 
     def read_report(self) -> tuple[Report | None, str]:
-        """Read the report.
+        """Read the report: of several programs that the command started, their sum.
 
         Returns
         -------
         tuple of (Report or None, str)
             The report, or None and why there is none.
         """
-        try:
-            if self.report.stat().st_size > _MAX_REPORT:
-                return None, f"{self.report} is larger than {_MAX_REPORT >> 20} MiB"
-            return read_report(self.report.read_text("utf-8"), str(self.report)), ""
-        except FileNotFoundError:
-            return None, "the runtime wrote none"
-        except OSError as error:
-            return None, f"{self.report} cannot be read: {error.strerror}"
-        except UnicodeDecodeError as error:
-            return None, f"{self.report} is not text: {error}"
-        except UserError as error:
-            return None, error.what
+        found = []
+        for path in self.reports() or [self.report]:
+            try:
+                if path.stat().st_size > _MAX_REPORT:
+                    return None, f"{path} is larger than {_MAX_REPORT >> 20} MiB"
+                found.append(read_report(path.read_text("utf-8"), str(path)))
+            except FileNotFoundError:
+                return None, "the runtime wrote none"
+            except OSError as error:
+                return None, f"{path} cannot be read: {error.strerror}"
+            except UnicodeDecodeError as error:
+                return None, f"{path} is not text: {error}"
+            except UserError as error:
+                return None, error.what
+        return summed(found), ""
 
 
 def run_id(base: Path, launch: Launch) -> str:
