@@ -39,6 +39,7 @@ from stripewise.tuning.budget import spent
 from stripewise.tuning.consent import Consent, granted
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
+from stripewise.tuning.first import proposals
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.tuning.process import owner_name, terminated_as_interrupted
 from stripewise.tuning.session import Session
@@ -85,6 +86,10 @@ def tune(
             help="Start from a finished experiment in the store, or auto for the most similar; repeatable.",
             metavar="ID|auto",
         ),
+    ] = None,
+    diagnosis: Annotated[
+        Path | None,
+        typer.Option("--from", help="Try first what a diagnosis proposes (diagnose --json).", metavar="DIAGNOSIS.json"),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices.")
@@ -133,6 +138,7 @@ def tune(
         runner=runner,
         model=model,
         warm_start=warm_start,
+        try_first=None if diagnosis is None else proposals(diagnosis),
         seed=seed,
         name=name,
         setup=setup,

@@ -118,12 +118,12 @@ def expect(
     for setting in settings:
         parameter = _by_setting().get((setting.carrier, setting.key, setting.layer))
         if parameter is not None and _reaches(parameter, workload, io):
-            changed[parameter.name] = _value(parameter, setting.value)
+            changed[parameter.name] = value_of(parameter, setting.value)
     pieces = [piece for piece in _knowledge() if piece.condition.names & changed.keys()]
     if not pieces:
         return Expected()
     current = {
-        parameter.name: _value(parameter, now[parameter.setting])
+        parameter.name: value_of(parameter, now[parameter.setting])
         for parameter in _parameters().values()
         if parameter.setting in now
     }
@@ -174,8 +174,8 @@ def _reaches(parameter: Parameter, workload: Workload, io: str | None) -> bool:
     )
 
 
-def _value(parameter: Parameter, text: str) -> Value:
-    """The value that a setting spells; the default where it spells none, as the library takes it."""
+def value_of(parameter: Parameter, text: str) -> Value:
+    """Give the value that a setting spells; the default where it spells none, as the library takes it."""
     if parameter.kind is Kind.BOOLEAN:
         return text.lower() in ("true", "1", "enable")
     if parameter.ordered:

@@ -93,6 +93,10 @@ class Experiment(BaseModel):
         default_factory=list,
         description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
     )
+    try_first: list[str] = Field(
+        default_factory=list,
+        description="settings to try before the sampler's, one configuration an entry: plan lines, separated by `;`",
+    )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     setup: list[ShellLine] = Field(default_factory=list)
     env: dict[VariableName, VariableValue] = Field(default_factory=dict)

@@ -68,6 +68,7 @@ def confirm_again(record: Record, pairs: int = _PAIRS) -> Experiment:
             "resampling": {"kind": "none"},
             "stopping": {},
             "warm_start": [],
+            "try_first": [],
             "model": None,
             "budget": {"runs": own.warmup + 2 + 2 * pairs, "seconds": None, "node_hours": None},
             "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1},

@@ -20,6 +20,7 @@ from stripewise.search.stopping import make_stopping
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.stack import load_stack
+from stripewise.tuning.first import settings_of
 from stripewise.tuning.folders import runs_folder
 
 _OWN_SPACE = ("replay:",)
@@ -105,6 +106,8 @@ def check(experiment: Experiment) -> None:
         raise UserError(
             f"sampler {experiment.sampler} cannot start from earlier experiments", "use --sampler auto or surrogate"
         )
+    for entry in experiment.try_first:
+        settings_of(entry)
     make_resampler(experiment.resampling)
     make_pruner(experiment.pruning)
     make_stopping(experiment.stopping)

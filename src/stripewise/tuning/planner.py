@@ -29,6 +29,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, provable_pairs, reserved_pairs
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
+from stripewise.tuning.first import configurations
 
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
@@ -213,6 +214,9 @@ class Planner:
             again = self._retry(history)
         if again is not None:
             return self._plan(trials, trials[again], Phase.SEARCH)
+        untried = self._untried(history)
+        if untried is not None:
+            return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
         suggestions = self.sampler.ask(self.space, history, self._rng(number), 1)
         if not suggestions:
             again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
@@ -223,6 +227,15 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _untried(self, history: History) -> Configuration | None:
+        """The next of the configurations that the experiment asks for before those of the sampler."""
+        assert self.space is not None
+        if not self.experiment.try_first:
+            return None
+        wanted, _ = configurations(self.space, self.experiment.try_first)
+        tried = {tuple(row) for row in self.space.fold(self.space.levels([t.configuration for t in history.trials]))}
+        return next((one for one in wanted if tuple(self.space.levels([one])[0]) not in tried), None)
 
     def _retry(self, history: History, *, at_once: bool = False) -> int | None:
         """A trial that failed once and may work all the same; see :func:`stripewise.search.failures.retry`."""

@@ -28,6 +28,7 @@ from stripewise.store.base import Store
 from stripewise.tuning.budget import shortfall, worst_case
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
+from stripewise.tuning.first import configurations
 from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
@@ -264,6 +265,8 @@ class Session:
             count, exact = self._bound.space.count()
             self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._workload())
             if self._ledger.facts.space is None:
+                for entry in configurations(self._bound.space, self._ledger.experiment.try_first)[1]:
+                    self._tell("note", text=f"not tried first, since it changes nothing that is searched here: {entry}")
                 # For those who watch: the result has both in the end.
                 self._ledger.remember(space=describe_space(self._bound).as_json(), objective=asdict(self._objective))
             planner.sampler.prior = prior_before_runs(

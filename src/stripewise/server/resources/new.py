@@ -35,7 +35,7 @@ from stripewise.spec.workload import Workload
 
 resource = Resource("/new")
 
-_LINES = ("setup", "constraints", "warm_start")
+_LINES = ("setup", "constraints", "warm_start", "try_first")
 _HOOK_LINES = ("before", "after", "delete")
 _LAUNCHING = ("local", "batch", "steps")
 
