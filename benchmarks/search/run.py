@@ -1,6 +1,7 @@
 """Race ``auto`` against other tools over measured tables, and write the result into the documentation.
 
     python benchmarks/search/run.py race --out RESULTS.jsonl [--seeds 20] [--budget 40] [--jobs 2] [--only auto,random]
+        [--drift steps|ramp|bursts]
     python benchmarks/search/run.py report --out RESULTS.jsonl [--docs docs/benchmarks] [--page search]
 
 ``race`` appends one line an episode and leaves out those already there, so it can be stopped and continued, and it goes
@@ -23,7 +24,7 @@ warnings.filterwarnings("ignore")
 
 from transfer import prior_of_others  # noqa: E402
 
-from stripewise.evaluation.race import contestant, play  # noqa: E402
+from stripewise.evaluation.race import DRIFTS, Drift, contestant, play  # noqa: E402
 from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.model.table import read_table  # noqa: E402
 
@@ -50,7 +51,7 @@ def arenas(folder: Path) -> list[tuple[str, int]]:
     return found
 
 
-def episode(path: str, number: int, name: str, seed: int, budget: int) -> dict:
+def episode(path: str, number: int, name: str, seed: int, budget: int, drift: Drift | None) -> dict:
     warnings.filterwarnings("ignore")
     if path not in _loaded:
         _loaded.clear()
@@ -64,7 +65,7 @@ def episode(path: str, number: int, name: str, seed: int, budget: int) -> dict:
         from peers import contestants  # noqa: PLC0415  the peers are an extra
 
         make = contestants(budget)[name]
-    result = play(landscape, name, make, budget=budget, seed=seed).as_json()
+    result = play(landscape, name, make, budget=budget, seed=seed, drift=drift).as_json()
     return {**result, "median": landscape.median, "direction": landscape.table.objective.direction}
 
 
@@ -88,13 +89,16 @@ def run_race(options: argparse.Namespace) -> None:
     done = {key(result) for result in read(options.out)}
     names = options.only.split(",") if options.only else [*OURS, INFORMED, *PEERS]
     places = arenas(options.tables)
+    if options.contexts:
+        chosen = options.contexts.split(",")
+        places = [place for place in places if f"{Path(place[0]).stem}:{place[1]}" in chosen]
     several = {path for path, _ in places if len(landscapes(read_table(path))) > 1}
     label = {}
     for path, number in places:
         landscape = landscapes(read_table(path))[number]
         label[path, number] = landscape.table.name, json.dumps(dict(landscape.context), sort_keys=True)
     jobs = [
-        (path, number, name, seed, options.budget)
+        (path, number, name, seed, options.budget, options.drift)
         for seed in range(options.seeds)
         for path, number in places
         for name in names
@@ -123,6 +127,8 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
+    parser.add_argument("--drift", choices=DRIFTS, help="plant changes of the machine; use another --out for each kind")
+    parser.add_argument("--contexts", default="", help="only these, as TABLE:NUMBER separated by commas")
     parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
     parser.add_argument("--page", default="search", help="name of the report")
     options = parser.parse_args()

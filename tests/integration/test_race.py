@@ -9,7 +9,7 @@ import pytest
 from benchmarks.search.transfer import prior_of_others
 
 from stripewise.errors import UserError
-from stripewise.evaluation.race import Recorded, contestant, play, race, regret
+from stripewise.evaluation.race import DRIFTS, Recorded, contestant, planted_drift, play, race, regret
 from stripewise.model.landscape import Landscape
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.search.registry import sampler_rng
@@ -63,7 +63,7 @@ def test_episode_reports_true_values(landscape, sampler):
     assert episode.runs_to_within_5_percent == (reached[0] if reached else None)
     keys = {
         "table", "context", "sampler", "seed", "evaluations", "trajectory", "optimum", "runs_to_within_5_percent",
-        "ask_seconds",
+        "ask_seconds", "drift",
     }  # fmt: skip
     assert set(json.loads(json.dumps(episode.as_json()))) == keys
 
@@ -150,3 +150,38 @@ def test_wrong_names_are_refused_before_the_race():
 def test_regret_is_never_negative(landscape):
     assert regret(landscape, landscape.optimum) == 0
     assert regret(landscape, landscape.median) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", DRIFTS)
+def test_planted_drift_is_at_most_a_factor_of_two_and_the_same_for_all(kind):
+    slower = planted_drift(kind, 40, 3)
+    assert len(slower) == 40
+    assert slower.min() == pytest.approx(1, abs=0.05)
+    assert slower.max() == 2
+    assert list(slower) == list(planted_drift(kind, 40, 3))
+
+
+class Watcher:
+    """Runs one configuration all the time and notes what it sees."""
+
+    def __init__(self, landscape):
+        self.chosen = landscape.space.default
+        self.seen = []
+
+    def propose(self):
+        return self.chosen
+
+    def observe(self, configuration, value):
+        self.seen.append(value)
+
+    def incumbent(self):
+        return self.chosen
+
+
+def test_drift_changes_what_is_seen_and_not_what_is_true(landscape):
+    calm, moved = Watcher(landscape), Watcher(landscape)
+    truth = play(landscape, "calm", lambda *_: calm, budget=6, seed=0).evaluations
+    episode = play(landscape, "moved", lambda *_: moved, budget=6, seed=0, drift="ramp")
+    assert np.array(moved.seen) / calm.seen == pytest.approx(planted_drift("ramp", 6, 0))
+    assert episode.evaluations == truth
+    assert episode.drift == "ramp"

@@ -111,6 +111,17 @@ def test_runs_table_has_every_run_and_reason(page):
     assert "it could not come near the best any more" in page.words
 
 
+def test_changes_of_the_machine_are_said_and_shown_for_each_run():
+    changes = [{"before": 2, "after": 3, "started": None, "slower": 1.8}]
+    runs = [{"run": number, "slower": 0.75 if number < 3 else 1.35, "default": 90.0} for number in range(1, 6)]
+    moved = render_report(*finished(level={"changes": changes, "runs": runs}))
+    assert "The machine became 1.8 times slower at run 3;" in moved
+    assert "times slower than on average" in moved
+    quiet = render_report(*finished())
+    assert "The machine became" not in quiet
+    assert "times slower than on average" not in quiet
+
+
 def test_apply_shows_every_export_with_its_undo(page):
     words = page.words
     for part in (

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from stripewise.plots.trajectory import RunPoint, trajectory
 from stripewise.search.costs import Costs
 from stripewise.search.level import Level
 from stripewise.search.posterior import Posterior, RepeatNoise, rank
+from stripewise.search.resampling import make_resampler
 from stripewise.spec.configuration import Configuration
-from stripewise.spec.trial import History, Phase, Run, State, Trial
-from tests.unit.search_histories import BANDWIDTH
+from stripewise.spec.result import LevelChange
+from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.tuning.result import machine_level
+from tests.unit.search_histories import BANDWIDTH, LINE
 
 RUNS = 30
 CONTROLS = [0, 4, 9, 14, 19, 24, 29]
@@ -137,3 +143,71 @@ def test_a_quiet_history_is_read_as_it_is():
 
 def test_runs_of_one_moment_say_nothing_about_changes():
     assert not Level.of(np.zeros(6), np.array([0, 0, 1, 1, 2, 2]), np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])).suspect
+
+
+# -- controls
+
+
+def raced(runs, value):
+    """Let racing choose between repeats and new trials; gives the run numbers at which something was repeated."""
+    history, repeated = [], []
+    for number in range(runs):
+        again = make_resampler().next(LINE, bandwidths(*history), np.random.default_rng(0))
+        trial = len({t for t, _ in history}) if again is None else again
+        if again is not None:
+            repeated.append(number)
+        history.append((trial, value(trial, number)))
+    return repeated
+
+
+def own(trial):
+    """A value for each trial, none close to another."""
+    return 100 * 1.3 ** ((7 * trial) % 17)
+
+
+def test_a_quiet_machine_is_controlled_seldom():
+    repeated = raced(48, lambda trial, number: own(trial) * (1 + 0.01 * (number % 3)))
+    assert len(repeated) <= 5
+    assert repeated[0] in (4, 5)
+    assert repeated[-1] > 20
+
+
+def test_a_machine_that_changed_is_controlled_more_often():
+    repeated = raced(30, lambda trial, number: own(trial) * (1 + 0.01 * (number % 3)) * (2 if number >= 10 else 1))
+    after = [number for number in repeated if number >= 10]
+    assert len(after) >= 3
+    assert after[1] - after[0] <= 4
+
+
+def test_repeats_are_apart_in_time_and_follow_from_the_history_alone():
+    close = bandwidths((0, 50.0), (1, 20.0), (2, 100.0), (3, 99.0))
+    assert make_resampler().next(LINE, close, np.random.default_rng(0)) is None
+    later = bandwidths((0, 50.0), (2, 100.0), (3, 99.0), (1, 20.0), (4, 30.0), (5, 25.0))
+    chosen = {make_resampler().next(LINE, later, np.random.default_rng(seed)) for seed in range(3)}
+    assert len(chosen) == 1
+    assert chosen < {1, 2}
+
+
+# -- what people see
+
+
+def test_a_result_says_when_the_machine_changed():
+    trials = (replace(CHANGED.trials[0], role=Role.DEFAULT), *CHANGED.trials[1:])
+    level = machine_level(History(BANDWIDTH, trials))
+    (change,) = level.changes
+    assert change.slower == pytest.approx(0.5, abs=0.05)
+    assert change.sentence.startswith("The machine became 2.0 times faster between runs 4 and 7 (")
+    assert level.runs[0].default == pytest.approx(84, rel=0.03)
+    assert level.runs[-1].default == pytest.approx(168, rel=0.03)
+    assert "at run 12;" in LevelChange(before=11, after=12, slower=1.8).sentence
+    lines = trajectory(
+        [RunPoint(0, 83.0, "default")], quantity="bandwidth", unit="MiB/s", maximize=True,
+        level=[(one.run, one.default) for one in level.runs],
+    )  # fmt: skip
+    assert "default at the machine's level" in {trace.name for trace in lines.data}
+
+
+def test_a_quiet_machine_is_not_mentioned():
+    level = machine_level(bandwidths((0, 83.0), (1, 60.0), (2, 128.0), (0, 85.0), (3, 70.0), (0, 84.0)))
+    assert not level.changes
+    assert not level.runs

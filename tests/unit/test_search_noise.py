@@ -101,31 +101,35 @@ def test_intervals_cover_the_truth_as_often_as_they_say(statistic):
     assert 0.935 < covered / 2000 < 0.985
 
 
+def race(seen, **options):
+    return next_of("racing", seen, controls=False, **options)
+
+
 def test_racing_repeats_the_incumbent_or_its_close_challenger_only():
     far = [2.0 + 0.1 * k for k in range(6)]
-    assert next_of("racing", history(*far, 1.0, 1.01)) in (6, 7)
-    assert next_of("racing", history(*far, 1.0, 1.5)) is None
-    assert next_of("racing", history(*far, 1.0, "failed", "pruned 9")) is None
+    assert race(history(1.0, 1.01, *far)) in (0, 1)
+    assert race(history(1.0, 1.5, *far)) is None
+    assert race(history(1.0, "failed", "pruned 9", *far)) is None
 
 
 def test_racing_looks_at_the_direction_of_the_objective():
     close = [1.0, 1.01, *(2.0 + 0.2 * k for k in range(6))]
-    assert next_of("racing", history(*close)) in (0, 1)
-    assert next_of("racing", history(*close, objective=BANDWIDTH)) is None
+    assert race(history(*close)) in (0, 1)
+    assert race(history(*close, objective=BANDWIDTH)) is None
 
 
 def test_racing_does_not_repeat_what_is_running_or_has_failed_once():
     far = [2.0 + 0.1 * k for k in range(8)]
-    assert next_of("racing", history(*far, (1.0, "pending"), 1.01)) == 9
-    assert next_of("racing", history(*far, (1.0, "running"), (1.01, "pending"))) is None
-    assert next_of("racing", history(*far, (1.0, "failed"), 1.9)) is None
+    assert race(history((1.0, "pending"), 1.01, *far)) == 1
+    assert race(history((1.0, "running"), (1.01, "pending"), *far)) is None
+    assert race(history((1.0, "failed"), 1.9, *far)) is None
 
 
 def test_racing_keeps_to_its_share():
     alike = [1.0, 1.01, 1.02, 1.01]
-    assert next_of("racing", history(*alike)) is not None
-    assert next_of("racing", history(*alike), share=0) is None
-    assert next_of("racing", history((1.0, 1.0), (1.01, 1.0), 1.02, 1.01)) is None
+    assert race(history(*alike)) is not None
+    assert race(history(*alike), share=0) is None
+    assert race(history((1.0, 1.0), (1.01, 1.0), 1.02, 1.01)) is None
 
 
 def test_racing_is_worth_more_under_more_noise():
@@ -133,8 +137,8 @@ def test_racing_is_worth_more_under_more_noise():
     quiet = history(*[(middle * 1.001, middle / 1.001) for middle in middles], *[2.0] * 12)
     loud = history(*[(middle * 1.2, middle / 1.2) for middle in middles], *[2.0] * 12)
     assert knowledge_gradient(Posterior.of(loud)).max() > 3 * knowledge_gradient(Posterior.of(quiet)).max()
-    assert next_of("racing", quiet) is None
-    assert next_of("racing", loud) is not None
+    assert race(quiet) is None
+    assert race(loud) is not None
 
 
 def test_racing_comes_to_an_end_and_repeats_only_what_is_alike():
@@ -144,7 +148,7 @@ def test_racing_comes_to_an_end_and_repeats_only_what_is_alike():
         true = [1.0] * 6 + [2.0] * 24
         results = [[value * float(np.exp(0.1 * rng.normal()))] for value in true]
         for _ in range(60):
-            number = next_of("racing", history(*map(tuple, results)), share=1.0, worth=0.002)
+            number = race(history(*map(tuple, results)), share=1.0, worth=0.002)
             if number is None:
                 break
             assert number < 6

@@ -13,7 +13,7 @@ from rich.table import Table
 from stripewise.cli.options import JsonOption
 from stripewise.cli.output import console, grid, notes, number, print_json
 from stripewise.errors import UserError
-from stripewise.evaluation.race import Episode, contestant, race
+from stripewise.evaluation.race import DRIFTS, Drift, Episode, contestant, race
 from stripewise.model.table import read_table
 
 
@@ -27,12 +27,19 @@ def run_race(
     samplers: Annotated[str, typer.Option(help="Samplers, separated by commas.", metavar="A,B")] = "auto,random",
     budget: Annotated[int, typer.Option(help="Runs of each search.", min=1)] = 40,
     seeds: Annotated[int, typer.Option(help="Searches of each sampler on each context.", min=1)] = 20,
+    drift: Annotated[
+        str | None,
+        typer.Option(help="Plant changes of the machine by a factor of two: steps, ramp or bursts.", metavar="KIND"),
+    ] = None,
     json_output: JsonOption = False,
 ) -> None:
     """Race samplers over measured tables, to see how few runs each of them needs."""
     names = [name.strip() for name in samplers.split(",") if name.strip()]
     if not names:
         raise UserError("no sampler is named", "give some with --samplers, as in auto,genetic,random")
+    kinds: dict[str | None, Drift | None] = {None: None, **{kind: kind for kind in DRIFTS}}
+    if drift not in kinds:
+        raise UserError(f"there is no drift {drift!r}", f"choose one of {', '.join(DRIFTS)}")
     contestants = {name: contestant(name) for name in names}
     read = [read_table(table) for table in tables]
     done = [0]
@@ -42,7 +49,7 @@ def run_race(
         if notes.is_terminal:
             notes.print(f"{done[0]} searches, last: {escape(episode.sampler)} on {escape(episode.table)}", end="\r")
 
-    episodes = race(read, contestants, budget=budget, seeds=seeds, on_episode=progress)
+    episodes = race(read, contestants, budget=budget, seeds=seeds, drift=kinds[drift], on_episode=progress)
     if json_output:
         print_json([episode.as_json() for episode in episodes])
         return

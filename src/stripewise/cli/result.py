@@ -96,6 +96,8 @@ def print_result(result: Result, report: Path | None = None) -> None:
         console.print(f"  {escape(result.importance_note)}")
     if result.ineffective:
         console.print(f"  no effect here: {', '.join(result.ineffective)}")
+    for change in result.level.changes:
+        console.print(f"  {escape(change.sentence)}")
     for failure in result.failures[:3]:
         console.print(f"  {failure.count} failed: {escape(failure.reason)}")
     if result.cheapest is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.landscape import Landscape, landscapes
@@ -19,6 +20,36 @@ from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.trial import History, Phase, Run, State, Trial
 
 _CLOSE = 0.95
+
+Drift = Literal["steps", "ramp", "bursts"]
+DRIFTS: tuple[Drift, ...] = get_args(Drift)
+_DRIFT_STREAM = 7
+_FACTOR = 2.0
+
+
+def planted_drift(kind: Drift, runs: int, seed: int) -> NDArray[np.float64]:
+    """How many times slower a machine is at each run than at its fastest: between 1 and 2, the same for all samplers.
+
+    Parameters
+    ----------
+    kind : {"steps", "ramp", "bursts"}
+        Other work comes and stays for a third of the runs or longer; grows or shrinks all the time; comes for a few
+        runs at once, again and again.
+    runs, seed : int
+    """
+    rng = np.random.default_rng([seed, _DRIFT_STREAM])
+    if kind == "ramp":
+        rising = np.linspace(0, 1, runs)
+        return np.asarray(_FACTOR ** (rising if rng.random() < 0.5 else 1 - rising))
+    stays, least = (runs // 3, runs // 3) if kind == "steps" else (4, 3)
+    slow: list[bool] = []
+    ends = -int(rng.integers(least))
+    busy = bool(rng.random() < 0.5)
+    while ends < runs:
+        ends += int(least + rng.integers(stays + 1))
+        slow += [busy] * max(0, ends - len(slow))
+        busy = not busy
+    return np.where(slow[:runs], _FACTOR, 1.0)
 
 
 class Player(Protocol):
@@ -56,6 +87,8 @@ class Episode:
         The first evaluation (from 1) that closes at least 95% of the gap between the table's median and its optimum.
     ask_seconds : float
         Time spent choosing what to run, in all.
+    drift : str or None
+        What was planted (:func:`planted_drift`).
     """
 
     table: str
@@ -67,6 +100,7 @@ class Episode:
     optimum: float
     runs_to_within_5_percent: int | None
     ask_seconds: float
+    drift: Drift | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Give the object that ``race --json`` prints."""
@@ -198,7 +232,9 @@ def contestant(
     return make
 
 
-def play(landscape: Landscape, name: str, contestant: Contestant, *, budget: int, seed: int) -> Episode:
+def play(
+    landscape: Landscape, name: str, contestant: Contestant, *, budget: int, seed: int, drift: Drift | None = None
+) -> Episode:
     """Run one search.
 
     Parameters
@@ -210,6 +246,8 @@ def play(landscape: Landscape, name: str, contestant: Contestant, *, budget: int
     budget : int
         Runs, repeats included.
     seed : int
+    drift : {"steps", "ramp", "bursts"}, optional
+        Slows runs down by :func:`planted_drift`; the truth stays what it is.
 
     Returns
     -------
@@ -222,13 +260,16 @@ def play(landscape: Landscape, name: str, contestant: Contestant, *, budget: int
     evaluations: list[float] = []
     trajectory: list[float] = []
     asking = 0.0
-    for _ in range(budget):
+    slower = np.ones(budget) if drift is None else planted_drift(drift, budget, seed)
+    if landscape.table.objective.maximize:
+        slower = 1 / slower
+    for factor in slower:
         start = time.perf_counter()
         configuration = player.propose()
         asking += time.perf_counter() - start
         if configuration is None:
             break
-        player.observe(configuration, recorded.run(configuration))
+        player.observe(configuration, recorded.run(configuration) * float(factor))
         evaluations.append(float(truth[recorded.point(configuration)]))
         trajectory.append(float(truth[recorded.point(player.incumbent())]))
     close = (number for number, value in enumerate(evaluations, 1) if landscape.closed(value) >= _CLOSE)
@@ -242,6 +283,7 @@ def play(landscape: Landscape, name: str, contestant: Contestant, *, budget: int
         landscape.optimum,
         next(close, None),
         asking,
+        drift,
     )
 
 
@@ -251,6 +293,7 @@ def race(
     *,
     budget: int,
     seeds: int,
+    drift: Drift | None = None,
     on_episode: Callable[[Episode], None] = lambda _: None,
 ) -> list[Episode]:
     """Race contestants on every context of every table, each with seeds 0, 1, ...
@@ -264,6 +307,8 @@ def race(
         Runs of each search.
     seeds : int
         Searches of each contestant on each context.
+    drift : {"steps", "ramp", "bursts"}, optional
+        As for :func:`play`.
     on_episode : callable
         Told of each episode as it ends.
     """
@@ -273,7 +318,7 @@ def race(
     for landscape in _all(tables):
         for name, make in contestants.items():
             for seed in range(seeds):
-                episodes.append(play(landscape, name, make, budget=budget, seed=seed))
+                episodes.append(play(landscape, name, make, budget=budget, seed=seed, drift=drift))
                 on_episode(episodes[-1])
     return episodes
 

@@ -64,6 +64,7 @@ def trajectory(
     incumbent: Sequence[tuple[int, float]] = (),
     default: float | None = None,
     reference: float | None = None,
+    level: Sequence[tuple[int, float]] = (),
 ) -> go.Figure:
     """Draw each run's value over the experiment.
 
@@ -78,6 +79,8 @@ def trajectory(
         Run number and value of the best known after it, where it changed.
     default, reference : float or None
         Horizontal lines.
+    level : sequence of (int, float)
+        Run number and what the default would have shown in its place, where the machine changed.
     """
     better = "higher" if maximize else "lower"
     figure = blank(f"Each run ({better} is better)", 420)
@@ -91,6 +94,8 @@ def trajectory(
         steps = [*incumbent, (last, incumbent[-1][1])]
         curve(figure, steps, "best so far (search)", colour=BLUE, line_shape="hv")
     medians(figure, last, unit, default, reference)
+    if level:
+        curve(figure, level, "default at the machine's level", colour=GREY, dash="dashdot")
     _mark_failures(figure, points, maximize)
     start = confirmation_start(points)
     if start is not None:

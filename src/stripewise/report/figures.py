@@ -30,6 +30,7 @@ def _trajectory(reading: Reading) -> go.Figure:
         incumbent=reading.incumbent(),
         default=result.default.value,
         reference=result.reference.value if result.reference else None,
+        level=[(one.run, one.default) for one in result.level.runs],
     )
 
 

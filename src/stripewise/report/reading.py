@@ -104,6 +104,11 @@ class Reading:
         """Runs of the trajectory."""
         return [RunPoint(run.number, run.value, kind(run, trial), self._label(run, trial)) for run, trial in self.runs]
 
+    @property
+    def slower(self) -> dict[int, float]:
+        """How many times slower than on average the machine was at each search run; empty if it did not change."""
+        return {one.run: one.slower for one in self.result.level.runs}
+
     def _label(self, run: Run, trial: Trial) -> str:
         return "\n".join(part for part in (self.describe(trial), run.reason) if part)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class Posterior:
     covariance : ndarray, shape (n, n), or None
         None where trials are independent.
     to_next : ndarray, shape (n,)
-        Covariance of each trial's cost with the level at the time of the next run; 0 while the level does not move.
+        Covariance of each trial's cost with the level at the time of the next run; empty while they are independent.
     next_variance : float
         Variance of that level.
     """
@@ -96,7 +96,7 @@ class Posterior:
     noise: float
     spread: float
     covariance: Floats | None = None
-    to_next: Floats | float = 0.0
+    to_next: Floats = field(default_factory=lambda: np.empty(0))
     next_variance: float = 0.0
 
     @classmethod

@@ -8,15 +8,23 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.special import bdtr, ndtr, stdtrit
+from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
-from stripewise.search.costs import Costs, Floats
-from stripewise.search.posterior import Posterior
+from stripewise.search.costs import Costs, Floats, RunCosts
+from stripewise.search.posterior import Posterior, rank
 from stripewise.spec.options import Options, parse_options
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, State, Trial
 
 _LEFTOVER = 0.1
+_APART = 2
+"""Other runs between two of the same trial."""
+_FIRST = 4
+"""Runs before the first control of the machine."""
+_SOON = 2
+"""Runs between two controls of a machine that may have changed."""
+_QUANTILES = 63
+"""Outcomes of a run that stand for all in the knowledge gradient."""
 
 Schedule = Literal["constant", "exponential", "multiplicative"]
 
@@ -50,6 +58,10 @@ class ResamplingOptions(Options):
     maximum: int = Field(default=10, ge=1, le=1000, description="dynamic, racing: most runs of a trial")
     worth: float = Field(
         default=0.01, ge=0, le=1, description="racing: expected gain of the final choice that is worth a run (0.01: 1%)"
+    )
+    controls: bool = Field(
+        default=True,
+        description="racing: also run the default or the incumbent again now and then, to see changes of the machine",
     )
     share: float = Field(default=0.34, ge=0, le=1, description="racing: most of all search runs that may be repeats")
 
@@ -123,12 +135,18 @@ class Racing(Resampler):
     """Repeats the trial whose next run is expected to improve the final choice most, if that is worth a run.
 
     1. Stop if repeats already take their share of the runs.
-    2. Learn a normal posterior of each trial's cost, with the noise of the repeats so far
+    2. Learn a normal posterior of each trial's cost, with the noise and the level of the machine of the repeats so far
        (:class:`stripewise.search.posterior.Posterior`).
     3. Compute the knowledge gradient of each trial: by how much one more run is expected to lower the least posterior
        mean (Frazier, Powell, Dayanik, SIAM J. Control Optim. 47, 2008). It is large for the incumbent and for trials
-       within the noise of it, and falls as they are repeated.
+       within the noise of it, and falls as they are repeated. While the level moves, a run of one trial also says how
+       fast the machine is now, and so informs about others.
     4. Repeat the trial with the largest, unless that is less than :attr:`ResamplingOptions.worth`.
+    5. Otherwise, control the machine: repeat the first trial (the default) or the incumbent, whichever ran longer ago,
+       if there have been as many runs since the last repeat as before it. On a quiet machine this takes a run at about
+       run 5, 11, 23, ...; once the repeats make a change likely, it is due after :data:`_SOON` runs.
+
+    A trial that is among the latest :data:`_APART` runs is not repeated yet: runs far apart in time say more about it.
     """
 
     def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
@@ -137,19 +155,37 @@ class Racing(Resampler):
         repeats = sum(count - 1 for count in runs if count)
         if repeats + 1 > self.options.share * (sum(runs) + 1):
             return None
-        return self._choose(history, self.options.worth)
+        chosen = self._choose(history, self.options.worth, _APART)
+        return self._control(history) if chosen is None and self.options.controls else chosen
 
     def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
         """See :meth:`Resampler.last`: with nothing new to run, small gains are worth a run as well."""
-        return self._choose(history, _LEFTOVER * self.options.worth)
+        return self._choose(history, _LEFTOVER * self.options.worth, 0)
 
-    def _choose(self, history: History, worth: float) -> int | None:
+    def _choose(self, history: History, worth: float, apart: int) -> int | None:
         posterior = Posterior.of(history)
         gain = knowledge_gradient(posterior)
-        gain[[not _repeatable(trial, self.options.maximum) for trial in posterior.trials]] = -np.inf
+        since = _runs_since(history)
+        for place, trial in enumerate(posterior.trials):
+            if not _repeatable(trial, self.options.maximum) or since[trial.number] < apart:
+                gain[place] = -np.inf
         if len(gain) == 0 or gain.max() < worth:
             return None
         return posterior.trials[int(np.argmax(gain))].number
+
+    def _control(self, history: History) -> int | None:
+        finished = [trial for trial in history.trials if trial.values]
+        if len(finished) < 2:
+            return None
+        since = _runs_since(history)
+        planned = sum(len(_search_states(trial)) for trial in history.trials)
+        repeated = [since[trial.number] for trial in history.trials if len(_search_states(trial)) > 1]
+        due = _SOON if RunCosts.of(history).level.suspect else max(_FIRST, planned // 2)
+        if min(repeated, default=planned - 1) < due:
+            return None
+        controls = [t for t in (finished[0], rank(history)[0]) if _repeatable(t, 2 * self.options.maximum)]
+        longest = max(controls, key=lambda trial: since[trial.number], default=None)
+        return None if longest is None or since[longest.number] < _APART else longest.number
 
 
 _KINDS: dict[str, type[Resampler]] = {
@@ -177,11 +213,24 @@ def knowledge_gradient(posterior: Posterior) -> Floats:
     mean, variance = posterior.mean, posterior.sd**2
     if len(mean) < 2:
         return np.zeros(len(mean))
+    if posterior.covariance is not None:
+        return _dependent_gradient(posterior, posterior.covariance)
     change = variance / np.sqrt(variance + posterior.noise**2)
     lowest, second = np.partition(mean, 1)[:2]
     rival = np.where(np.arange(len(mean)) == np.argmin(mean), second, lowest)
     z = -np.abs(mean - rival) / change
     return np.asarray(change * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)), dtype=np.float64)
+
+
+def _dependent_gradient(posterior: Posterior, covariance: Floats) -> Floats:
+    """As above, where a run of one trial informs about all of them (Frazier et al., INFORMS J. Comput. 21, 2009)."""
+    # A run now costs what its trial does, plus the level of now, plus noise.
+    with_run = covariance + posterior.to_next[:, None]
+    own = np.diag(covariance) + 2 * posterior.to_next + posterior.next_variance + posterior.noise**2
+    change = with_run / np.sqrt(own)
+    z = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    found = [float(np.mean(np.min(posterior.mean[:, None] + change[:, [i]] * z, axis=0))) for i in range(len(own))]
+    return np.asarray(float(np.min(posterior.mean)) - np.array(found))
 
 
 def interval_width(values: Floats, statistic: Literal["mean", "median"]) -> float:
@@ -203,6 +252,16 @@ def interval_width(values: Floats, statistic: Literal["mean", "median"]) -> floa
         ordered = np.sort(values)
         width, centre = ordered[count - outer] - ordered[outer - 1], np.median(values)
     return float(width / abs(centre)) if centre else (np.inf if width else 0.0)
+
+
+def _runs_since(history: History) -> dict[int, int]:
+    """How many search runs were planned after the last one of each trial, by its number."""
+    last = {
+        trial.number: max((run.number for run in trial.runs if run.phase is Phase.SEARCH), default=-1)
+        for trial in history.trials
+    }
+    numbers = np.sort([run.number for trial in history.trials for run in trial.runs if run.phase is Phase.SEARCH])
+    return {trial: len(numbers) - int(np.searchsorted(numbers, number, "right")) for trial, number in last.items()}
 
 
 def _search_states(trial: Trial) -> list[State]:

@@ -6,6 +6,7 @@ does not know are left out.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -282,6 +283,43 @@ class SpaceSummary(_ResultPart):
     parameters: tuple[ParameterSummary, ...] = ()
 
 
+class LevelChange(_ResultPart):
+    """A change of the machine during the search: between which runs, and how many times slower it became.
+
+    ``started`` is when the later run started, in epoch seconds.
+    """
+
+    before: int
+    after: int
+    started: float | None = None
+    slower: float
+
+    @property
+    def sentence(self) -> str:
+        """Say when the machine became how much slower or faster."""
+        word, factor = ("slower", self.slower) if self.slower > 1 else ("faster", 1 / self.slower)
+        sudden = self.after == self.before + 1
+        when = f"at run {self.after}" if sudden else f"between runs {self.before} and {self.after}"
+        if self.started is not None:
+            when += f" ({datetime.datetime.fromtimestamp(self.started).astimezone():%H:%M})"
+        return f"The machine became {factor:.1f} times {word} {when}; the search compares all runs at one level."
+
+
+class LevelOfRun(_ResultPart):
+    """How many times slower than on average the machine was at a run, and what the default would have shown then."""
+
+    run: int
+    slower: float
+    default: float
+
+
+class MachineLevel(_ResultPart):
+    """The level of the machine during the search; empty where it did not change."""
+
+    changes: tuple[LevelChange, ...] = ()
+    runs: tuple[LevelOfRun, ...] = ()
+
+
 class Result(_ResultPart):
     """All that an experiment has shown; see the reference of the result document."""
 
@@ -314,6 +352,7 @@ class Result(_ResultPart):
     candidate: Candidate | None = None
     cheapest: Alternative | None = None
     preferred_over: Alternative | None = None
+    level: MachineLevel = MachineLevel()
     failures: tuple[Failure, ...] = ()
     cost: Cost | None = None
     plan: str = ""

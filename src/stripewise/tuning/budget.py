@@ -101,7 +101,12 @@ def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> in
         return None
     rule = experiment.confirmation
     cost = dict(zip((t.number for t in history.trials), Costs.of(history).cost, strict=True))
-    gain = float(cost[default.number] - cost[trial.number]) - math.log(rule.minimum_effect)
+    if trial.number in cost:
+        seen = float(cost[default.number] - cost[trial.number])
+    else:
+        # The reference is not part of the history.
+        seen = math.log(history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0)))
+    gain = seen - math.log(rule.minimum_effect)
     noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
     return pairs_needed(gain, noise, 1 - (1 - rule.confidence) / rule.candidates)
 

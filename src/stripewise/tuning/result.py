@@ -13,6 +13,7 @@ from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import beside_a_proven_gain, effects_of
 from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
+from stripewise.search.costs import Costs
 from stripewise.search.economy import NEAR, passed_over, price
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -23,6 +24,9 @@ from stripewise.spec.result import (
     Best,
     Candidate,
     Cost,
+    LevelChange,
+    LevelOfRun,
+    MachineLevel,
     Reference,
     Result,
     Summary,
@@ -120,6 +124,7 @@ def conclude(
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion),
         cheapest=cheapest(bound, history, best, objective),
         preferred_over=preferred_over(bound, history, shown),
+        level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
         cost=cost(trials, spent, default, best, runs),
         plan=plan_of(identifier, experiment, bound, best).text(),
@@ -252,3 +257,34 @@ def cost(
 
 def _bytes(run: Run) -> int:
     return run.report.totals.bytes_read + run.report.totals.bytes_written if run.report is not None else 0
+
+
+def machine_level(history: History) -> MachineLevel:
+    """Give what the search believes about the level of the machine; empty while it did not change.
+
+    Parameters
+    ----------
+    history : History
+        With the default among its trials.
+    """
+    costs = Costs.of(history)
+    each, level = costs.each, costs.each.level
+    if not level.moves:
+        return MachineLevel()
+    sign = -1 if history.objective.maximize else 1
+    # What the default would have shown in each run's place.
+    default = next((cost for trial, cost in zip(history.trials, costs.cost, strict=True) if trial.role is Role.DEFAULT))
+    runs = (
+        LevelOfRun(run=run.number, slower=math.exp(mean), default=math.exp(sign * (default + mean)))
+        for run, mean in zip(each.runs, level.mean, strict=True)
+    )
+    changes = tuple(
+        LevelChange(
+            before=each.runs[change.before].number,
+            after=each.runs[change.after].number,
+            started=each.runs[change.after].started,
+            slower=math.exp(change.rise),
+        )
+        for change in level.changes
+    )
+    return MachineLevel(changes=changes, runs=tuple(sorted(runs, key=lambda one: one.run)))

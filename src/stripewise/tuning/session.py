@@ -34,7 +34,7 @@ from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.priors import check_named, prior_before_runs
-from stripewise.tuning.result import conclude
+from stripewise.tuning.result import conclude, machine_level
 from stripewise.tuning.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 
@@ -86,6 +86,7 @@ class Session:
         self._running: dict[int, Launch] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
+        self._changes: int | None = None
 
     def run(self) -> Result:
         """Run what is left of the experiment and give its result.
@@ -149,6 +150,7 @@ class Session:
             if isinstance(step, Finish) and not self._running:
                 return self._conclude(planner, step.reason)
             self._collect(planner)
+            self._tell_changes(planner)
             if self._ledger.stop_requested():
                 raise Stopped(
                     f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
@@ -217,6 +219,16 @@ class Session:
             self._ledger.accept(run)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
+
+    def _tell_changes(self, planner: Planner) -> None:
+        """Say when the machine changed, as soon as the search believes it."""
+        if planner.space is None:
+            return
+        changes = machine_level(planner.history(self._ledger.trials)).changes
+        # Those of earlier sessions were told then.
+        for change in changes[len(changes) if self._changes is None else self._changes :]:
+            self._tell("note", text=change.sentence)
+        self._changes = max(self._changes or 0, len(changes))
 
     def _conclude(self, planner: Planner, reason: str) -> Result:
         if self._bound is None:
