@@ -18,7 +18,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from itertools import product
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import stripewise as sw
+from stripewise.evaluation.race import DRIFTS, planted_drift
 from stripewise.model.landscape import Landscape, landscapes
 from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table, read_table
 from stripewise.runner.registry import make_runner
@@ -57,14 +58,15 @@ carrier = "hint"
 
 
 def noisy(
-    seed: int, gain: float, better: Mapping[str, Any], noise: float, skewed: bool
+    seed: int, gain: float, better: Mapping[str, Any], noise: float, skewed: bool, slower: Sequence[float]
 ) -> Callable[[Mapping[str, Any]], float]:
-    """A run's time: 10 s, less for the better configuration, times noise."""
+    """A run's time: 10 s, less for the better configuration, times noise and what the machine is slower then."""
     counter = iter(range(10**9))
 
     def run(configuration: Mapping[str, Any]) -> float:
-        rng = sampler_rng(seed, 1_000_000 + next(counter))
-        true = 10.0 / (gain if better.items() <= dict(configuration).items() else 1.0)
+        number = next(counter)
+        rng = sampler_rng(seed, 1_000_000 + number)
+        true = 10.0 / (gain if better.items() <= dict(configuration).items() else 1.0) * slower[number]
         disturbed = rng.normal(0, noise)
         if skewed and rng.random() < 0.15:
             disturbed += rng.exponential(0.75)
@@ -74,7 +76,10 @@ def noisy(
 
 
 def by_function(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
-    function = noisy(seed, gain, BETTER[options.kind], options.noise, options.skewed)
+    slower = [1.0] * options.budget
+    if options.drift:
+        slower = planted_drift(options.drift, options.budget, seed).tolist()
+    function = noisy(seed, gain, BETTER[options.kind], options.noise, options.skewed, slower)
     found = sw.tune(function, VALUES, budget=options.budget, seed=seed, pairs=options.pairs)
     return outline(found.result)
 
@@ -165,14 +170,18 @@ def main() -> int:
     parser.add_argument("--gain", type=float, default=1.10)
     parser.add_argument("--noise", type=float, default=0.10, help="standard deviation of the log of a run")
     parser.add_argument("--skewed", action="store_true", help="stragglers as on production file systems")
+    parser.add_argument("--drift", choices=DRIFTS, help="of the way `function`: plant changes of the machine")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--kernel", default="stripewise-kernel", help="for the dummy way")
     parser.add_argument("--table", type=Path, default=TABLE, help="whose noise is replayed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.drift and options.way != "function":
+        parser.error("--drift needs --way function")
     rows = {}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(options.jobs) as pool:
         for name, gain in (("nothing to gain", 1.0), (f"a true gain of {options.gain - 1:.0%}", options.gain)):
             tasks = [(options.way, seed, gain, options) for seed in range(options.experiments)]
             results = list(pool.map(one, tasks, chunksize=4))
