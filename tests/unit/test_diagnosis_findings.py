@@ -281,8 +281,9 @@ def test_the_worst_comes_first_and_settings_make_a_plan() -> None:
     assert found.plan() == ""
     (one,) = [f for f in found.findings if f.code == "strided-without-buffering"]
     assert "No gain is expected of collective buffering here" in one.fix
-    many = found.activity.model_copy(update={"job": found.activity.job.model_copy(update={"nodes": 4})})
-    assert "hint romio_cb_write enable" in diagnose(many).plan()
+    assert "hint romio_cb_write enable" in diagnose(found.activity.on_nodes(4)).plan()
+    assert found.activity.on_nodes(1).on_nodes(4).job.nodes == 1
+    assert found.activity.on_nodes(99).job.nodes == found.activity.job.ranks
     assert diagnose(CASES["small-files"][0]).plan() == ""
 
 

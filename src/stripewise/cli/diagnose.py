@@ -59,6 +59,10 @@ def run_diagnose(
     model: Annotated[
         Path | None, typer.Option(help="A performance model that predicts one job.", metavar="FILE")
     ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="Nodes of the job, where the log does not hold them, as Darshan's do not.", min=1),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Logs read at the same time; by default one per core.", min=1)
     ] = None,
@@ -87,7 +91,7 @@ def run_diagnose(
             if result.activity is None:
                 outcome.unreadable(str(result.error), result.path in logs)
                 continue
-            outcome.add(diagnose(result.activity, limits))
+            outcome.add(diagnose(result.activity.on_nodes(nodes), limits))
     if not outcome.profile.jobs:
         raise UserError(*outcome.reason)
     one = outcome.only

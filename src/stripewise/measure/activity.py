@@ -432,6 +432,12 @@ class Activity(_ActivityPart):
             return None
         return min(1.0, self.io_time / self.job.elapsed)
 
+    def on_nodes(self, nodes: int | None) -> Activity:
+        """Give the same with the nodes of the job, where these are not known already."""
+        if nodes is None or self.job.nodes is not None:
+            return self
+        return self.model_copy(update={"job": self.job.model_copy(update={"nodes": min(nodes, self.job.ranks)})})
+
     def share(self, seconds: float) -> float:
         """Part of the time in I/O calls, 0 to 1."""
         return min(1.0, seconds / self.summed_seconds) if self.summed_seconds > 0 else 0.0
