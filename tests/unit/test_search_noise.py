@@ -181,7 +181,8 @@ def test_bounds():
 
 def test_what_takes_three_times_as_long_as_the_best_is_cut_by_default():
     pruner = make_pruner()
-    assert pruner.bound(history(10.0, 12.0)) is None
+    assert pruner.bound(history("failed", "pending")) is None
+    assert pruner.bound(history(10.0)).seconds == 30, "of the default, as soon as it has run"
     bound = pruner.bound(history(10.0, 12.0, 2.0))
     assert (bound.seconds, bound.why) == (6.0, "3 times as long as the best")
     assert pruner.bound(history(1.0, 1.2, 0.2)).seconds == pytest.approx(2.2), "two seconds are allowed in any case"

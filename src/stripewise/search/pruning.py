@@ -29,7 +29,7 @@ class PruningOptions(Options):
     )
     seconds: float | None = Field(default=None, gt=0, description="fixed: wall time of a run")
     factor: float = Field(default=3.0, gt=0, le=1000, description="median, incumbent: multiple of that time")
-    after: int = Field(default=3, ge=1, le=100_000, description="median, incumbent: runs that must have ended before")
+    after: int = Field(default=1, ge=1, le=100_000, description="median, incumbent: runs that must have ended before")
 
     @model_validator(mode="after")
     def _complete(self) -> PruningOptions:
