@@ -99,7 +99,7 @@ def test_effect_ledger_names_who_asked_and_who_won(page):
         "cb_nodes romio 4 the plan nobody 4 ✓ effective the writes during collective calls came from 4 ranks" in words
     )
     assert "romio_ds_write romio automatic the program the program's own hints disable ✕ refused" in words
-    assert "○ no effect" in words
+    assert "romio_no_indep_rw romio true the plan nobody true ? unprovable nothing that can be observed" in words
 
 
 def test_runs_table_has_every_run_and_reason(page):

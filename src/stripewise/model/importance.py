@@ -112,9 +112,14 @@ def importance(
     whole = float(np.sum(effects)) or 1.0
     shares = {name: 0.0 for j, name in enumerate(space.names) if j not in idle}
     shares |= {space.names[j]: float(effect) / whole for j, effect in zip(real, effects, strict=True)}
+    # The pairs show what these do together; how much of it is whose, the search does not tell.
+    together = [space.names[j] for j in real if shares[space.names[j]] == 0]
+    shares = {name: share for name, share in shares.items() if name not in together}
     ordered = dict(sorted(shares.items(), key=lambda item: -item[1]))
     explained = _explained(forest, rows)
-    return Importance(ordered, _note(space, n, set(varied), set(real), {j for j in idle if j in varied}), explained)
+    note = _note(space, n, set(varied), set(real), {j for j in idle if j in varied})
+    note += f"{'; ' if note else ''}share in the proven gain unknown: {', '.join(together)}" if together else ""
+    return Importance(ordered, note, explained)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,12 @@ def _trajectory(reading: Reading) -> go.Figure:
 def _importance(reading: Reading) -> go.Figure:
     few = "too few runs to tell"
     zero = few if few in reading.result.importance_note else "no measurable influence"
-    return plots.importance(reading.result.importance, zero=zero)
+    usual = reading.result.default.configuration
+    tried = {
+        name for trial in reading.trials for name, value in trial.configuration.items() if value != usual.get(name)
+    }
+    shares = {name: share for name, share in reading.result.importance.items() if share > 0 or name in tried}
+    return plots.importance(shares, zero=zero)
 
 
 def _confirmation(reading: Reading) -> go.Figure:
