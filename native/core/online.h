@@ -41,6 +41,7 @@ struct sw_site {
     uint32_t choice;   /* of the last pick */
     uint32_t strange;  /* phases in a row of another size */
     int32_t off;       /* phases in a row off on one side; negative: cheaper than expected */
+    const char *why;   /* the model named nothing to try; owned by the caller */
     bool write;
     bool settled, asked, recalled; /* asked: all candidates are there; recalled: earlier jobs' are */
     char pattern;                  /* of SW_PATTERNS; '?' until the first phase tells */

@@ -48,6 +48,25 @@ static struct sw_site *site_of(const char *name, bool write, char pattern) {
     return found;
 }
 
+/* The site of a name for what the opening tells of the operation; if only the other operation was ever
+ * measured there, the program does that. The lock is held. */
+static struct sw_site *site_opened(const char *name, bool write) {
+    struct sw_site *other = NULL;
+    for (size_t i = 0; i < SITES; i++) {
+        struct sw_site *site = &sites[i];
+        if (!site->name || !site->phases || strcmp(site->name, name) != 0)
+            continue;
+        if (site->write == write)
+            return site_of(name, write, '?');
+        if (!other || site->used > other->used)
+            other = site;
+    }
+    if (!other)
+        return site_of(name, write, '?');
+    other->used = ++use_count;
+    return other;
+}
+
 /* ---- what earlier jobs knew ---- */
 
 struct memory {
@@ -144,12 +163,15 @@ static void ask(struct sw_site *site, const struct sw_opening *opening, const st
     struct sw_scene scene;
     size_t count = OTHERS;
     sw_known_workload(opening, &workload);
+    if (site->phases && strcmp(workload.text[SW_WORD_OPERATION], site->write ? "read" : "write") == 0)
+        sw_workload_text(&workload, SW_WORD_OPERATION, site->write ? "write" : "read");
     sw_choice_scene(opening, matches, &context, &scene);
     sw_decide(model, &workload, &scene, &orders->decision, others, &count);
     add(site, &orders->decision.chosen, orders->decision.gain);
     for (size_t i = 0; i < count; i++)
         add(site, &others[i].set, others[i].gain);
     free(others);
+    site->why = keep(orders->decision.why);
 }
 
 void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
@@ -164,7 +186,7 @@ void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches
         return;
     }
     sw_lock_take(&sites_lock);
-    struct sw_site *site = site_of(name, write, '?');
+    struct sw_site *site = site_opened(name, write);
     if (site) {
         if (sw_setup.journal && !site->recalled) {
             site->recalled = true;
@@ -186,10 +208,17 @@ void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches
         orders->tracked = true;
         sw_settings_parse(candidate->settings, &orders->decision.chosen);
         orders->decision.verdict = choice ? SW_CHANGED : SW_KEPT;
-        snprintf(orders->decision.why, sizeof orders->decision.why, "phase %u of %s: %s %u of %u (%s)",
-                 (unsigned)site->phases + 1, site->write ? "writing" : "reading",
-                 site->settled ? "keeping candidate" : "trying candidate", (unsigned)choice,
-                 (unsigned)site->count - 1, choice ? candidate->settings : "the default");
+        const char *does = site->write ? "writing" : "reading";
+        if (site->asked && site->count == 1)
+            snprintf(orders->decision.why, sizeof orders->decision.why,
+                     "phase %u of %s: the default, since nothing is worth trying (%s)",
+                     (unsigned)site->phases + 1, does,
+                     site->why ? site->why : "the plan has no settings for it");
+        else
+            snprintf(orders->decision.why, sizeof orders->decision.why, "phase %u of %s: %s %u of %u (%s)",
+                     (unsigned)site->phases + 1, does,
+                     site->settled ? "keeping candidate" : "trying candidate", (unsigned)choice,
+                     (unsigned)site->count - 1, choice ? candidate->settings : "the default");
     }
     sw_lock_release(&sites_lock);
 }

@@ -333,6 +333,17 @@ def test_online_tries_its_candidates_in_turn_and_settles(bench: Bench, tmp_path:
     assert len({dict(w.split("=", 1) for w in line[9:].split("\t"))["settings"] for line in lines[1:]}) >= 3
 
 
+def test_online_explores_what_the_program_does_and_not_what_was_expected_of_it(bench: Bench, tmp_path: Path) -> None:
+    plan = HEADER + "file chk*\nhint cb_nodes 2\n"
+    expected_otherwise = {"STRIPEWISE_MODE": "online", "STRIPEWISE_WORKLOAD": "operation=read"}
+    said = phases(run(bench, tmp_path / "chk", count=3, plan=plan, **expected_otherwise), 3)
+    assert said[0] == "phase 1 of reading: trying candidate 0 of 0 (the default)"
+    assert said[1] == "phase 2 of writing: trying candidate 1 of 1 (hint cb_nodes 2)"
+    other = plan.replace("chk*", "other*")
+    said = phases(run(bench, tmp_path / "chk", count=2, plan=other, STRIPEWISE_MODE="online"), 2)
+    assert said[1].endswith("the default, since nothing is worth trying (the plan has no settings for it)")
+
+
 def test_the_next_job_begins_where_this_one_ended(bench: Bench, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     environment = {
