@@ -64,6 +64,15 @@ def test_a_step_is_found_between_the_controls_around_it(seed):
     assert np.exp(change.rise) == pytest.approx(2, rel=0.15)
 
 
+def test_other_work_that_comes_and_goes_is_found():
+    level = Level.of(*course(lambda t: np.log(2) * (7 <= t < 21)))
+    came, went = level.changes
+    assert (came.before, came.after) == (4, 9)
+    assert (went.before, went.after) == (19, 24)
+    assert np.exp(came.rise) == pytest.approx(2, rel=0.2)
+    assert np.exp(went.rise) == pytest.approx(0.5, rel=0.2)
+
+
 def test_a_ramp_is_followed():
     time, configuration, cost = course(ramp)
     level = Level.of(time, configuration, cost)

@@ -1,9 +1,9 @@
 """The level of the machine: by how much all runs cost more or less at one time than at another.
 
 The cost of a run is that of its configuration, plus the level of the machine when it ran, plus noise. The level never
-changes, or changes in one step, or is an Ornstein-Uhlenbeck process in time (Rasmussen and Williams, Gaussian Processes
-for Machine Learning, 2006, section 4.2.1), which follows drift and several steps. Only repeats inform about it: what
-differs between two runs of the same configuration cannot come from the configuration.
+changes, or changes in one step, or in one step and back, or is an Ornstein-Uhlenbeck process in time (Rasmussen and
+Williams, Gaussian Processes for Machine Learning, 2006, section 4.2.1), which follows drift and several steps. Only
+repeats inform about it: what differs between two runs of the same configuration cannot come from the configuration.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _LENGTHS = (4.0, 16.0, 64.0)
 _STEP = 0.7
 """Typical size of a step: a factor of two."""
 _MOST_STEPS = 24
+_MOST_TURNS = 12
 _NOISES = (0.005, 0.015, 0.04, 0.08, 0.16, 0.32, 0.64)
-_TYPICAL_NOISE = (float(np.log(0.06)), 1.0)
+_TYPICAL_NOISE = (float(np.log(0.06)), 0.7)
 _FREEDOM = 4.0
 """Of the t distribution of the noise: an outlier costs the explanation without change little."""
 _REWEIGHTINGS = 5
@@ -101,9 +102,9 @@ class Level:
         """Learn the level from runs.
 
         1. Measure time in units of the typical distance between two runs, so that a pause is a long time.
-        2. Compute the probability of the repeats without a change, with a step between any two of them, and with
-           processes of several amplitudes and lengths; all of them for several strengths of noise, which comes from a
-           t distribution (as a scale mixture, by expectation and maximisation).
+        2. Compute the probability of the repeats without a change, with a step between any two of them, with a step
+           and one back, and with processes of several amplitudes and lengths; all of them for several strengths of
+           noise, which comes from a t distribution (as a scale mixture, by expectation and maximisation).
         3. If no change is the most probable, the level is 0 everywhere. Otherwise average the level over the other
            hypotheses (Hoeting et al., Stat. Sci. 14, 1999).
 
@@ -157,6 +158,17 @@ def _step(a: NDArray[np.float64], b: NDArray[np.float64], *, start: float, end: 
     return np.asarray(_STEP**2 * np.minimum(past[0][:, None], past[1]))
 
 
+def _visit(
+    a: NDArray[np.float64], b: NDArray[np.float64], *, coming: tuple[float, float], going: tuple[float, float]
+) -> NDArray[np.float64]:
+    """A step within one interval of time, and the same step back within a later one."""
+    both = [
+        np.clip((t - coming[0]) / (coming[1] - coming[0]), 0, 1) - np.clip((t - going[0]) / (going[1] - going[0]), 0, 1)
+        for t in (a, b)
+    ]
+    return np.asarray(_STEP**2 * np.outer(*both))
+
+
 def _drift(a: NDArray[np.float64], b: NDArray[np.float64], *, amplitude: float, length: float) -> NDArray[np.float64]:
     """An Ornstein-Uhlenbeck process."""
     return np.asarray(amplitude**2 * np.exp(-np.abs(a[:, None] - b) / length))
@@ -173,19 +185,22 @@ class _Repeats:
         ends = np.unique(time)
         ends = np.unique(ends[np.linspace(0, len(ends) - 1, _MOST_STEPS + 1).astype(np.int64)])
         steps = list(itertools.pairwise(ends))
+        few = steps[:: -(-len(steps) // _MOST_TURNS)]
+        visits = list(itertools.combinations(few, 2))
         drifts = list(itertools.product(_AMPLITUDES, _LENGTHS))
         self._kernels: list[_Kernel] = [
             _still,
             *(partial(_step, start=start, end=end) for start, end in steps),
+            *(partial(_visit, coming=coming, going=going) for coming, going in visits),
             *(partial(_drift, amplitude=amplitude, length=length) for amplitude, length in drifts),
         ]
-        share = np.array(
-            [1 - _MOVING, *[_MOVING / 2 / len(steps)] * len(steps), *[_MOVING / 2 / len(drifts)] * len(drifts)]
-        )
+        kinds = [len(kind) for kind in (steps, visits, drifts) if kind]
+        share = np.array([1 - _MOVING, *(_MOVING / len(kinds) / size for size in kinds for _ in range(size))])
         self.noise = np.tile(_NOISES, len(self._kernels))
         # A step with one run on a side looks the same as an outlier.
         lone = [min(np.sum(time <= start), np.sum(time >= end)) < 2 for start, end in steps]
         self.still = np.arange(len(self.noise)) < len(_NOISES)
+        lone += [np.sum((time >= coming[1]) & (time <= going[0])) < 2 for coming, going in visits]
         self.doubtful = self.still | np.repeat([False, *lone, *[False] * len(drifts)], len(_NOISES))
         prior = -0.5 * ((np.log(self.noise) - _TYPICAL_NOISE[0]) / _TYPICAL_NOISE[1]) ** 2
         self._log_prior = prior + np.repeat(np.log(share), len(_NOISES))
