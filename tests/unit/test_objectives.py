@@ -140,6 +140,7 @@ IOR = "Max Write: 148.12 MiB/sec (155.31 MB/sec)\nMax Read:  20.10 MiB/sec (3 MB
         ("Write Bandwidth = 148.1 Mbytes/sec", "bandwidth", "148.1"),
         ("  I/O bandwidth   :   33.2  [MiB]\n", "write_rate", "33.2"),
         ("Max Read: 20.1 MiB/sec\n", "write_bandwidth", None),
+        ("access    bw(MiB/s)  IOPS\n------    ------\nwrite     4.87       639.98\n", "write_bandwidth", "4.87"),
         ("rank 3 wrote 5 files\nwrite steps: 17\nread 3\n", "write_bandwidth", None),
     ],
 )
