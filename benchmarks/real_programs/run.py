@@ -159,7 +159,11 @@ def tune(options: argparse.Namespace, case: Case, folder: Path) -> None:
         for arm, _, value in interleaved(experiment, space, arms, options.rounds, folder / "pairs"):
             if value is not None:
                 values[arm].append(value)
-    medians = {name: statistics.median(given) for name, given in values.items()}
+    # Arms that set the same are one configuration: its median is that of all its runs.
+    medians = {
+        name: statistics.median([v for other in arms if same(space, arms[name], arms[other]) for v in values[other]])
+        for name in arms
+    }
     share = medians["tune"] / medians["sweep"] if kept.objective.maximize else medians["sweep"] / medians["tune"]
     kept.about.setdefault("tuned", []).append(
         {
@@ -178,27 +182,37 @@ def tune(options: argparse.Namespace, case: Case, folder: Path) -> None:
 
 
 def report(paths: list[Path]) -> None:
-    """Print a Markdown table of all records, and a line over all."""
-    print("| program | MPI | load | configurations | runs | best / default | drift | median | within 5% | within 10% |")
-    print("|---|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    """Print a Markdown table of all records that were replayed, and a line over all."""
+    titles = ["program", "MPI", "load", "configurations", "runs", "best / default", "drift", "noise", "proven"]
+    titles += ["median", "within 5%", "within 10%"]
+    print(f"| {' | '.join(titles)} |\n|---|---|---|{'--:|' * (len(titles) - 3)}")
     everything: list[float] = []
     for path in sorted(paths):
         kept = Record.read(path)
-        about, shares = kept.about, np.array(kept.about["replay"]["shares"])
-        everything += list(shares)
-        load = (
-            about["load"]
-            if isinstance(about["load"], str)
-            else "planted, {on:g} s on, {off:g} s off".format(**about["load"])
-        )
-        gain = 1 / kept.share_of_best(kept.space.default)
-        print(
-            f"| {about['case']} | {about['mpi']} | {load} | {len(about['sweep'])} | {len(kept.runs)} | {gain:.2f} "
-            f"| {kept.drift:.2f} | {np.median(shares):.3f} | {np.mean(shares >= 0.95):.0%} "
-            f"| {np.mean(shares >= 0.9):.0%} |"
-        )
-    total = np.array(everything)
-    print(f"| all | | | | | | | {np.median(total):.3f} | {np.mean(total >= 0.95):.0%} | {np.mean(total >= 0.9):.0%} |")
+        about, replayed = kept.about, kept.about["replay"]
+        everything += replayed["shares"]
+        load = about["load"]
+        name = about["mpi"] + (" (OMPIO)" if about["io"] == "ompio" else "")
+        cells = [
+            about["case"],
+            name if not name.startswith("Open MPI") or about["io"] == "ompio" else f"{name} (ROMIO)",
+            load if isinstance(load, str) else f"planted, {load['on']:g} s on, {load['off']:g} s off",
+            str(len(about["sweep"])),
+            str(len(kept.runs)),
+            f"{1 / kept.share_of_best(kept.space.default):.2f}",
+            f"{kept.drift:.2f}",
+            f"{kept.noise:.2f}",
+            f"{replayed['confirmed']} of {len(replayed['shares'])}",
+            *shares_of(replayed["shares"]),
+        ]
+        print(f"| {' | '.join(cells)} |")
+    print(f"| all |{' |' * (len(titles) - 4)} {' | '.join(shares_of(everything))} |")
+
+
+def shares_of(shares: list[float]) -> list[str]:
+    """Median of the shares of the best, and how many are close to it."""
+    found = np.array(shares)
+    return [f"{np.median(found):.3f}", f"{np.mean(found >= 0.95):.0%}", f"{np.mean(found >= 0.9):.0%}"]
 
 
 def main() -> None:

@@ -169,6 +169,12 @@ class Record:
         low, high = np.quantile(self._split[1], [0.05, 0.95])
         return float(np.exp(high - low))
 
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the logarithm of a value beside that of its point and the level."""
+        effect, level = self._split
+        return float(np.std(self._finished[:, 3] - effect[self._finished[:, 0].astype(int)] - level))
+
     def share_of_best(self, configuration: Mapping[str, Any]) -> float:
         """Value of a configuration relative to the best of the sweep: 1 is the best, less is worse."""
         point = int(self.space.index(self.space.levels([configuration]))[0])
