@@ -221,19 +221,18 @@ def python_module(schema: Schema) -> str:
         "",
     ]
     for name, entry in schema["constants"].items():
+        if entry.get("only_c"):
+            continue
         value = entry["value"].encode() if entry.get("bytes") else entry["value"]
         lines.append(f"{name} = {_python(value)}")
         lines += [f'"""{entry["about"][0].upper()}{entry["about"][1:]}."""'] if "about" in entry else []
     groups: dict[str, Any] = {
         "CARRIERS": tuple(schema["carriers"]),
         "FILE_SYSTEMS": {name: tuple(keys) for name, keys in schema["file_systems"].items()},
-        "PLAN_WORDS": tuple(schema["plan"]),
         "ALLOWANCES": tuple(schema["plan"]["allow"]["plan"].split("|")),
         "MODES": tuple(schema["modes"]),
         "SIZE_LIMITS": tuple(schema["sizes"]["limits"]),
         "SIZE_NAMES": tuple(schema["sizes"]["names"]),
-        **{f"{name.upper()}S": tuple(entry["values"]) for name, entry in schema["enums"].items()},
-        "JOURNAL_KEYS": tuple(schema["journal"]),
         "ARTIFACT_HEADER": struct_format(schema["artifact"]["header"]["fields"]),
         "ARTIFACT_SECTIONS": formats,
     }

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValue, Texts
-from stripewise.model.artifact.members import NONE, Member, TreeBlock
+from stripewise.model.artifact.members import Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, apply, constant, read
 from stripewise.model.artifact.writer import save_artifact
-from stripewise.spec.formats import CONTEXT, TUNABLE, WORD, Op
+from stripewise.spec.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, WORD, Op
 
 MIB = 1 << 20
 
@@ -20,7 +20,7 @@ def _tree(feature: int, threshold: float, low: float, high: float) -> TreeBlock:
     """One split: ``low`` where the feature is at most the threshold."""
     return TreeBlock(
         np.asarray([threshold, low, high], np.float32),
-        np.asarray([feature, NONE, NONE], np.uint32),
+        np.asarray([feature, ARTIFACT_NONE, ARTIFACT_NONE], np.uint32),
         np.asarray([2, 0, 0], np.uint32),
     )
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from stripewise.errors import UserError
 from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValue
-from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact.members import Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.artifact.writer import artifact_bytes, save_artifact
-from stripewise.spec.formats import CONTEXT, TUNABLE, Op
+from stripewise.spec.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, Op
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library
@@ -55,7 +55,7 @@ def random_tree(rng: np.random.Generator, leaves: int, features: int) -> TreeBlo
     def grow(count: int) -> None:
         place = len(value)
         value.append(float(rng.normal() * (1 if count == 1 else 20)))
-        feature.append(NONE if count == 1 else int(rng.integers(features)))
+        feature.append(ARTIFACT_NONE if count == 1 else int(rng.integers(features)))
         right.append(0)
         if count > 1:
             left = int(rng.integers(1, count))

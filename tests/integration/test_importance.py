@@ -100,8 +100,6 @@ def test_two_effects_are_ranked_and_shared():
     assert list(found.shares)[:2] == ["cb_write", "cb_nodes"]
     assert sum(found.shares.values()) == pytest.approx(1.0)
     assert found.shares["cb_write"] > 1.5 * found.shares["cb_nodes"]
-    assert found.explained is not None
-    assert 0.6 < found.explained <= 1
 
 
 def test_same_history_gives_the_same_answer():

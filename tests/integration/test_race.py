@@ -9,7 +9,7 @@ import pytest
 from benchmarks.search.transfer import prior_of_others
 
 from stripewise.errors import UserError
-from stripewise.evaluation.race import DRIFTS, Recorded, contestant, planted_drift, play, race, regret
+from stripewise.evaluation.race import DRIFTS, Recorded, contestant, planted_drift, play, race
 from stripewise.model.landscape import Landscape
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.search.registry import sampler_rng
@@ -145,11 +145,6 @@ def test_wrong_names_are_refused_before_the_race():
         contestant("auto", {"speed": 3})
     with pytest.raises(UserError, match="at least one run"):
         race([], {}, budget=0, seeds=1)
-
-
-def test_regret_is_never_negative(landscape):
-    assert regret(landscape, landscape.optimum) == 0
-    assert regret(landscape, landscape.median) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("kind", DRIFTS)

@@ -16,7 +16,6 @@ from stripewise.measure.observed import observed_workload
 from stripewise.runner.registry import make_runner
 from stripewise.runner.simulated.runner import SimulatedRunner
 from stripewise.runner.simulated.settings import open_site
-from stripewise.simulate.noise import percentiles
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -25,6 +24,7 @@ from stripewise.spec.trial import Phase, State
 from stripewise.spec.workload import Workload
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.space import bind_space
+from tests.unit.test_simulate_noise import percentiles
 
 SITE = """
 name = "test"

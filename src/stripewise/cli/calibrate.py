@@ -65,7 +65,7 @@ def _document(calibration: Calibration) -> dict[str, Any]:
 
 
 def _models(calibration: Calibration) -> Table:
-    table = grid("operation", "condition", ">constant", ">a MiB more", ">spread", ">operations")
+    table = grid("operation", "condition", ">constant", ">a MiB more", ">spread", ">sizes", ">operations")
     for way, of in calibration.models.items():
         for name, model in of.items():
             table.add_row(
@@ -74,6 +74,7 @@ def _models(calibration: Calibration) -> Table:
                 number(model.constant * 1e6, "us", 3),
                 number(model.slope * 2**20 * 1e6, "us", 3),
                 f"x{2.718281828**model.spread:.2f}",
+                f"{format_size(model.smallest)} to {format_size(model.largest)}",
                 str(model.count),
             )
     return table

@@ -326,8 +326,3 @@ def race(
 def _all(tables: Iterable[Table]) -> Iterable[Landscape]:
     for table in tables:
         yield from landscapes(table)
-
-
-def regret(landscape: Landscape, value: float) -> float:
-    """Share of the gap between the table's median and its optimum that a true value leaves open; at least 0."""
-    return max(0.0, 1.0 - landscape.closed(value))

@@ -20,6 +20,7 @@ __all__ = [
     "LayoutFound",
     "key_of",
     "named",
+    "network_label",
     "of_darshan",
     "of_file",
     "of_role",
@@ -66,6 +67,12 @@ def of_file(kind: str | None, driver: str | None = None) -> FileSystem:
 def of_darshan(module: str) -> FileSystem:
     """Return the file system whose layouts a module of Darshan's logs records, or :data:`GENERIC`."""
     return next((system for system in FILE_SYSTEMS if system.darshan_module == module), GENERIC)
+
+
+def network_label(magic: int) -> str:
+    """Return the name of the network file system that statfs(2) gives this type for; empty for a local one."""
+    own = {system.magic: system.label for system in FILE_SYSTEMS if system.magic}
+    return own.get(magic) or Generic.network.get(magic, "")
 
 
 def key_of(name: str) -> Key | None:

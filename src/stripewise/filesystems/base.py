@@ -68,6 +68,8 @@ class FileSystem:
         For people.
     types : tuple of str
         Types of its mounts, as prefixes; ``fuse.`` before them is left out.
+    magic : int
+        What statfs(2) gives as the type; 0 if that says too little.
     drivers : tuple of str
         Prefixes of ROMIO's ``romio_filesystem_type``.
     keys : tuple of Key
@@ -87,6 +89,7 @@ class FileSystem:
     name = ""
     label = ""
     types: tuple[str, ...] = ()
+    magic = 0
     drivers: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
     in_program = False

@@ -21,6 +21,7 @@ class BeeGFS(FileSystem):
     name = "beegfs"
     label = "BeeGFS"
     types = ("beegfs",)
+    magic = 0x19830326
     keys = (
         Key("stripe_count", "stripe_count", ("--numtargets",)),
         Key("chunk_size", "stripe_size", ("--chunksize",)),

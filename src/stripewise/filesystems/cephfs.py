@@ -16,6 +16,7 @@ class CephFS(FileSystem):
     name = "cephfs"
     label = "CephFS"
     types = ("ceph",)
+    magic = 0x00C36400
     keys = (Key("stripe_unit", "stripe_size"), Key("stripe_count", "stripe_count"), Key("object_size"))
     in_program = True
     tool = "setfattr"

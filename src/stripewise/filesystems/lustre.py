@@ -18,6 +18,7 @@ class Lustre(FileSystem):
     name = "lustre"
     label = "Lustre"
     types = ("lustre",)
+    magic = 0x0BD00BD0
     drivers = ("LUSTRE",)
     keys = (
         Key(

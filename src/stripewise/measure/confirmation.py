@@ -44,14 +44,11 @@ class Assessment:
         is proven. None without pairs.
     level : float
         One-sided level of the last look.
-    next_look : int or None
-        Pairs at which the data will be looked at again.
     """
 
     decision: Decision
     speedup: Speedup | None
     level: float
-    next_look: int | None
 
 
 def assess(
@@ -97,7 +94,7 @@ def assess(
     reached = tuple(look for look in planned if look <= n)
     upcoming = next((look for look in planned if look > n), None)
     if not n:
-        return Assessment(Decision.NOT_PROVEN if final or not upcoming else Decision.CONTINUE, None, 0.0, upcoming)
+        return Assessment(Decision.NOT_PROVEN if final or not upcoming else Decision.CONTINUE, None, 0.0)
     logs = log_speedups(default, candidate, maximize)
     design = sequential.boundary(reached, alpha, most_pairs)
     level = design.levels[-1] if design.levels else 0.0
@@ -105,17 +102,17 @@ def assess(
         if _claims(logs[:look], offset, at):
             # What was proven at an earlier look stays proven; its interval is the one that was paid for.
             found = paired_speedup(default[:look], candidate[:look], maximize, 1 - 2 * at)
-            return Assessment(Decision.PROVEN, found, at, None)
+            return Assessment(Decision.PROVEN, found, at)
     if not upcoming:
-        return Assessment(Decision.NOT_PROVEN, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, None)
+        return Assessment(Decision.NOT_PROVEN, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
     if reached and reached[-1] == n and _hopeless(logs, offset, alpha, most_pairs):
-        return Assessment(Decision.FUTILE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, None)
+        return Assessment(Decision.FUTILE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
     if final:
         ended = sequential.boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True)
         level = ended.levels[-1]
         decision = Decision.PROVEN if _claims(logs, offset, level) else Decision.NOT_PROVEN
-        return Assessment(decision, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, None)
-    return Assessment(Decision.CONTINUE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level, upcoming)
+        return Assessment(decision, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
+    return Assessment(Decision.CONTINUE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
 
 
 def _claims(logs: Floats, offset: float, level: float) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.filesystems import of_role
+from stripewise.filesystems import USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
 from stripewise.spec.report import FileReport, Posix, Report, read_report
@@ -162,7 +162,7 @@ def _aggregated(report: Report, file: FileReport) -> bool | None:
     """Whether ROMIO's "automatic" took the way through aggregators; None where that cannot be told."""
     if report.mpi.io != "romio" or not file.collective.calls or file.ranks <= file.nodes:
         return None
-    if (file.driver or "").startswith("LUSTRE"):
+    if USUAL.is_driver(file.driver or ""):
         return None  # whose "automatic" aggregates whatever the ranges are
     for direction, hint in (("write", "romio_cb_write"), ("read", "romio_cb_read")):
         made: Posix = getattr(file.posix, direction)

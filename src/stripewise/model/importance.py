@@ -60,13 +60,10 @@ class Importance:
         too few runs to tell.
     note : str
         What the reader must know with it, in a sentence; empty if nothing.
-    explained : float or None
-        Share of the variation between trials that the forest predicts for trials that it was not fitted to.
     """
 
     shares: dict[str, float] = field(default_factory=dict)
     note: str = ""
-    explained: float | None = None
 
 
 def importance(
@@ -116,10 +113,9 @@ def importance(
     together = [space.names[j] for j in real if shares[space.names[j]] == 0]
     shares = {name: share for name, share in shares.items() if name not in together}
     ordered = dict(sorted(shares.items(), key=lambda item: -item[1]))
-    explained = _explained(forest, rows)
     note = _note(space, n, set(varied), set(real), {j for j in idle if j in varied})
     note += f"{'; ' if note else ''}share in the proven gain unknown: {', '.join(together)}" if together else ""
-    return Importance(ordered, note, explained)
+    return Importance(ordered, note)
 
 
 @dataclass(frozen=True)
@@ -171,7 +167,6 @@ def _forest(trees: int, rng: np.random.Generator, *, bootstrap: bool = False) ->
         trees,
         min_samples_leaf=3,
         bootstrap=bootstrap,
-        oob_score=bootstrap,
         random_state=int(rng.integers(2**31)),
     )
 
@@ -232,10 +227,6 @@ def _total_effects(space: Space, forest: ExtraTreesRegressor, real: list[int], r
         change = predicted(moved) - before
         effects[place] = float(np.mean(change[feasible] ** 2)) / 2 if feasible.any() else 0.0
     return effects
-
-
-def _explained(forest: ExtraTreesRegressor, rows: _Rows) -> float:
-    return float(np.clip(forest.oob_score_, 0.0, 1.0))
 
 
 def _nothing(space: Space, rows: _Rows) -> Importance:

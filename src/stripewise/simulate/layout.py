@@ -26,8 +26,6 @@ class Striping:
         Bytes on one object before the next takes over.
     osts : ndarray
         OSTs that the run uses.
-    objects_an_ost : ndarray
-        Most objects of the run on one OST.
     load : ndarray
         Bytes on the fullest OST over the bytes of the run, 1 / osts if all are alike.
     """
@@ -35,7 +33,6 @@ class Striping:
     count: Numbers
     size: Numbers
     osts: Numbers
-    objects_an_ost: Numbers
     load: Numbers
 
 
@@ -68,7 +65,7 @@ def striping(site: Site, batch: RunBatch) -> Striping:
     whole = np.floor(batch.file_size / (count * size))
     fullest = whole * size + np.minimum(size, batch.file_size - whole * count * size)
     load = np.minimum(1.0, crowd * fullest / batch.bytes)
-    return Striping(count, size, osts, crowd, np.maximum(load, 1.0 / osts))
+    return Striping(count, size, osts, np.maximum(load, 1.0 / osts))
 
 
 @dataclass(frozen=True, eq=False)

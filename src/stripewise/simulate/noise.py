@@ -11,7 +11,6 @@ All randomness comes from counters: the same run of the same seed is slowed in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -49,19 +48,6 @@ def of_scores(law: Slowdown, scores: ArrayLike) -> Floats:
     if law.sigma == 0 and (law.probability == 0 or law.tau == 0):
         return np.full(np.shape(scores), law.mean)
     return np.asarray(np.interp(np.asarray(scores, dtype=float), _SCORES, _quantiles(law)))
-
-
-def percentiles(law: Slowdown, percents: Sequence[float]) -> Floats:
-    """Give percentiles of bandwidth over its median, as measurements are published.
-
-    Parameters
-    ----------
-    law : Slowdown
-    percents : sequence of float
-        Between 0 and 100, exclusive.
-    """
-    slow = of_scores(law, ndtri(1 - np.asarray(percents, dtype=float) / 100))
-    return np.asarray(np.exp(float(of_scores(law, 0.0)) - slow))
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import itertools
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,14 @@ from stripewise.errors import UserError
 from stripewise.simulate.access import Access, directions
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import SimulatedOutcome, simulate
+from stripewise.simulate.settings import parameters
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import parse_document, read_document
-from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.site import Site
 from stripewise.spec.sizes import format_size, parse_size
-from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 
-STACKS = ("lustre", "romio", "ompio", "hdf5")
 _LISTS = ("cb_config_list",)
 _MOST = 1_000_000
 
@@ -128,19 +125,14 @@ def load_request(path: str | Path) -> SimulationRequest:
 
 def readable(name: str, value: Value) -> str:
     """Write a setting's value as in a file: sizes with their unit."""
-    parameter = _known().get(name)
+    parameter = parameters().get(name)
     size = parameter is not None and parameter.unit == "B" and isinstance(value, int) and value > 0
     return format_size(int(value)) if size else spell(value)
 
 
-@cache
-def _known() -> dict[str, Parameter]:
-    return {parameter.name: parameter for stack in STACKS for parameter in load_stack(stack).parameters}
-
-
 def _values(name: str, given: Any, where: str) -> tuple[Value, ...]:
-    if name not in _known() and name not in _LISTS:
-        close = difflib.get_close_matches(name, [*_known(), *_LISTS], 1)
+    if name not in parameters() and name not in _LISTS:
+        close = difflib.get_close_matches(name, [*parameters(), *_LISTS], 1)
         raise UserError(f"{where}: no such setting", f"is {close[0]} meant?" if close else "see docs/reference/stacks")
     listed = given if isinstance(given, list) else [given]
     if not listed:
@@ -153,7 +145,7 @@ def _value(name: str, value: Any, where: str) -> Value:
         raise UserError(f"{where}: {value!r} is not a value of a setting", "write a whole number, a size or a word")
     if name in _LISTS:
         return str(value)
-    parameter = _known()[name]
+    parameter = parameters()[name]
     if not parameter.ordered:
         if value not in parameter.values:
             shown = ", ".join(str(known).lower() for known in parameter.values)

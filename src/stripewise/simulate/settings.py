@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.stack import load_stack, stack_names
 
 SWITCHES = ("automatic", "enable", "disable")
 
@@ -34,6 +37,22 @@ _FLAGS: dict[str, tuple[str, bool]] = {
     "romio_no_indep_rw": ("no_indep_rw", False),
     "hdf5_coll_metadata_write": ("hdf5_collective_metadata", False),
 }
+
+
+_OTHERS = (
+    *(f"romio_cb_{way}" for way in ("write", "read")),
+    *(f"romio_ds_{way}" for way in ("write", "read")),
+    *("ind_wr_buffer_size", "ind_rd_buffer_size", "romio_lustre_ds_in_coll", "cb_nodes", "fcoll"),
+    *(f"fbtl_posix_{way}_datasieving" for way in ("write", "read")),
+)
+
+
+@cache
+def parameters() -> dict[str, Parameter]:
+    """Give all parameters, by name, of each stack of which the simulated cluster models at least one."""
+    stacks = [{p.name: p for p in load_stack(name).parameters} for name in stack_names()]
+    modelled = {*_PLAIN, *_FLAGS, *_OTHERS}
+    return {name: parameter for stack in stacks if modelled & stack.keys() for name, parameter in stack.items()}
 
 
 def _unset(column: NDArray[Any]) -> NDArray[np.bool_]:

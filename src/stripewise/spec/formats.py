@@ -9,35 +9,11 @@ PLAN_HEADER = "stripewise-plan 1"
 MAX_PLAN_BYTES = 1048576
 MAX_SETTINGS = 4096
 """Lines of settings, and of words, in a plan."""
-MAX_ID = 128
 MAX_KEY = 255
 MAX_VALUE = 1023
 REPORT_FORMAT = "stripewise-report"
 REPORT_VERSION = 1
-REPORT_SIZES = 8
-"""Sizes of POSIX calls that are listed."""
-REPORT_TOP = 4
-"""Sizes of MPI-IO calls that are listed."""
-OTHER_FILES = "(other files)"
-MAX_FILES = 1000
-"""Files that a process keeps apart."""
-MAX_MERGED_FILES = 20000
-"""Files that a report keeps apart."""
-OTHER_DATASETS = "(other datasets)"
-MAX_DATASETS = 256
-"""Datasets of a file that a process keeps apart."""
-MAX_MERGED_DATASETS = 2048
-"""Datasets of a file that a report keeps apart."""
-MEMORY_BUDGET = 4194304
-"""Bytes of records that a process may keep."""
-MAX_PATH = 4096
-"""Calls on a file with a longer path are not counted."""
 JOURNAL_HEADER = "stripewise-journal 1"
-JOURNAL_TEXT = 1024
-JOURNAL_WORD = 128
-MAX_JOURNAL_LINE = 16384
-MAX_JOURNAL_READ = 4194304
-"""Bytes at its end that the runtime reads."""
 ARTIFACT_MAGIC = b"SWMODEL\n"
 ARTIFACT_VERSION = 2
 ARTIFACT_MAXIMIZE = 1
@@ -54,21 +30,14 @@ MAX_INPUTS = 64
 MAX_TUNABLES = 32
 MAX_FEATURES = 512
 MAX_LAYER = 4096
-MAX_COMBINATIONS = 1048576
-"""That the runtime evaluates for one decision."""
-MAX_GROUPS = 64
-"""Ways to fill in what is unknown of a workload, at most."""
 WORTH = 0.005
 """A change is taken back if the prediction (ln) loses at most this without it."""
-ALTERNATIVE_STEP = 0.02
-"""Alternatives differ by at least this (ln): the model cannot tell nearer ones apart."""
 CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "advice")
 FILE_SYSTEMS = {
     "lustre": ("stripe_count", "stripe_size", "overstripe_count", "start_ost", "pool"),
     "cephfs": ("stripe_count", "stripe_unit", "object_size"),
     "beegfs": ("stripe_count", "chunk_size", "pool"),
 }
-PLAN_WORDS = ("id", "override", "file", "workload", "allow")
 ALLOWANCES = ("composite", "pool")
 MODES = ("observe", "apply", "predict", "online")
 SIZE_LIMITS = (100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824)
@@ -83,23 +52,6 @@ SIZE_NAMES = (
     "10M-100M",
     "100M-1G",
     "1G+",
-)
-OUTCOMES = ("not_applicable", "refused", "application_wins", "applied")
-VERDICTS = ("undecided", "kept", "changed")
-SELECTIONS = ("all", "block", "strided", "irregular", "points", "none")
-JOURNAL_KEYS = (
-    "site",
-    "operation",
-    "pattern",
-    "ranks",
-    "nodes",
-    "bytes",
-    "seconds",
-    "time",
-    "settings",
-    "workload",
-    "program",
-    "layout",
 )
 ARTIFACT_HEADER = "<8s2I2Q14I5I4xd"
 ARTIFACT_SECTIONS = {

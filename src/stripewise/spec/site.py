@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from stripewise.filesystems import GENERIC, USUAL, FileSystem
 from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.sizes import parse_size
 
@@ -186,6 +187,21 @@ class SiteMpi(_SiteTable):
         default=0.87 * 2**30, description="B_agg: one aggregator; 0.73 to 0.87 GiB/s measured on Edison"
     )
     ompio_obeys_striping: bool = Field(default=False, description="whether OMPIO follows striping hints (ompi#10132)")
+
+    @property
+    def io(self) -> str:
+        """The MPI-IO implementation, ``romio`` or ``ompio``."""
+        return "ompio" if self.driver == "ompio" else "romio"
+
+    @property
+    def file_system(self) -> FileSystem:
+        """The file system that the driver opens files on."""
+        return GENERIC if self.driver == "romio_ufs" else USUAL
+
+    @property
+    def file_driver(self) -> str:
+        """What an opened file names as its driver."""
+        return self.io if self.io == "ompio" else f"{self.file_system.drivers[0]}:"
 
 
 class Defaults(_SiteTable):

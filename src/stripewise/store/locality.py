@@ -8,30 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stripewise.errors import StoreError
+from stripewise.filesystems import network_label
 
 Statfs = Callable[[Path], int]
 """Gives the type of the file system that a folder lies on, as statfs(2) says it."""
 
-_NETWORK = {
-    0x6969: "NFS",
-    0x0BD00BD0: "Lustre",
-    0x00C36400: "CephFS",
-    0x47504653: "GPFS",
-    0x19830326: "BeeGFS",
-    0x517B: "SMB",
-    0xFF534D42: "CIFS",
-    0xFE534D42: "SMB",
-    0x5346414F: "AFS",
-    0x6B414653: "AFS",
-    0x73757245: "Coda",
-    0xAAD7AAEA: "PanFS",
-    0x20030528: "OrangeFS",
-    0x7461636F: "OCFS2",
-    0x01161970: "GFS2",
-    0x013111A8: "IBRIX",
-    0xA501FCF5: "VxFS cluster",
-    0x7C7C6673: "PRL_FS",
-}
 _FUSE = 0x65735546
 # What FUSE carries is only told by the mount: these stay on the machine, or on the host of a virtual one.
 _LOCAL_FUSE = ("fuseblk", "virtiofs", "fuse.fuse-overlayfs", "fuse.ntfs", "fuse.ext", "fuse.gocryptfs", "fuse.encfs")
@@ -86,7 +67,7 @@ def network_name(folder: Path, statfs: Statfs = statfs_type) -> str:
     if kind == _FUSE:
         mount = mount_type(folder) or "fuse"
         return "" if mount.startswith(_LOCAL_FUSE) else f"FUSE ({mount.removeprefix('fuse.')})"
-    return _NETWORK.get(kind, "")
+    return network_label(kind)
 
 
 def check_local(path: Path, statfs: Statfs = statfs_type) -> None:

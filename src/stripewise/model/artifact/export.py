@@ -13,12 +13,12 @@ import numpy as np
 from stripewise.errors import UserError
 from stripewise.model.artifact.content import Artifact, ArtifactInput
 from stripewise.model.artifact.inputs import Inputs
-from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact.members import Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.model.base import PerformanceModel, apart
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.trees.ensemble import Trees
-from stripewise.spec.formats import ARTIFACT_DEPTH, WORD, Op
+from stripewise.spec.formats import ARTIFACT_DEPTH, ARTIFACT_NONE, WORD, Op
 
 _SAMPLE = 512
 
@@ -164,7 +164,7 @@ def preorder(trees: Trees, root: int) -> TreeBlock:
             right[parent] = len(value)
         leaf = trees.feature[node] < 0
         value.append(float(trees.value[node] if leaf else trees.threshold[node]))
-        feature.append(NONE if leaf else int(trees.feature[node]))
+        feature.append(ARTIFACT_NONE if leaf else int(trees.feature[node]))
         right.append(0)
         if not leaf:
             waiting.append((int(trees.right[node]), len(value) - 1, depth + 1))

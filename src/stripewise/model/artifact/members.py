@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.model.artifact.program import OUTPUT, Numbers, Program, run
-
-NONE = 0xFFFFFFFF
-"""No feature, no program."""
+from stripewise.spec.formats import ARTIFACT_NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +22,7 @@ class TreeBlock:
     value : ndarray of float32
         Threshold of an inner node, value of a leaf.
     feature : ndarray of uint32
-        :data:`NONE` for a leaf.
+        :data:`~stripewise.spec.formats.ARTIFACT_NONE` for a leaf.
     right : ndarray of uint32
         Place of the right child; the left one follows its parent.
     """
@@ -36,7 +34,7 @@ class TreeBlock:
     def predict(self, features: Sequence[Numbers], n: int) -> Numbers:
         """Value of the leaf that each of ``n`` rows falls into."""
         node = np.zeros(n, dtype=np.int64)
-        inner = self.feature[node] != NONE
+        inner = self.feature[node] != ARTIFACT_NONE
         columns = np.stack([np.broadcast_to(f, (n,)) for f in features], axis=1) if len(features) else np.zeros((n, 1))
         columns = np.where(np.isnan(columns), np.inf, columns)
         values = self.value.astype(np.float64)
@@ -45,7 +43,7 @@ class TreeBlock:
             at = node[rows]
             left = columns[rows, self.feature[at]] <= values[at]
             node[rows] = np.where(left, at + 1, self.right[at])
-            inner[rows] = self.feature[node[rows]] != NONE
+            inner[rows] = self.feature[node[rows]] != ARTIFACT_NONE
         return values[node]
 
 

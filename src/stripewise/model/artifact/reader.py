@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stripewise.carriers import Carrier
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
 from stripewise.model.artifact.content import Artifact, ArtifactInput, DerivedSetting, InputValue, Texts
-from stripewise.model.artifact.members import NONE, Layer, Member, TreeBlock
+from stripewise.model.artifact.members import Layer, Member, TreeBlock
 from stripewise.model.artifact.program import Program
 from stripewise.spec.formats import (
     ARTIFACT_FLOAT32,
     ARTIFACT_MAGIC,
     ARTIFACT_MAXIMIZE,
+    ARTIFACT_NONE,
     ARTIFACT_SIMULATED,
     ARTIFACT_VERSION,
     CARRIERS,
+    NETWORK,
     TUNABLE,
     Op,
 )
@@ -43,7 +46,8 @@ def within(policy: Policy, artifact: Artifact) -> Artifact:
 
 
 def _allowed(policy: Policy, entry: ArtifactInput) -> ArtifactInput:
-    if entry.carrier != "layout" and entry.role != "stripe_count":
+    lays_out = any(c.of_file_system for c in Carrier.known.values() if c.in_artifact == entry.carrier)
+    if not lays_out and entry.role != "stripe_count":
         return entry
     name = entry.role if entry.role == "stripe_count" else entry.key
     default = entry.values[entry.default]
@@ -99,7 +103,7 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
 
 def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
     inner = nodes["right"] != 0
-    value, feature = nodes["what"].view("<f4").copy(), np.full(len(nodes), NONE, np.uint32)
+    value, feature = nodes["what"].view("<f4").copy(), np.full(len(nodes), ARTIFACT_NONE, np.uint32)
     places = nodes["what"][inner]
     value[inner], feature[inner] = cuts["threshold"][places], cuts["feature"][places]
     return TreeBlock(value, feature, nodes["right"].copy())
@@ -129,7 +133,7 @@ class _ArtifactReader:
         return tuple(found)
 
     def _optional(self, number: int) -> Program | None:
-        return None if number == NONE else self._programs[number]
+        return None if number == ARTIFACT_NONE else self._programs[number]
 
     def artifact(self) -> Artifact:
         text = self._texts.at
@@ -188,7 +192,7 @@ class _ArtifactReader:
             own = blocks[first_block : first_block + used].tolist()
             trees, layers = [], []
             for first, size, inputs, outputs in own:
-                if kind:
+                if kind == NETWORK:
                     end = first + inputs * outputs
                     matrix = weights[first:end].reshape(outputs, inputs)
                     layers.append(Layer(matrix, weights[end : end + outputs], bool(size)))

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError
 from stripewise.model.artifact import format as form
 from stripewise.model.artifact.content import Artifact, DerivedSetting
-from stripewise.model.artifact.members import NONE, TreeBlock
+from stripewise.model.artifact.members import TreeBlock
 from stripewise.model.artifact.program import Program, depth
 from stripewise.model.files import write_whole
 from stripewise.spec.formats import (
     ARTIFACT_FLOAT32,
     ARTIFACT_MAGIC,
     ARTIFACT_MAXIMIZE,
+    ARTIFACT_NONE,
     ARTIFACT_SIMULATED,
     ARTIFACT_STACK,
     ARTIFACT_VERSION,
@@ -29,6 +30,8 @@ from stripewise.spec.formats import (
     MAX_INPUTS,
     MAX_LAYER,
     MAX_TUNABLES,
+    NETWORK,
+    TREES,
     TUNABLE,
     Op,
 )
@@ -82,7 +85,7 @@ def _packed(trees: Sequence[TreeBlock]) -> tuple[NDArray[Any], NDArray[Any]]:
     value = np.concatenate([tree.value for tree in trees] or [np.empty(0, np.float32)])
     feature = np.concatenate([tree.feature for tree in trees] or [np.empty(0, np.uint32)])
     right = np.concatenate([tree.right for tree in trees] or [np.empty(0, np.uint32)])
-    inner = feature != NONE
+    inner = feature != ARTIFACT_NONE
     order = np.column_stack([feature[inner], value[inner]]).astype(np.float64)
     distinct, places = np.unique(order, axis=0, return_inverse=True)
     cuts = np.empty(len(distinct), dtype=form.CUT)
@@ -159,7 +162,7 @@ class _Writer:
         return self._programs[program]
 
     def _optional(self, program: Program | None) -> int:
-        return NONE if program is None else self._program(program)
+        return ARTIFACT_NONE if program is None else self._program(program)
 
     def _inputs(self) -> tuple[list[bytes], list[bytes]]:
         code = self._artifact.texts.code
@@ -217,7 +220,7 @@ class _Writer:
                 weight_count += len(flat)
             members.append(
                 form.ENTRIES["members"].pack(
-                    int(bool(member.layers)),
+                    NETWORK if member.layers else TREES,
                     *(self._optional(member.gate), self._program(member.post)),
                     *(first_feature, len(member.features), first_block, len(blocks) - first_block),
                     *(cut_count, len(own_cuts)),

@@ -14,7 +14,7 @@ import numpy as np
 
 from stripewise import __version__
 from stripewise.carriers import ENVIRONMENT, HDF5, HINT, LAYOUT, MCA, PNETCDF, Setting
-from stripewise.filesystems import USUAL, named
+from stripewise.filesystems import named
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import SimulatedOutcome
 from stripewise.simulate.layout import pieces, striping
@@ -27,11 +27,6 @@ from stripewise.spec.workload import Workload
 
 _MIB = float(1 << 20)
 _MOST_FILES = 20
-_DRIVERS = {
-    "romio_lustre": "LUSTRE: simulated",
-    "romio_ufs": "UFS: simulated",
-    "ompio": "ompio",
-}
 _NO_LAYOUT = "the simulated site has no {}"
 
 
@@ -64,7 +59,6 @@ def simulated_report(
     moved = {direction: int(phase.bytes[0]) for direction, phase in phases.items()}
     whole, ranks, nodes = sum(seconds.values()), workload.processes or 1, workload.nodes or 1
     bandwidth = {direction: moved[direction] / _MIB / seconds[direction] for direction in phases}
-    ompio = site.mpi.driver == "ompio"
     return Report.model_validate(
         {
             "format": REPORT_FORMAT,
@@ -78,9 +72,9 @@ def simulated_report(
                 "plan_error": None,
             },
             "mpi": {
-                "library": f"simulated {'OMPIO' if ompio else 'ROMIO'} on {site.name}",
-                "abi": "openmpi" if ompio else "mpich",
-                "io": "ompio" if ompio else "romio",
+                "library": f"simulated {site.mpi.io.upper()} on {site.name}",
+                "abi": "openmpi" if site.mpi.io == "ompio" else "mpich",
+                "io": site.mpi.io,
             },
             "job": {
                 "executable": "(simulated)",
@@ -135,11 +129,12 @@ def _files(
     calls = sum(entry["count"] for entry in operations.values())
     spans = {direction: seconds[direction] for direction in phases}
     outcome = next(iter(phases.values()))
+    driver = site.mpi.file_driver if site.mpi.io == "ompio" else f"{site.mpi.file_driver} simulated"
     entry: dict[str, Any] = {
         "opens": len(phases),
         "ranks": 1 if each else ranks,
         "nodes": 1 if each else workload.nodes or 1,
-        "driver": _DRIVERS[site.mpi.driver],
+        "driver": driver,
         "file_system": workload.file_system,
         "size": workload.file_size,
         "span": sum(spans.values()),
@@ -151,7 +146,7 @@ def _files(
         "view": _view(next(iter(batches.values()))),
         "posix": _posix(made, collective, count),
         "layout": _layout(site, outcome),
-        "info": {"romio_filesystem_type": _DRIVERS[site.mpi.driver]},
+        "info": {"romio_filesystem_type": driver},
         "settings": [_setting(site, workload, setting) for setting in plan.settings],
     }
     names = [f"/simulated/{site.name}/data.{number}" for number in range(min(count, _MOST_FILES))]
@@ -203,10 +198,11 @@ def _posix(made: Mapping[str, SystemCalls], collective: bool, files: int) -> dic
 
 
 def _layout(site: Site, outcome: SimulatedOutcome) -> dict[str, Any] | None:
-    if site.mpi.driver == "romio_ufs":
+    system = site.mpi.file_system
+    if not system.keys:
         return None
     return {
-        "file_system": USUAL.name,
+        "file_system": system.name,
         "stripe_count": int(outcome.stripe_count[0]),
         "stripe_size": int(outcome.stripe_size[0]),
     }
@@ -214,10 +210,9 @@ def _layout(site: Site, outcome: SimulatedOutcome) -> dict[str, Any] | None:
 
 def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]:
     """What became of one setting: passed on, or not applicable. Echoes are left out, because they prove nothing."""
-    lustre = site.mpi.driver != "romio_ufs"
     note, outcome = "", "applied"
     if setting.carrier is LAYOUT:
-        if named(setting.layer) is not USUAL or not lustre or USUAL.key(setting.key) is None:
+        if named(setting.layer) is not site.mpi.file_system or named(setting.layer).key(setting.key) is None:
             outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
         elif workload.operation == "read":
             outcome, note = "not_applicable", "the file is there already"

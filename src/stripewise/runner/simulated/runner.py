@@ -33,8 +33,6 @@ from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
 
 _DAY = 86400.0
-_DRIVERS = {"romio_lustre": ("LUSTRE:", "lustre"), "romio_ufs": ("UFS:", None), "ompio": ("ompio", "lustre")}
-_LIBRARIES = {"romio_lustre": "ROMIO", "romio_ufs": "ROMIO", "ompio": "OMPIO"}
 _NEEDED = ("operation", "nodes", "processes_per_node", "file_size")
 
 
@@ -89,9 +87,9 @@ class SimulatedRunner(AnsweringRunner):
     @cached_property
     def workload(self) -> Workload:
         """What is run: the experiment's, with the site's driver and file system."""
-        driver, file_system = _DRIVERS[self.site.mpi.driver]
-        declared = self._experiment.workload
-        words = {"driver": driver, "file_system": file_system, "api": declared.api or "mpiio"}
+        mpi, declared = self.site.mpi, self._experiment.workload
+        system = mpi.file_system.name if mpi.file_system.keys else None
+        words = {"driver": mpi.file_driver, "file_system": system, "api": declared.api or "mpiio"}
         if declared.layout is None:
             words["layout"] = "segmented"
         return declared.model_copy(update={key: value for key, value in words.items() if value is not None})
@@ -117,7 +115,7 @@ class SimulatedRunner(AnsweringRunner):
         self._check_objective()
         workload = self.workload
         about = {"site": site.name, "description": site.description, "source": list(site.source)}
-        mpi = f"{_LIBRARIES[site.mpi.driver]} (simulated)"
+        mpi = f"{site.mpi.io.upper()} (simulated)"
         return Preflight(
             facts={"simulated": about, "nodes": workload.nodes, "ranks": workload.processes},
             warnings=tuple(self._warnings()),
@@ -127,17 +125,13 @@ class SimulatedRunner(AnsweringRunner):
                 f"simulated {_describe(workload)}",
             ),
             fingerprint={"the simulated site": f"{site.name} ({_digest(*self._opened)})"},
-            environment={"host": f"{site.name} (simulated)", "mpi": mpi, "io": self._io},
-            io=self._io,
+            environment={"host": f"{site.name} (simulated)", "mpi": mpi, "io": site.mpi.io},
+            io=site.mpi.io,
             workload=workload,
             largest={"stripe_count": site.ost.count},
         )
 
     # -- checks ----------------------------------------------------------------------------------------------
-
-    @property
-    def _io(self) -> str:
-        return "ompio" if self.site.mpi.driver == "ompio" else "romio"
 
     def _check_fit(self, site: Site, workload: Workload) -> None:
         for what, wanted, there in (

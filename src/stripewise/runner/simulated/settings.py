@@ -11,12 +11,11 @@ from pydantic import ValidationError
 from stripewise.carriers import Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.simulate.access import Access
-from stripewise.simulate.request import STACKS
+from stripewise.simulate.settings import parameters
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import Plan, spell
 from stripewise.spec.site import Site, load_site
-from stripewise.spec.stack import load_stack
 
 
 def open_site(name: str) -> tuple[Site, Access]:
@@ -85,8 +84,7 @@ def _parameters() -> dict[tuple[Carrier, str], Parameter]:
     """Parameters of the stacks that the simulated cluster models, by carrier and name."""
     return {
         (parameter.carrier, Setting(parameter.carrier, parameter.setting, "", parameter.layer).name): parameter
-        for stack in STACKS
-        for parameter in load_stack(stack).parameters
+        for parameter in parameters().values()
     }
 
 
