@@ -181,7 +181,7 @@ class TestReplay(RunnerContract):
         assert preflight.space is not None
         assert preflight.space.count() == (3, True)
         assert preflight.workload.nodes == 2
-        assert self.run(runner, [self.launch(preflight, 0)])[0].facts["nodes"] == 2
+        assert self.run(runner, [self.launch(preflight, 0)])[0].facts.nodes == 2
 
 
 class TestFunction(RunnerContract):

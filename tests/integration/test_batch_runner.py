@@ -110,11 +110,11 @@ def test_queue_time_is_apart_from_run_time_and_no_limit_counts_it(slurm: Slurm, 
         outcome = wait(runner)
         assert outcome.state is State.FINISHED, outcome.reason
         assert 0.3 <= outcome.elapsed < 3
-        assert outcome.facts["queue_seconds"] > 4.5
+        assert outcome.facts.queue_seconds > 4.5
         assert runner.queued_seconds > 4.5
         assert outcome.folder is not None
         assert (outcome.folder / "stdout").read_text() == "done\n"
-        assert outcome.facts["node_hours"] == pytest.approx(outcome.elapsed / 3600, rel=0.5)
+        assert outcome.facts.node_hours == pytest.approx(outcome.elapsed / 3600, rel=0.5)
 
 
 def test_a_script_of_the_users_own_keeps_its_directives_and_gets_the_environment(slurm: Slurm, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_node_that_fails_costs_a_second_job_and_no_run(slurm: Slurm, tmp_path:
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason
     assert outcome.facts["resubmissions"] == 1
-    assert "a node of its job failed (job 1): submitted again" in outcome.facts["notes"]
+    assert "a node of its job failed (job 1): submitted again" in outcome.facts.notes
     assert outcome.elapsed < 10
     assert slurm.count == 2
 
@@ -232,7 +232,7 @@ def test_a_job_without_a_record_fails_its_run_with_what_is_known(
         outcome = wait(runner)
     assert outcome.state is State.FAILED
     assert reason in outcome.reason
-    assert outcome.facts["node_hours"] > 0, "a job that brought nothing was charged all the same"
+    assert outcome.facts.node_hours > 0, "a job that brought nothing was charged all the same"
 
 
 def test_a_job_that_the_scheduler_forgot_without_accounting_is_lost_and_submitted_again(
@@ -247,7 +247,7 @@ def test_a_job_that_the_scheduler_forgot_without_accounting_is_lost_and_submitte
         slurm.end(1, "FAILED")
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason
-    assert "no longer knows its job" in outcome.facts["notes"][0]
+    assert "no longer knows its job" in outcome.facts.notes[0]
 
 
 def test_what_the_controller_forgot_the_accounting_may_know(slurm: Slurm, tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
         slurm.fix("down")
         outcome = wait(runner)
     assert outcome.facts["resubmissions"] == 1
-    assert "the scheduler did not answer while it ran" in outcome.facts["notes"][0]
+    assert "the scheduler did not answer while it ran" in outcome.facts.notes[0]
     assert outcome.elapsed < 2, "of the second job"
     assert slurm.count == 2
 

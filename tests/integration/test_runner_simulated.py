@@ -86,9 +86,9 @@ def test_a_run_says_what_the_model_says(site: str) -> None:
     assert outcome.metrics["write_bandwidth"] == pytest.approx(16 * 1024 / outcome.elapsed)
     # One OST of 500 MB/s holds the default file.
     assert outcome.metrics["write_bandwidth"] < 500e6 / 2**20
-    assert sum(outcome.facts["phases"]["write"].values()) == pytest.approx(outcome.elapsed)
+    assert sum(outcome.facts.phases["write"].values()) == pytest.approx(outcome.elapsed)
     assert outcome.facts["binding"]["write"] == max(
-        outcome.facts["bounds"]["write"], key=outcome.facts["bounds"]["write"].__getitem__
+        outcome.facts.bounds["write"], key=outcome.facts.bounds["write"].__getitem__
     )
     wide = run(quiet, with_plan=plan(striping_factor="8"))
     assert wide.metrics["write_bandwidth"] > 3 * outcome.metrics["write_bandwidth"]
@@ -118,7 +118,7 @@ def test_noise_is_that_of_the_site_and_belongs_to_the_run(site: str) -> None:
 def test_both_directions_are_timed_apart(site: str) -> None:
     outcome = run(runner(site, workload={"operation": "both"}))
     report = outcome.report
-    assert set(outcome.facts["phases"]) == {"write", "read"}
+    assert set(outcome.facts.phases) == {"write", "read"}
     assert report.totals.bytes_read == report.totals.bytes_written == 16 << 30
     assert outcome.metrics["write_bandwidth"] == pytest.approx(report.totals.write_bandwidth)
     assert outcome.elapsed == pytest.approx(report.job.elapsed)
@@ -246,7 +246,7 @@ def test_whatever_comes_first_ends_the_run(site: str) -> None:
 def test_jobs_wait_in_simulated_time(site: str) -> None:
     simulated = runner(site, "queue.wait=2 h")
     outcomes = [run(simulated, number) for number in range(100)]
-    waits = np.array([outcome.facts["queue_seconds"] for outcome in outcomes])
+    waits = np.array([outcome.facts.queue_seconds for outcome in outcomes])
     assert waits.mean() == pytest.approx(7200, rel=0.3)
     assert outcomes[-1].started > 99 * 7200, "days of waiting pass in no time"
     assert run(simulated, 42).started == outcomes[42].started

@@ -101,8 +101,8 @@ def test_runs_side_by_side_have_nodes_of_their_own(tmp_path: Path, environment: 
         with pytest.raises(StripewiseError, match="no nodes are free"):
             runner.start(launch(2))
         ended = collect(runner, 2)
-    assert [ended[n].facts["node_list"] for n in (0, 1)] == ["n1,n2", "n3,n4"]
-    assert all(outcome.facts["nodes"] == 2 for outcome in ended.values())
+    assert [ended[n].facts.node_list for n in (0, 1)] == ["n1,n2", "n3,n4"]
+    assert all(outcome.facts.nodes == 2 for outcome in ended.values())
     seen = (tmp_path / "seen").read_text()
     assert "--nodes=2 --nodelist=n1,n2 --job-name=stripewise-x.0.0." in seen
 
@@ -113,7 +113,7 @@ def test_both_of_a_pair_get_the_same_nodes(tmp_path: Path, environment: dict[str
         nodes = []
         for number, pair in enumerate((0, 0, 1, 1, 2)):
             runner.start(launch(number, pair))
-            nodes.append(collect(runner, 1)[number].facts["node_list"])
+            nodes.append(collect(runner, 1)[number].facts.node_list)
     assert nodes == ["n1,n2", "n1,n2", "n3,n4", "n3,n4", "n1,n2"]
 
 
@@ -127,9 +127,9 @@ def test_a_run_whose_node_left_is_started_again_on_others(tmp_path: Path, enviro
         outcome = collect(runner, 1)[0]
         assert runner.capacity == 1
     assert outcome.state is State.FINISHED, outcome.reason
-    assert outcome.facts["node_list"] == "n3,n4"
+    assert outcome.facts.node_list == "n3,n4"
     assert outcome.facts["resubmissions"] == 1
-    assert outcome.facts["notes"] == ["node n2 went down: the run was started again on others"]
+    assert outcome.facts.notes == ["node n2 went down: the run was started again on others"]
 
 
 def test_a_program_that_fails_is_not_blamed_on_its_nodes(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -52,12 +52,12 @@ def test_twelve_runs_side_by_side_one_hangs_and_a_node_goes_down(case: Case) -> 
     assert [run.number for run in failed] == [4], [run.reason for run in failed]
     assert "time limit of 45 s" in failed[0].reason
     # The hanging run may have been the only one on n4, and is then on another node in the end.
-    assert {"n1", "n2", "n3"} <= {run.facts["node_list"] for run in runs} <= {"n1", "n2", "n3", "n4"}
+    assert {"n1", "n2", "n3"} <= {run.facts.node_list for run in runs} <= {"n1", "n2", "n3", "n4"}
     lost = [run for run in runs if run.facts.get("resubmissions")]
     assert len(lost) <= 1, "at most the run on n4 was started again"
-    assert all("n4 went down" in run.facts["notes"][0] for run in lost)
+    assert all("n4 went down" in run.facts.notes[0] for run in lost)
     assert result["runs"] == RUNS
-    assert all(run.facts["node_hours"] == pytest.approx((run.elapsed or 0) / 3600) for run in runs)
+    assert all(run.facts.node_hours == pytest.approx((run.elapsed or 0) / 3600) for run in runs)
 
 
 def test_both_of_a_pair_run_on_the_same_nodes_and_pairs_take_turns(case: Case) -> None:
@@ -67,7 +67,7 @@ def test_both_of_a_pair_run_on_the_same_nodes_and_pairs_take_turns(case: Case) -
     for run in case.runs():
         if run.phase is Phase.CONFIRMATION:
             assert run.pair is not None
-            pairs.setdefault(run.pair, set()).add(run.facts["node_list"])
+            pairs.setdefault(run.pair, set()).add(run.facts.node_list)
     assert len(pairs) >= 4
     assert all(len(nodes) == 1 for nodes in pairs.values())
     assert len({nodes for pair in pairs.values() for nodes in pair}) > 1

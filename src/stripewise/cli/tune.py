@@ -30,6 +30,7 @@ from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
 from stripewise.spec.documents import read_document
 from stripewise.spec.experiment import Experiment, parse_experiment
+from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
 from stripewise.spec.trial import State
 from stripewise.store.base import Store
@@ -165,7 +166,7 @@ def _begin(
     store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
 ) -> None:
     make_runs_folder(experiment)
-    identifier = store.create(experiment, {"folder": folder or str(Path.cwd())})
+    identifier = store.create(experiment, Facts(folder=folder or str(Path.cwd())))
     try:
         _carry_on(store, identifier, report, json_output, yes)
     except UserError:

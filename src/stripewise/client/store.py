@@ -39,7 +39,7 @@ class RemoteStore(Store):
 
     def create(self, experiment: Experiment, facts: Mapping[str, Any] | None = None) -> str:
         """Hand a new experiment to the service, which starts it."""
-        made = self.client.create(codec.experiment_json(experiment), (facts or {}).get("folder"))
+        made = self.client.create(codec.experiment_json(experiment), Facts(facts).folder)
         return str(made["id"])
 
     def records(

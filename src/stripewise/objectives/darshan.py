@@ -7,7 +7,6 @@ from pathlib import Path
 from stripewise.errors import RunFailed
 from stripewise.measure.darshan_logs import UnreadableLogError, read_log
 from stripewise.objectives.base import ObjectiveKind, Phases
-from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 
 _MIB = 2**20
@@ -31,7 +30,7 @@ class DarshanBandwidth(ObjectiveKind):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        named = RunFacts(outcome.facts).darshan_log
+        named = outcome.facts.darshan_log
         return log_bandwidth(Path(named) if named else find_log(outcome.folder))
 
     def simulated(self, phases: Phases) -> float:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.objectives.base import Conditions, ObjectiveKind
-from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 
 POWERCAP = Path("/sys/class/powercap")
@@ -152,7 +151,7 @@ def _printed(command: str, outcome: Outcome) -> str:
     about = {
         "RUN": outcome.number,
         "RUN_FOLDER": outcome.folder or "",
-        "JOB": RunFacts(outcome.facts).job,
+        "JOB": outcome.facts.job,
         "BEGIN": outcome.started,
         "END": outcome.started + outcome.elapsed,
     }

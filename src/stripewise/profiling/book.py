@@ -87,7 +87,7 @@ class Book:
             "shard": list(shard),
             "campaign": self.campaign.model_dump(mode="json"),
         }
-        return self._store.create(experiment, {"campaign": about})
+        return self._store.create(experiment, Facts(campaign=about))
 
     # -- writing -------------------------------------------------------------------------------------------
 

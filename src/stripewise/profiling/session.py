@@ -26,7 +26,6 @@ _POLL_SECONDS = 0.5
 _WARMUP = 2 * AGAIN
 _WARMUP_POINTS = 3
 _FAILURES_IN_A_ROW = 10
-_KEPT = ("cache", "notes", "nodes", "node_hours", "queue_seconds", "simulated", "replayed")
 
 
 class Paused(StripewiseError):  # noqa: N818
@@ -283,8 +282,8 @@ def _kind(planned: PlannedPoint) -> tuple[object, ...]:
 
 def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: PlannedPoint) -> Run:
     """Give the run with its value, or with the reason why it has none."""
-    observed = {key: outcome.facts[key] for key in _KEPT if key in outcome.facts}
-    facts = planned.facts.ended(observed, outcome.elapsed, about.point.workload.nodes or 1).with_(repeat=about.repeat)
+    facts = planned.facts.ended(outcome.facts.brief(), outcome.elapsed, about.point.workload.nodes or 1)
+    facts = facts.with_(repeat=about.repeat)
     run = ended_run(planned, outcome, objective, facts)
     if outcome.folder is None or run.state is State.FINISHED:
         return run

@@ -54,9 +54,8 @@ class Redactor:
         made.host(rest.partition(":")[0])
         for source in (record.facts.environment, record.result.environment if record.result else {}):
             made.host(str(source.get("host") or ""))
-        for text in (record.facts.folder or "", record.facts.command):
-            for found in _HOME.finditer(text):
-                made.user(found[2])
+        for found in _HOME.finditer(record.facts.folder or ""):
+            made.user(found[2])
         return made
 
     def user(self, name: str) -> None:

@@ -21,9 +21,6 @@ class Preflight:
 
     Attributes
     ----------
-    facts : mapping
-        JSON values, kept with the experiment: ``command``, ``ranks``, ``nodes``, ``mpi``, ``program``, ``runtime``,
-        ``carriage``, ``environment`` ... A runner gives those that mean something for it.
     warnings : tuple of str
         One line each, to be shown before the first run; nothing in them prevents the experiment.
     summary : tuple of str
@@ -48,7 +45,6 @@ class Preflight:
         Given by runners that bring their own (a replayed table, a Python function).
     """
 
-    facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     summary: tuple[str, ...] = ()
     fingerprint: Mapping[str, str] = field(default_factory=dict)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.space import Space
@@ -54,5 +54,4 @@ class FunctionRunner(AnsweringRunner):
         except Exception as error:  # whatever the user's function raises is this run's failure, not the search's
             state, reason = State.FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
         elapsed = time.perf_counter() - begin
-        facts: dict[str, Any] = {"nodes": 1}
-        return Outcome(launch.number, state, elapsed, started, reason=reason, metrics=metrics, facts=facts)
+        return Outcome(launch.number, state, elapsed, started, reason=reason, metrics=metrics, facts=RunFacts(nodes=1))

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from stripewise.carriers import RUNTIME
 from stripewise.objectives import ObjectiveKind
@@ -17,6 +16,7 @@ from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.scratch import Scratch
 from stripewise.runner.local.supervise import Cause, Ended
 from stripewise.runner.setup import failed_line
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.report import Report
 from stripewise.spec.trial import State
@@ -43,7 +43,7 @@ class Evidence:
     notes : tuple of str
     metrics : mapping
         What was measured while the program ran, by objective.
-    facts : mapping
+    facts : RunFacts
         More to keep with the run.
     """
 
@@ -57,23 +57,21 @@ class Evidence:
     after: str = ""
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: RunFacts = field(default_factory=RunFacts)
 
 
 def judge(evidence: Evidence) -> Outcome:
     """Decide on the outcome of a run."""
     ended = evidence.ended
     state, reason = _verdict(evidence)
-    facts = dict(evidence.facts)
-    if evidence.report is not None:
-        facts["nodes"] = evidence.report.job.nodes
-    facts.setdefault("nodes", 1)
+    report, facts = evidence.report, evidence.facts
+    facts = facts.with_(nodes=(facts.nodes or 1) if report is None else report.job.nodes)
     if evidence.notes:
-        facts["notes"] = list(evidence.notes)
-    if evidence.report is None and "STRIPEWISE_REPORT" in evidence.injection.environment:
-        facts["no_report"] = evidence.missing
+        facts = facts.with_(notes=list(evidence.notes))
+    if report is None and "STRIPEWISE_REPORT" in evidence.injection.environment:
+        facts = facts.with_(no_report=evidence.missing)
     if evidence.injection.carried:
-        facts["carried"] = [entry.as_json() for entry in evidence.injection.carried]
+        facts = facts.with_(carried=[entry.as_json() for entry in evidence.injection.carried])
     return Outcome(
         number=evidence.launch.number,
         state=state,

@@ -15,6 +15,7 @@ from stripewise.model.landscape import Landscape, TableSpace, workload
 from stripewise.model.table import Table, read_table
 from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import State
@@ -67,7 +68,6 @@ class ReplayRunner(AnsweringRunner):
         context = ", ".join(f"{name}={value}" for name, value in land.context.items())
         about = {"table": schema.name, "context": dict(land.context), "source": schema.source}
         return Preflight(
-            facts={"replayed": about, "rows": len(land.table), "noise": land.noise},
             summary=(
                 f"replay    {len(land.table)} measurements of {len(land.space.points)} configurations, table "
                 f"{schema.name}{f' ({context})' if context else ''}; nothing is launched",
@@ -82,7 +82,7 @@ class ReplayRunner(AnsweringRunner):
     def answer(self, launch: Launch) -> Outcome:
         """Draw one of the values that were measured."""
         land, started = self.landscape, time.time()
-        facts = {"nodes": workload(land.table, land.context).nodes or 1, "replayed": land.table.name}
+        facts = RunFacts(nodes=workload(land.table, land.context).nodes or 1, replayed=land.table.name)
         configuration = launch.configuration or land.space.default
         point = int(land.space.index(land.space.levels([configuration]))[0])
         if point < 0:

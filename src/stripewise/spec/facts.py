@@ -1,12 +1,13 @@
-"""What was observed of an experiment and of its runs: open mappings of JSON values, whose known keys have names here.
+"""What was observed of an experiment and of its runs: open mappings of JSON values, whose keys are known here alone.
 
-A store keeps facts as they are, and a runner may add its own. All others read them through these properties.
+Code makes facts with named arguments and reads them as attributes. Stores keep them as they are. A runner from outside
+may add keys of its own by passing a mapping.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import SpaceSummary
@@ -36,9 +37,28 @@ class _Observed(Mapping[str, Any]):
     def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Any]]]:
         return type(self), (self._values,)
 
-    def with_(self, **changes: Any) -> Self:
-        """Give the same facts with some added or replaced."""
-        return type(self)({**self._values, **changes})
+
+class ExperimentKeys(TypedDict, total=False):
+    """What facts of an experiment are made of; :class:`Facts` says what each is."""
+
+    folder: str | None
+    submitter: str
+    seconds: float
+    runs: int
+    gave_up: int
+    environment: Mapping[str, Any]
+    fingerprint: Mapping[str, str]
+    workload: Mapping[str, Any]
+    io: str | None
+    layout: Mapping[str, Any]
+    run_bytes: int
+    first_run: Mapping[str, Any]
+    objective: Mapping[str, Any]
+    space: Mapping[str, Any]
+    warm_start: list[dict[str, Any]]
+    model: Mapping[str, Any] | None
+    agreed: Mapping[str, Any]
+    campaign: Mapping[str, Any]
 
 
 class Facts(_Observed):
@@ -46,16 +66,18 @@ class Facts(_Observed):
 
     __slots__ = ()
 
+    def __init__(self, values: Mapping[str, Any] | None = None, /, **known: Unpack[ExperimentKeys]) -> None:
+        super().__init__({**(values or {}), **known})
+
+    def with_(self, **changes: Unpack[ExperimentKeys]) -> Facts:
+        """Give the same facts with some added or replaced."""
+        return Facts(self, **changes)
+
     @property
     def folder(self) -> str | None:
         """The absolute folder in which the program starts; None for the current one."""
         folder = self.get("folder")
         return None if folder is None else str(folder)
-
-    @property
-    def command(self) -> str:
-        """The command line that made the experiment."""
-        return str(self.get("command", ""))
 
     @property
     def submitter(self) -> str:
@@ -147,16 +169,76 @@ class Facts(_Observed):
         return self.get("campaign")
 
 
+class _RunKeys(TypedDict, total=False):
+    """What facts of a run are made of. Those without a property of :class:`RunFacts` are for people."""
+
+    # Of any runner.
+    nodes: int
+    node_hours: float
+    notes: list[str]
+    cache: str
+    carried: list[dict[str, str]]
+    no_report: str
+    # Of a scheduler.
+    scheduler: str
+    job: str | None
+    queue_seconds: float
+    node_list: str
+    requeues: int
+    resubmissions: int
+    adopted: bool
+    # Of runs without a program.
+    replayed: str
+    simulated: bool
+    site: str
+    phases: Mapping[str, Mapping[str, float]]
+    bounds: Mapping[str, Mapping[str, float]]
+    binding: Mapping[str, str]
+    slow_ost: int
+    # Of the loop that asked for the run.
+    report: Mapping[str, Any]
+    folder: str
+    metrics: Mapping[str, float]
+    exit_code: int | None
+    attempt: int
+    against: int
+    answer: Mapping[str, Any]
+    repeat: int
+
+
 class RunFacts(_Observed):
     """What was observed of a run."""
 
     __slots__ = ()
 
-    def ended(self, observed: Mapping[str, Any], elapsed: float, nodes: int) -> RunFacts:
+    def __init__(self, values: Mapping[str, Any] | None = None, /, **known: Unpack[_RunKeys]) -> None:
+        super().__init__({**(values or {}), **known})
+
+    def with_(self, **changes: Unpack[_RunKeys]) -> RunFacts:
+        """Give the same facts with some added or replaced."""
+        return RunFacts(self, **changes)
+
+    def but(self, later: RunFacts) -> RunFacts:
+        """Give the same facts with all of others added; these replace."""
+        return RunFacts({**self, **later})
+
+    def brief(self) -> RunFacts:
+        """Give what a campaign keeps of a run."""
+        kept = ("cache", "notes", "nodes", "node_hours", "queue_seconds", "simulated", "replayed")
+        return RunFacts({key: self[key] for key in kept if key in self})
+
+    def ended(self, observed: RunFacts, elapsed: float, nodes: int) -> RunFacts:
         """Add what a runner observed, and the node-hours that the run took if the runner does not say them."""
-        facts = {**self, **observed}
-        facts.setdefault("node_hours", int(facts.get("nodes") or nodes) * elapsed / 3600)
-        return RunFacts(facts)
+        facts = self.but(observed)
+        if "node_hours" not in facts:
+            facts = facts.with_(node_hours=(facts.nodes or nodes) * elapsed / 3600)
+        return facts
+
+    @property
+    def nodes(self) -> int | None:
+        """How many nodes the run occupied; None where its runner does not say."""
+        number = self.get("nodes")
+        return int(number) if isinstance(number, int | float) else None
 
     @property
     def answer(self) -> dict[str, Any] | None:
@@ -186,6 +268,21 @@ class RunFacts(_Observed):
             if named and isinstance(named, str | list):
                 return named
         return []
+
+    @property
+    def node_list(self) -> str:
+        """Names of the nodes as the scheduler writes them; empty where there is none."""
+        return str(self.get("node_list", ""))
+
+    @property
+    def queue_seconds(self) -> float:
+        """Seconds that the run's job waited."""
+        return float(self.get("queue_seconds", 0.0))
+
+    @property
+    def no_report(self) -> str:
+        """Why a report that was expected is missing; empty where it is there, or none was expected."""
+        return str(self.get("no_report", ""))
 
     @property
     def notes(self) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import Report
 from stripewise.spec.trial import Phase, State
@@ -93,8 +93,8 @@ class Outcome:
         The run's scratch folder, with ``stdout`` and ``stderr``.
     metrics : mapping
         Values that a runner knows by itself, by objective name (replayed and simulated runs).
-    facts : mapping
-        More to keep with the run: ``node_hours``, ``queue_seconds``, ``nodes``, ``simulated`` ...
+    facts : RunFacts
+        More to keep with the run; a plain mapping of JSON values is taken, too.
     """
 
     number: int
@@ -106,4 +106,9 @@ class Outcome:
     report: Report | None = None
     folder: Path | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: RunFacts = field(default_factory=RunFacts)
+
+    def __post_init__(self) -> None:
+        """Read plain facts."""
+        if not isinstance(self.facts, RunFacts):
+            object.__setattr__(self, "facts", RunFacts(self.facts))

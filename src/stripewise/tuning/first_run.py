@@ -48,7 +48,7 @@ class FirstRun:
             if not report.files:
                 return cls("the program opened no file through MPI-IO in its first run")
             return cls(hints=_own_hints(report, files))
-        missing = next((str(run.facts["no_report"]) for run in finished if "no_report" in run.facts), "")
+        missing = next((run.facts.no_report for run in finished if run.facts.no_report), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
         return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts
+from stripewise.spec.facts import ExperimentKeys, Facts, RunFacts
 from stripewise.spec.result import Result
 from stripewise.spec.trial import Run, State, Trial
 from stripewise.store.base import Claim, Store
@@ -80,7 +80,7 @@ class Ledger:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def remember(self, **facts: Any) -> None:
+    def remember(self, **facts: Unpack[ExperimentKeys]) -> None:
         """Add facts about the experiment."""
         self.facts = self.facts.with_(**facts)
         self._store.update(self.identifier, facts=self.facts, claim=self._claim)
@@ -98,9 +98,9 @@ class Ledger:
 
     def begin(self, run: Run, attempt: int) -> Run:
         """Note that a run is being launched, for the first time or again."""
-        facts = {"attempt": attempt} if attempt else {}
+        facts = RunFacts(attempt=attempt) if attempt else RunFacts()
         self._store.begin(self.identifier, self._claim, run.number, facts)
-        running = replace(run, state=State.RUNNING, facts=run.facts.with_(**facts))
+        running = replace(run, state=State.RUNNING, facts=run.facts.but(facts))
         self._put(running)
         return running
 

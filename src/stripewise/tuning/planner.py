@@ -331,7 +331,7 @@ class Planner:
 
     def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial) -> Planned:
         arm, new = pair.next_arm, candidate.number >= len(trials)
-        facts = RunFacts({"against": candidate.number})
+        facts = RunFacts(against=candidate.number)
         if arm == "default":
             trial = next(t for t in trials if t.role is Role.DEFAULT)
             facts = facts.with_(answer=dict(candidate.configuration)) if new else facts

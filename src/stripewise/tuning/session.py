@@ -380,9 +380,10 @@ class Session:
 
         bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, layout, first.hints)
         if self._ledger.facts.workload is None:
-            known = {} if run_bytes is None else {"run_bytes": run_bytes}
             words = workload.model_dump(exclude_none=True)
-            self._ledger.remember(workload=words, io=io, layout=layout, first_run=first.as_json(), **known)
+            self._ledger.remember(workload=words, io=io, layout=layout, first_run=first.as_json())
+            if run_bytes is not None:
+                self._ledger.remember(run_bytes=run_bytes)
         return bound
 
     def _workload(self) -> Workload:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.scratch import Scratch
 from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.schedulers.queue import JobQueue
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State
 
@@ -278,23 +278,23 @@ class BatchJob:
             tuple(self._notes),
         )
 
-    def _facts(self, began: Began | None, seconds: float) -> dict[str, Any]:
+    def _facts(self, began: Began | None, seconds: float) -> RunFacts:
         nodes = (began.nodes if began else None) or self._setting.nodes
-        facts: dict[str, Any] = {
-            "nodes": nodes,
-            "node_hours": self._lost_hours + nodes * seconds / 3600,
-            "queue_seconds": self._queued,
-            "scheduler": self._request.batch.scheduler,
-        }
+        facts = RunFacts(
+            nodes=nodes,
+            node_hours=self._lost_hours + nodes * seconds / 3600,
+            queue_seconds=self._queued,
+            scheduler=self._request.batch.scheduler,
+        )
         if self._ticket is not None:
-            facts["job"] = self._ticket.identifier
+            facts = facts.with_(job=self._ticket.identifier)
         if began is not None:
-            facts |= {"node_list": began.node_list, **({"requeues": began.restart} if began.restart else {})}
+            facts = facts.with_(node_list=began.node_list)
+        if began is not None and began.restart:
+            facts = facts.with_(requeues=began.restart)
         if self._tries:
-            facts["resubmissions"] = self._tries
-        if self._notes:
-            facts["notes"] = list(self._notes)
-        return facts
+            facts = facts.with_(resubmissions=self._tries)
+        return facts.with_(notes=list(self._notes)) if self._notes else facts
 
 
 def outcome_of(
@@ -303,7 +303,7 @@ def outcome_of(
     through: Through,
     injection: Injection,
     objective: ObjectiveKind,
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     notes: tuple[str, ...] = (),
 ) -> Outcome:
     """Judge a run by the records that its job left."""
@@ -319,11 +319,11 @@ def outcome_of(
             objective=objective,
             after=through.message,
             notes=notes,
-            facts={"cache": through.cache},
+            facts=RunFacts(cache=through.cache),
         )
     )
     # The scheduler counts the nodes; a report only has host names, which nodes may share.
-    merged = {**outcome.facts, **facts}
+    merged = outcome.facts.but(facts)
     if through.cause == "hook":
         return replace(outcome, state=State.FAILED, reason=through.message or "a hook failed", facts=merged)
     return replace(outcome, facts=merged)

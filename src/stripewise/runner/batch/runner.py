@@ -27,6 +27,7 @@ from stripewise.schedulers.base import Directives, JobRequest, Scheduler, Ticket
 from stripewise.schedulers.queue import JobQueue
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.workload import Workload
 
@@ -108,14 +109,12 @@ class BatchRunner(Runner):
         self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
         preflight = self._found.preflight
         nodes = self._nodes()
-        facts = {**preflight.facts, "scheduler": self._batch.scheduler, "nodes": nodes, "jobs": self._jobs}
         about = {**preflight.environment, "scheduler": self._batch.scheduler}
         at_once = f", up to {self._jobs} at a time" if self._jobs > 1 else ""
         line = f"jobs      {self._batch.scheduler}, {nodes} node{'' if nodes == 1 else 's'} a run{at_once}"
         declared = Workload(nodes=nodes, processes_per_node=self._batch.processes_per_node)
         self._preflight = replace(
             preflight,
-            facts=facts,
             environment=about,
             summary=(*preflight.summary, line),
             workload=declared.merged(preflight.workload),
@@ -275,13 +274,13 @@ class BatchRunner(Runner):
         began = job_record.read_began(place.path)
         assert through is not None
         nodes = (began.nodes if began else None) or self._nodes()
-        facts = {
-            "nodes": nodes,
-            "node_hours": nodes * through.seconds / 3600,
-            "scheduler": self._batch.scheduler,
-            "job": began.job if began else None,
-            "adopted": True,
-        }
+        facts = RunFacts(
+            nodes=nodes,
+            node_hours=nodes * through.seconds / 3600,
+            scheduler=self._batch.scheduler,
+            job=began.job if began else None,
+            adopted=True,
+        )
         note = "its job finished while no tuner was attached"
         return outcome_of(
             launch, place, through, Injection({}, {}, ()), kind_of(self._experiment.objective.name), facts, (note,)

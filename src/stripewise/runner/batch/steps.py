@@ -18,7 +18,6 @@ from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import steps_of
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State
 from stripewise.spec.workload import Workload
@@ -104,11 +103,9 @@ class StepsRunner(LocalRunner):
             )
         many = f"{self._size} node{'' if self._size == 1 else 's'}"
         shown = f"steps     in job {allocation.job}: {len(allocation.nodes)} nodes, {many} a run"
-        facts = {**found.facts, "nodes": self._size, "jobs": self.capacity, "allocation": allocation.job}
         declared = Workload(nodes=self._size, processes_per_node=self._batch.processes_per_node)
         return replace(
             found,
-            facts=facts,
             summary=(*found.summary, f"{shown}, {self.capacity} side by side"),
             workload=declared.merged(found.workload),
         )
@@ -223,14 +220,13 @@ class StepsRunner(LocalRunner):
                 losses.append(f"node {', '.join(down)} went down: the run was started again on others")
                 self._again.append(launch)
                 return None
-        facts = {
-            **outcome.facts,
-            "nodes": self._size,
-            "node_list": ",".join(self._slots[slot]),
-            "node_hours": self._size * outcome.elapsed / 3600,
-        }
+        facts = outcome.facts.with_(
+            nodes=self._size,
+            node_list=",".join(self._slots[slot]),
+            node_hours=self._size * outcome.elapsed / 3600,
+        )
         if losses:
-            facts |= {"resubmissions": len(losses), "notes": [*losses, *RunFacts(outcome.facts).notes]}
+            facts = facts.with_(resubmissions=len(losses), notes=[*losses, *facts.notes])
         reason = f"node {', '.join(down)} went down: {outcome.reason}" if down else outcome.reason
         return replace(outcome, facts=facts, reason=reason)
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from stripewise.carriers import LOST, Carried, Setting
 from stripewise.errors import UserError
@@ -198,28 +197,11 @@ def _preflight(
         summary.append(f"settings  by the preloaded runtime {library}; {wins}")
     else:
         summary.append(f"settings  by {_ways(carried)}")
-    facts: dict[str, Any] = {
-        "command": list(experiment.command),
-        "program": {
-            "path": str(target.binary.path),
-            "kind": target.binary.kind.value,
-            "obstacle": target.program.obstacle,
-        },
-        "launcher": str(target.launcher) if target.launcher else None,
-        "ranks": target.line.ranks,
-        "nodes": workload.nodes,
-        "mpi": mpi.as_json() if mpi else None,
-        "runtime": str(library) if library else None,
-        "carriage": [entry.as_json() for entry in carried],
-        "environment": about,
-        "setup": list(experiment.setup),
-    }
     fingerprint = {**target.fingerprint(), "the working folder": os.fspath(cwd)}
     loaded = about["modules"]
     if loaded:
         fingerprint["the list of loaded modules"] = ", ".join(loaded)
     return Preflight(
-        facts=facts,
         warnings=tuple(warnings),
         summary=tuple(summary),
         fingerprint=fingerprint,

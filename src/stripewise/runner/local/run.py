@@ -22,6 +22,7 @@ from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import Target
 from stripewise.runner.setup import script, shell
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.trial import State
 
@@ -171,7 +172,7 @@ class LocalRun:
                 metrics=metrics,
                 after=failure,
                 notes=(*([caches.note] if caches.note else []), *ended.notes),
-                facts={"cache": caches.state, **({"nodes": nodes} if nodes else {})},
+                facts=RunFacts(cache=caches.state, nodes=nodes) if nodes else RunFacts(cache=caches.state),
             )
         )
 

@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import SimulatedOutcome as Simulated
 from stripewise.simulate.engine import noisy, simulate
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.plan import Plan
 from stripewise.spec.site import Site
@@ -114,10 +115,8 @@ class SimulatedRunner(AnsweringRunner):
         self._check_fit(site, declared)
         self._check_objective()
         workload = self.workload
-        about = {"site": site.name, "description": site.description, "source": list(site.source)}
         mpi = f"{site.mpi.io.upper()} (simulated)"
         return Preflight(
-            facts={"simulated": about, "nodes": workload.nodes, "ranks": workload.processes},
             warnings=tuple(self._warnings()),
             summary=(
                 f"simulated {site.name}: {site.nodes} nodes, {site.ost.count} OSTs on {site.oss.count} servers, "
@@ -194,17 +193,17 @@ class SimulatedRunner(AnsweringRunner):
             for way, batch in batches.items()
         }
         seconds = sum(float(phase.seconds[0]) for phase in phases.values())
-        facts: dict[str, Any] = {
-            "simulated": True,
-            "site": site.name,
-            "nodes": self.workload.nodes or 1,
-            "queue_seconds": wait,
-            "phases": {way: _times(phase) for way, phase in phases.items()},
-            "bounds": {way: _bounds(phase) for way, phase in phases.items()},
-            "binding": {way: str(phase.binding[0]) for way, phase in phases.items()},
-        }
+        facts = RunFacts(
+            simulated=True,
+            site=site.name,
+            nodes=self.workload.nodes or 1,
+            queue_seconds=wait,
+            phases={way: _times(phase) for way, phase in phases.items()},
+            bounds={way: _bounds(phase) for way, phase in phases.items()},
+            binding={way: str(phase.binding[0]) for way, phase in phases.items()},
+        )
         if slow is not None:
-            facts["slow_ost"] = slow
+            facts = facts.with_(slow_ost=slow)
         ending = min(self._endings(launch, seconds), key=lambda found: found.seconds, default=None)
         if ending is not None:
             return Outcome(number, ending.state, ending.seconds, started, ending.reason, facts=facts)

@@ -21,6 +21,7 @@ from stripewise.server.problems import Refused
 from stripewise.server.resource import Limit, Offset, Once, Resource
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
 from stripewise.store.base import STATES, Record, Sort
 from stripewise.store.service.tokens import Token
 from stripewise.tuning.again import confirm_again
@@ -182,7 +183,7 @@ def create(
 ) -> Record:
     """Keep an experiment, and hand it to the workers; ``agreed``: to a cost above the site's limits as well."""
     experiment, place = prepared(service, definition, folder)
-    identifier = service.store.create(experiment, {"folder": str(place), "submitter": user.name})
+    identifier = service.store.create(experiment, Facts(folder=str(place), submitter=user.name))
     if start:
         service.jobs.submit("experiment", identifier, user.name, {"agreed": agreed})
     return service.store.record(identifier)
