@@ -204,6 +204,7 @@ def activity_of(report: Report, source: str) -> Activity:
             elapsed=report.job.elapsed,
             started=report.job.start or None,
             mpi=report.mpi.library or None,
+            mpi_io=report.mpi.io,
         ),
         seen=["MPI-IO"],
         unseen=[*_UNSEEN, *([] if report.job.complete else ["not all ranks reported: figures are too low"])],

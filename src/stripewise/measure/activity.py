@@ -332,6 +332,7 @@ class ActivityJob(_ActivityPart):
     elapsed: float = Field(default=0.0, ge=0)
     started: float | None = None
     mpi: str | None = None
+    mpi_io: str | None = None
 
 
 class Moved(_ActivityPart):
