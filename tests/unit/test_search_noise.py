@@ -55,7 +55,8 @@ def test_dynamic_repeats_until_the_interval_is_narrow():
     assert next_of("dynamic", history((1.0, 1.001, 0.999))) is None
     assert next_of("dynamic", history((1.0, "pending"))) is None
     assert next_of("dynamic", history((1.0, 1.5, 0.8)), maximum=3) is None
-    assert next_of("dynamic", history("failed", "pruned 3", (2.0, "failed"))) is None
+    assert next_of("dynamic", history("failed", "pruned 3")) is None
+    assert next_of("dynamic", history("failed", (2.0, "failed"))) == 1
 
 
 def test_dynamic_with_a_tolerance_of_zero_takes_it_as_given():

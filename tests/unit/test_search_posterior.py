@@ -29,9 +29,11 @@ def test_costs_of_every_state():
     assert costs.known == pytest.approx([np.log(2), *[np.nan] * 3, np.log(8), np.log(2)], nan_ok=True)
 
 
-def test_a_trial_that_fails_every_other_time_costs_twice_as_much():
-    costs = Costs.of(history((3.0, "failed"), 3.0))
-    assert costs.cost[0] - costs.cost[1] == pytest.approx(np.log(2))
+def test_what_often_fails_costs_nearly_as_many_times_as_it_takes_to_work_once_and_one_failure_costs_little():
+    costs = Costs.of(history((3.0, "failed"), 3.0, tuple([3.0, "failed"] * 100)))
+    once, often = costs.cost[[0, 2]] - costs.cost[1]
+    assert once == pytest.approx(np.log(6 / 5))
+    assert often == pytest.approx(np.log(2), abs=0.02)
 
 
 def test_warmup_and_confirmation_teach_nothing():

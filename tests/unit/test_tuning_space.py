@@ -362,6 +362,8 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
         "(the runtime wrote none; does it call" in FirstRun.of([run_with(no_report="the runtime wrote none")], "*").idle
     )
     with pytest.raises(UserError, match="cannot act on it"):
-        idle.check(experiment())
+        idle.check(experiment(stacks=[]))
+    idle.check(experiment(stacks=["romio"]))
+    assert idle.insisted(experiment(stacks=["romio"])) and not idle.insisted(experiment(stacks=[]))
     idle.check(experiment(parameters={"threads": {"kind": "ordinal", "values": [1, 2], "carrier": "argument"}}))
     assert FirstRun.of([run_with(anything=1)], "*") == FirstRun()

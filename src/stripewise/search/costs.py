@@ -18,6 +18,9 @@ from stripewise.spec.trial import History, Phase, Run, State, Trial
 
 Floats = NDArray[np.float64]
 
+_RELIABLE_RUNS = 4
+"""Runs without a failure that count as seen of every configuration."""
+
 
 @dataclass(frozen=True)
 class CostScale:
@@ -125,8 +128,8 @@ class Costs:
     Attributes
     ----------
     cost : ndarray, shape (n,)
-        Median over the runs, plus the price of unreliability: a program that fails every other time costs twice as
-        much. NaN without a value.
+        Median over the runs, plus the price of unreliability: what works with probability p costs 1/p times as much.
+        One failure says little about p, so that a setting that failed at random is not lost. NaN without a value.
     bound : ndarray, shape (n,)
         Of pruned trials, the cost that the truth exceeds; NaN elsewhere.
     runs : ndarray of int, shape (n,)
@@ -174,7 +177,7 @@ def _row(trial: Trial, costs: Floats, pruned: NDArray[np.bool_]) -> tuple[float,
     if not pruned.all():
         # A run stopped at its bound counts as if it had ended there: leaving it out would flatter the trial.
         failures = sum(run.phase is Phase.SEARCH and run.state is State.FAILED for run in trial.runs)
-        price = float(np.log1p(failures / len(costs)))
+        price = -float(np.log1p(-failures / (failures + len(costs) + _RELIABLE_RUNS)))
         return float(np.median(costs)) + price, np.nan, len(costs), False, False
     if len(costs):
         return np.nan, float(np.max(costs)), len(costs), False, False

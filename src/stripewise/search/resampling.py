@@ -76,8 +76,8 @@ class Resampler(ABC):
     def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
         """Give the number of the trial to run once more, or None to go on with new ones.
 
-        Called by the tuning loop before each question to the sampler. Failed and pruned trials are never repeated, nor
-        is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
+        Called by the tuning loop before each question to the sampler. Trials that never ended well are never repeated,
+        nor is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
         """
 
     def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
@@ -271,4 +271,4 @@ def _search_states(trial: Trial) -> list[State]:
 def _repeatable(trial: Trial, maximum: int) -> bool:
     """Whether a trial has worked so far, nothing of it is still to end, and it may have more runs."""
     states = _search_states(trial)
-    return State.FINISHED in states and set(states) <= {State.FINISHED, State.PRUNED} and len(states) < maximum
+    return State.FINISHED in states and all(state.ended for state in states) and len(states) < maximum

@@ -73,13 +73,20 @@ class FirstRun:
         UserError
             With what the first run showed.
         """
-        if self.idle and not any(_acts_without_mpi_io(parameter) for parameter in _named(experiment)):
+        acting = any(_acts_without_mpi_io(parameter) for parameter in _named(experiment))
+        if self.idle and not experiment.stacks and not acting:
             raise UserError(
                 f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
                 "tune a case of the program that reads or writes files through MPI-IO (also through HDF5 or PnetCDF "
                 "with MPI), or tune arguments or variables of the program itself: an experiment file with "
-                "[parameters.NAME], kind, values and carrier = 'argument' or 'env'",
+                "[parameters.NAME], kind, values and carrier = 'argument' or 'env'; "
+                "if the report is wrong, --stack NAME searches the settings of that stack all the same",
             )
+
+    def insisted(self, experiment: Experiment) -> bool:
+        """Whether the user named stacks of MPI-IO although the first run showed no MPI-IO."""
+        stacks = [parameter for stack in map(load_stack, experiment.stacks) for parameter in stack.parameters]
+        return bool(self.idle) and any(not _acts_without_mpi_io(parameter) for parameter in stacks)
 
 
 def _own_hints(report: Report, files: str) -> dict[str, str]:

@@ -360,6 +360,9 @@ class Session:
         else:
             first = FirstRun.of([run for _, run in self._ledger.runs()], self._ledger.experiment.files)
             first.check(self._ledger.experiment)
+            if first.insisted(self._ledger.experiment):
+                self._tell("note", text=f"{first.idle}: the search continues because the experiment names its stacks")
+                first = FirstRun()
         if self._ledger.facts.workload is None and report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
             io = report.mpi.io
