@@ -115,10 +115,14 @@ class IncumbentPruning(Pruner):
         best = next((times for trial in rank(history) if (times := _times(trial))), None)
         if best is None or sum(len(_times(trial)) for trial in history.trials) < self.options.after:
             return None
+        usual = float(np.median(best))
+        if usual == 0:
+            # A replay takes no time.
+            return None
         expected = max(best[-_RECENT:]) * max([1.0, *(_slower(t) for t in history.trials if t.role is Role.DEFAULT)])
         doubled = 2 ** (_cut_at_end(history) // _SUSPECT)
         seconds = doubled * max(self.options.factor * expected, expected + _LEAST_SECONDS)
-        return Bound(seconds, f"{seconds / float(np.median(best)):.2g} times as long as the best")
+        return Bound(seconds, f"{seconds / usual:.2g} times as long as the best")
 
 
 _KINDS: dict[str, type[Pruner]] = {

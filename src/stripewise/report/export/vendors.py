@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stripewise.carriers import LAYOUT, Form, hint_lines
-from stripewise.filesystems import of_file
+from stripewise.filesystems import GENERIC, of_file
 from stripewise.report.export.request import Export, Request, exported, hints_file, text
 from stripewise.shell import assign
 from stripewise.spec.plan import Plan
@@ -78,7 +78,7 @@ def _driver(request: Request, hints: list[str]) -> str:
     """The file system whose driver ROMIO must use for the plan to act; empty if any serves."""
     named = [setting.layer for setting in request.plan.of(LAYOUT)]
     named += [key.split("_")[1] for key in hints if key.startswith("romio_") and key.count("_") > 1]
-    return next((system.name for kind in named if (system := of_file(kind)).drivers), "")
+    return next((system.name for kind in named if (system := of_file(kind)) is not GENERIC), "")
 
 
 def openmpi(request: Request) -> Export:
