@@ -28,6 +28,7 @@ class Stripewise(PythonPackage):
     depends_on("py-numpy@1.26:", type=("build", "run"))
     depends_on("py-scipy@1.11:", type=("build", "run"))
     depends_on("py-scikit-learn@1.4:", type=("build", "run"))
+    depends_on("py-threadpoolctl@3.1:", type=("build", "run"))
     depends_on("lightgbm@4.3: +python", type=("build", "run"))
     depends_on("py-pydantic@2.6:", type=("build", "run"))
     depends_on("py-typer@0.12:", type=("build", "run"))

@@ -92,7 +92,7 @@ class AnnealingSampler(Sampler):
     2. Try a random neighbour (:func:`stripewise.search.axes.neighbours`).
     3. Move there if its cost is lower, or else with probability ``exp(-difference / temperature)`` (Metropolis et al.,
        J. Chem. Phys. 21, 1953).
-    4. Lower the temperature, or start again with the first one if the rule of restarts says so, and go on with step 2.
+    4. Lower the temperature, or start again with the first one if the rule of restarts says so, and return to step 2.
 
     A tag holds a trial's step, its temperature and the random number that decides on a worse result, so that the walk
     can be replayed from any history. Simultaneous runs try different neighbours of one place.

@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from stripewise.search.costs import Floats
 from stripewise.search.gp import JITTER, GaussianProcess, Observations, mean_covariance
 from stripewise.search.kernel import Decay, Geometry, Hyperparameters, exponential, with_inactive
+from stripewise.search.threads import one_thread
 
 _BOX = 4.0
 _ITERATIONS = 40
@@ -159,6 +160,7 @@ def most_probable(
     if len(data.cost) < 2:
         return Hyperparameters.unpack(posterior.mean, len(geometry.axes)), -objective(start)[0]
     box = [(-_BOX, _BOX)] * len(start)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": _ITERATIONS})
+    with one_thread():
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": _ITERATIONS})
     best = posterior.mean + posterior.sd * found.x
     return Hyperparameters.unpack(best, len(geometry.axes)), -float(found.fun)

@@ -16,6 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stripewise.search.threads import one_thread
+
 _MOVING = 0.2
 """Probability, before any run, that the machine changes during an experiment."""
 _AMPLITUDES = (0.15, 0.4, 1.0)
@@ -33,7 +35,7 @@ _NEGLIGIBLE = 1e-3
 """Probability of a hypothesis that is not averaged over."""
 _CONFIGURATION_VARIANCE = 100.0
 """Of the cost of configurations: so wide that single runs say nothing about the level."""
-_MOST_RUNS = 120
+_MOST_RUNS = 60
 _MOST_MOMENTS = 256
 _LEAST_CHANGE = float(np.log(1.15))
 _CERTAIN = 2.5
@@ -121,7 +123,8 @@ class Level:
         if len(part) == 0 or np.ptp(started[part]) == 0:
             return cls(_MOVING, quiet)
         time = _clock(started)
-        data = _Repeats(time[part], configuration[part], cost[part])
+        with one_thread():
+            data = _Repeats(time[part], configuration[part], cost[part])
         weight = data.weights()
         probability = 1 - float(np.sum(weight[data.still]))
         sure = float(np.sum(weight[~data.doubtful]))

@@ -74,7 +74,7 @@ class Resampler(ABC):
 
     @abstractmethod
     def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """Give the number of the trial to run once more, or None to go on with new ones.
+        """Give the number of the trial to run once more, or None to run a new one.
 
         Called by the tuning loop before each question to the sampler. Trials that never ended well are never repeated,
         nor is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
