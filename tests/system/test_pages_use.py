@@ -508,7 +508,7 @@ def test_tokens_are_made_shown_once_and_revoked(site, page):
 def test_a_keyboard_reaches_everything_and_a_narrow_menu_opens(site, page):
     page.goto("/")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
     page.set_viewport_size({"width": 390, "height": 800})

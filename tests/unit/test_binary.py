@@ -93,7 +93,7 @@ def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
         (b"#!/usr/bin/env no-such-python\n", "command not found: no-such-python"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_a_mend(content: bytes, message: str, tmp_path: Path) -> None:
+def test_what_cannot_be_run_is_refused_with_a_fix(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(content)
     path.chmod(0o755)
@@ -126,7 +126,7 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
         ("A=b", "variables are set by env: env A=b"),
     ],
 )
-def test_a_command_that_is_not_there_gets_a_mend(word: str, message: str, tmp_path: Path) -> None:
+def test_a_command_that_is_not_there_gets_a_fix(word: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     program(tmp_path / "plain", mode=0o644)
     program(tmp_path / "tool")

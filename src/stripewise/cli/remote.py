@@ -145,7 +145,7 @@ def unwatched(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        remark(f"no longer watched; the service goes on with {what}")
+        remark(f"no longer watched; the service continues {what}")
         raise typer.Exit(130) from None
 
 

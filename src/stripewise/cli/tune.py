@@ -282,7 +282,7 @@ def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_outp
         except KeyboardInterrupt:
             progress.__exit__()
             stops = completed(f"stripewise stop {identifier} ends it")
-            remark(f"no longer watched; the service goes on with experiment {identifier}; {stops}")
+            remark(f"no longer watched; the service continues experiment {identifier}; {stops}")
             raise typer.Exit(130) from None
         except NothingWorks as error:
             raise _with_a_way_on(opened, identifier, error) from error

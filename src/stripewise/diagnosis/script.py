@@ -154,7 +154,7 @@ def _read(name: str, text: str) -> bool:
 
 
 def _joined(text: str) -> list[tuple[int, str]]:
-    """Lines with their numbers; a backslash at the end goes on with the next."""
+    """Lines with their numbers; a backslash at the end joins a line with the next."""
     lines: list[tuple[int, str]] = []
     open_ = False
     for number, raw in enumerate(text.splitlines(), start=1):

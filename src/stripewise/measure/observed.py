@@ -128,7 +128,7 @@ def _collective_calls(report: Report) -> bool | None:
 
 
 def _driver_name(driver: str | None) -> str | None:
-    # romio_filesystem_type goes on with a sentence: "UFS: Generic ROMIO driver ..."
+    # The value of romio_filesystem_type continues with a sentence: "UFS: Generic ROMIO driver ..."
     if driver is None or ":" not in driver:
         return driver
     return driver.partition(":")[0] + ":"

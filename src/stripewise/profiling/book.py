@@ -92,7 +92,7 @@ class Book:
     # -- writing -------------------------------------------------------------------------------------------
 
     def check_fingerprint(self, now: Mapping[str, str]) -> None:
-        """Refuse to go on with another program or MPI: runs that differ are never pooled.
+        """Refuse to continue with another program or MPI: runs that differ are never pooled.
 
         Raises
         ------

@@ -100,7 +100,7 @@ class Worker:
             with beat:
                 result = self._experiment(job) if job.kind == "experiment" else self._other(job, beat)
         except KeyboardInterrupt:
-            # This worker is to end, not the job: another one goes on with it.
+            # This worker is to end, not the job: another one continues it.
             self._ending = True
             self._report(job, lambda: self._jobs.put_back(job, 0.0, counted=False))
             raise

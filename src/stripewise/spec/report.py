@@ -16,6 +16,8 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.report_hdf5 import Hdf5Report, Patterns, ReportPart
 
+_MOST_BYTES = 64 << 20
+
 
 class Runtime(ReportPart):
     """The library that wrote the report."""
@@ -296,6 +298,26 @@ def _over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
 
 def _sum(values: Sequence[float | None]) -> float | None:
     return None if any(value is None for value in values) else sum(value for value in values if value is not None)
+
+
+def read_report_file(path: Path) -> Report:
+    """Read the report that the runtime wrote into a file.
+
+    Raises
+    ------
+    UserError
+        If there is none, if the file cannot be read, or as :func:`read_report`.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{path} is larger than {_MOST_BYTES >> 20} MiB", "narrow the experiment's 'files'")
+        return read_report(path.read_text("utf-8"), str(path))
+    except FileNotFoundError as error:
+        raise UserError("the runtime wrote none", "does the program call MPI_Init and MPI_Finalize?") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", "check who may read it") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not text: {error}", "was the file changed? Run the program again") from error
 
 
 def read_report(text: str, origin: str) -> Report:

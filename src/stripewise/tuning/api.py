@@ -120,7 +120,7 @@ def tune(
     store : str, optional
         Where to keep the experiment; in memory if left out. ``stripewise list`` shows what is in a store.
     resume : str, optional
-        Identifier of an interrupted experiment in the store, to go on with: its budget, sampler and seed stay.
+        Identifier of an interrupted experiment in the store, to continue: its budget, sampler and seed stay.
     listener : callable
         Is told what happens.
 

@@ -14,9 +14,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
 from stripewise.spec.launch import Launch
-from stripewise.spec.report import Report, read_report, summed
-
-_MAX_REPORT = 64 << 20
+from stripewise.spec.report import Report, read_report_file, summed
 
 
 @dataclass(frozen=True)
@@ -106,21 +104,10 @@ class Scratch:
         tuple of (Report or None, str)
             The report, or None and why there is none.
         """
-        found = []
-        for path in self.reports() or [self.report]:
-            try:
-                if path.stat().st_size > _MAX_REPORT:
-                    return None, f"{path} is larger than {_MAX_REPORT >> 20} MiB"
-                found.append(read_report(path.read_text("utf-8"), str(path)))
-            except FileNotFoundError:
-                return None, "the runtime wrote none"
-            except OSError as error:
-                return None, f"{path} cannot be read: {error.strerror}"
-            except UnicodeDecodeError as error:
-                return None, f"{path} is not text: {error}"
-            except UserError as error:
-                return None, error.what
-        return summed(found), ""
+        try:
+            return summed([read_report_file(path) for path in self.reports() or [self.report]]), ""
+        except UserError as error:
+            return None, error.what
 
 
 def run_id(base: Path, launch: Launch) -> str:
