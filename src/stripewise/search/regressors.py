@@ -11,6 +11,7 @@ import numpy as np
 
 from stripewise.errors import UserError
 from stripewise.search.costs import Floats
+from stripewise.search.threads import one_thread
 from stripewise.spec.plugins import Plugins
 
 ENTRY_POINTS = "stripewise.regressors"
@@ -94,10 +95,8 @@ def fit_predictor(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.ran
     UserError
         If the regressor cannot be fitted to these data.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415  of scikit-learn
-
     try:
-        with threadpool_limits(1):  # matrices this small are slower on many threads
+        with one_thread():
             return _fit_predictor(regressor, x, y, copies, rng)
     except (ValueError, TypeError) as error:
         what = f"regressor {type(regressor).__name__} cannot learn: {error}"

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from contextlib import AbstractContextManager
 
-from threadpoolctl import ThreadpoolController
-
-
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+from threadpoolctl import threadpool_limits
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -19,5 +13,5 @@ def one_thread() -> AbstractContextManager[object]:
     The matrices of a search have a hundred rows. Several threads gain nothing on them, and where a program runs on the
     same cores they wait for one another most of the time.
     """
-    limited: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
-    return limited
+    limits: AbstractContextManager[object] = threadpool_limits(1)
+    return limits
