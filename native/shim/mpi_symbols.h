@@ -37,7 +37,7 @@ void *sw_next(const char *name);
     } while (0)
 #define SW_RESOLVE(pointer, name) SW_RESOLVE_BY(sw_next, pointer, name)
 
-/* The same; where there is no such function, the calling function returns an error. */
+/* The same; where such a function does not exist, the calling function returns an error. */
 #define SW_RESOLVE_OR_FAIL(pointer, name)                                                                    \
     SW_RESOLVE(pointer, name);                                                                               \
     if (!(pointer))                                                                                          \

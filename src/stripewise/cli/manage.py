@@ -193,7 +193,7 @@ def _print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> No
         what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe(default))
         table.add_row(
             *(str(run.number), str(trial.number), run.phase.value, run.state.value),
-            # What a run that was cut is worse than is no value of its own.
+            # The bound that a run was cut at is not a value of that run.
             *(number(None if run.state is State.PRUNED else run.value), number(run.elapsed, "s", 3), escape(what)),
         )
     console.print(table)

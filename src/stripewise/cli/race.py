@@ -39,7 +39,7 @@ def run_race(
         raise UserError("no sampler is named", "give some with --samplers, as in auto,genetic,random")
     kinds: dict[str | None, Drift | None] = {None: None, **{kind: kind for kind in DRIFTS}}
     if drift not in kinds:
-        raise UserError(f"there is no drift {drift!r}", f"choose one of {', '.join(DRIFTS)}")
+        raise UserError(f"unknown drift {drift!r}", f"choose one of {', '.join(DRIFTS)}")
     contestants = {name: contestant(name) for name in names}
     read = [read_table(table) for table in tables]
     done = [0]

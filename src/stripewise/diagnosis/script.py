@@ -225,7 +225,7 @@ def _of_variable(line: int, name: str, value: str, exported: bool) -> list[Scrip
 
 @cache
 def bare_names() -> dict[str, str]:
-    """Names that are no variables of any library, but those of hints and MCA parameters; with the carrier's name."""
+    """Names of hints and MCA parameters, which no library reads as variables; with the carrier's name."""
     parameters = [parameter for name in stack_names() for parameter in load_stack(name).parameters]
     return {p.setting: p.carrier.name for p in parameters if p.carrier in (HINT, MCA)}
 

@@ -90,7 +90,7 @@ class RunCosts:
         level = Level(0.0, np.zeros(len(runs)))
         # Without the logarithm a slower machine does not add the same to all costs.
         if scale.unit is None and runs:
-            # A bound is no repeat of a value.
+            # A bound does not repeat a value.
             alone = np.array([run.state is State.PRUNED for run in runs])
             level = Level.of(started_at(runs), np.where(alone, -1 - np.arange(len(runs)), trial), cost)
         return cls(runs, trial, cost - level.mean, level)

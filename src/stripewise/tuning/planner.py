@@ -346,7 +346,7 @@ class Planner:
 
 
 def _tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> Trial:
-    """Give the candidate of a confirmation that has begun; before its own first run it is no trial yet."""
+    """Give the candidate of a confirmation that has begun; before its own first run it is not a trial yet."""
     if number < len(trials):
         return trials[number]
     answer = next(run.facts.answer for run in runs if against(run) == number)
