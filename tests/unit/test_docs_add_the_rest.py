@@ -1,4 +1,4 @@
-"""The guides to a hint, a carrier and a file system of one's own work as written: their code and tables are used."""
+"""The guides to a hint, a stack, a carrier and a file system work as written: their code and tables are used."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from stripewise.spec.plan import Plan, settings_of
 from stripewise.spec.stack import load_stack, parse_stack
 from stripewise.spec.workload import Workload
 from stripewise.tuning.space import bind_space, default_stacks
+from tests.unit import test_stacks
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
 WRITES = Workload(operation="write", collective=True, nodes=2, processes_per_node=4, file_size=1 << 30)
@@ -51,6 +52,22 @@ def test_a_hint_is_one_table(tmp_path: Path) -> None:
     assert "acts under driver LUSTRE" in elsewhere.left_out[hint.name]
     older = bind_space(experiment, lustre, "romio", "MPICH 5.0.0")
     assert "known since MPICH 5.1" in older.left_out[hint.name]
+
+
+def test_a_stack_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "burst.toml"
+    path.write_text(block("add-a-stack.md", "toml"))
+    for parameter in load_stack(str(path)).parameters:
+        test_stacks.test_every_parameter_is_described_whole("burst", parameter)
+    space = bind_space(Experiment(command=["app"], stacks=[str(path)]), WRITES, "romio").space
+    assert space.names == ("burst_space", "burst_chunk")
+    assert space.count() == (9, True)
+    (expected,) = space.knowledge
+    assert expected.gain == 0.8
+    chosen = Configuration({"burst_space": 16 << 30, "burst_chunk": 16 << 20})
+    made = export(Plan(settings_of(space, chosen)), "shell")
+    assert f"export BURST_SPACE={16 << 30}\n" in made.text
+    assert "BURST_CHUNK" not in made.text
 
 
 @pytest.fixture
