@@ -14,8 +14,8 @@ from stripewise.spec.trial import Role
 from stripewise.spec.workload import Workload
 from stripewise.store.opening import open_store
 from stripewise.tuning.definition import check
-from stripewise.tuning.first import configurations, proposals
 from stripewise.tuning.space import bind_space
+from stripewise.tuning.try_first import configurations, proposals
 
 WORKLOAD = Workload(
     operation="write", nodes=2, processes_per_node=2, layout="strided", piece_size=1024, transfer_size=65536,

@@ -40,10 +40,10 @@ from stripewise.tuning.budget import spent
 from stripewise.tuning.consent import Consent, granted
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.first import proposals
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.tuning.process import owner_name, terminated_as_interrupted
 from stripewise.tuning.session import Session
+from stripewise.tuning.try_first import proposals
 
 if TYPE_CHECKING:
     from stripewise.client.store import RemoteStore

@@ -20,8 +20,8 @@ from stripewise.search.stopping import make_stopping
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.stack import load_stack
-from stripewise.tuning.first import settings_of
 from stripewise.tuning.folders import runs_folder
+from stripewise.tuning.try_first import settings_of
 
 _OWN_SPACE = ("replay:",)
 _NO_COMMAND = ("replay:", "sim:")

@@ -29,7 +29,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, provable_pairs, reserved_pairs
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
-from stripewise.tuning.first import configurations
+from stripewise.tuning.try_first import configurations
 
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5

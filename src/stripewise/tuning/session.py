@@ -28,7 +28,6 @@ from stripewise.store.base import Store
 from stripewise.tuning.budget import shortfall, worst_case
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
-from stripewise.tuning.first import configurations
 from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
@@ -37,6 +36,7 @@ from stripewise.tuning.priors import check_named, prior_before_runs
 from stripewise.tuning.result import conclude, machine_level
 from stripewise.tuning.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
+from stripewise.tuning.try_first import configurations
 
 _POLL_SECONDS = 0.5
 _READ_OUTPUT = 1 << 20
