@@ -59,10 +59,19 @@ def _comment(text: str) -> str:
     return f" /* {text} */" if text else ""
 
 
+def _field(text: str) -> tuple[str, str, str]:
+    """Read a field of a section, as in ``4x`` or ``u4 root``: how many, of which type, under which name."""
+    found = re.fullmatch(r"(\d*)([a-z]+\d?) ?(\w*)", text)
+    if found is None:
+        raise ValueError(f"formats.toml: '{text}' is not a field; write its count, type and name, as in 'u4 root'")
+    times, base, label = found.groups()
+    return times, base, label
+
+
 def _c_struct(name: str, fields: Iterable[str]) -> str:
     declared = []
     for field in fields:
-        times, base, label = re.fullmatch(r"(\d*)([a-z]+\d?) ?(\w*)", field).groups()  # type: ignore[union-attr]
+        times, base, label = _field(field)
         if base == "x":
             times, base, label = str(int(times) // 4), "u4", "zero"
         declared.append((_C_TYPES[base], f"{label}[{times}]" if times else label))
@@ -198,7 +207,7 @@ def struct_format(fields: Iterable[str]) -> str:
     """Give the code of Python's ``struct`` for some fields."""
     codes = ""
     for field in fields:
-        times, base = re.fullmatch(r"(\d*)(\w+)", field.partition(" ")[0]).groups()  # type: ignore[union-attr]
+        times, base, _ = _field(field)
         codes += times + _CODES.get(base, base)
     return "<" + re.sub(r"(?<!\d)([IQfd])\1+", lambda found: f"{len(found[0])}{found[1]}", codes)
 
