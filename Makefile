@@ -57,8 +57,8 @@ unit: $(VENV)/.dev ## the tests that answer in seconds
 
 # Types and the analysis of C take most of the time, and neither waits for the other.
 lint: $(VENV)/.dev ## style, types, import layers and circles, C style and analysis
-	$(BIN)/ruff check src tests benchmarks examples docs packaging tools
-	$(BIN)/ruff format --check src tests benchmarks examples docs packaging tools
+	$(BIN)/ruff check src tests benchmarks examples docs packaging tools native
+	$(BIN)/ruff format --check src tests benchmarks examples docs packaging tools native
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 	@$(MAKE) --no-print-directory -j2 -Oline lint-types lint-native
 
@@ -99,8 +99,8 @@ formats: $(VENV)/.dev ## what C, Python and the reference pages say of the excha
 	$(BIN)/python native/formats.py
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
-	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging tools
-	$(BIN)/ruff format src tests benchmarks examples docs packaging tools
+	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging tools native
+	$(BIN)/ruff format src tests benchmarks examples docs packaging tools native
 	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 
 clean: ## remove what make has made

@@ -109,7 +109,8 @@ def c_header(schema: Schema) -> str:
         "/* SPDX-License-Identifier: BSD-3-Clause */",
         "/* clang-format off */",
         f"/* {GENERATED}",
-        " * The files that Stripewise's Python and C sides exchange; nothing else is shared. docs/reference describes them:",
+        " * The files that Stripewise's Python and C sides exchange; nothing else is shared. docs/reference describes "
+        "them:",
         " * plan.md, report.md, artifact.md, journal.md, environment.md. */",
         "#ifndef STRIPEWISE_FORMAT_H",
         "#define STRIPEWISE_FORMAT_H",
@@ -134,7 +135,8 @@ def c_header(schema: Schema) -> str:
     lines += [" */", *(f"#define SW_PLAN_{word.upper()} {_quoted(word)}" for word in schema["plan"])]
     lines += [
         "",
-        "/* How a setting reaches the program: the words of a plan, in the order of their numbers in an artifact. SW_ADVICE",
+        "/* How a setting reaches the program: the words of a plan, in the order of their numbers in an artifact. "
+        "SW_ADVICE",
         " * stands in artifacts alone: no plan can set it. */",
     ]
     lines += [*_enumeration("sw_carrier", carriers, "SW", "SW_CARRIERS, SW_ADVICE = SW_CARRIERS")]
@@ -246,7 +248,7 @@ def python_module(schema: Schema) -> str:
         "ARTIFACT_SECTIONS": formats,
     }
     lines += [f"{name} = {_python(value)}" for name, value in groups.items()]
-    for name, members in schema["artifact"]["kinds"].items():
+    for members in schema["artifact"]["kinds"].values():
         lines.append(f"{', '.join(key.upper() for key in members)} = range({len(members)})")
     lines += [
         "",
@@ -277,7 +279,7 @@ def _python(value: Any) -> str:
     )
 
 
-# -- reference pages -----------------------------------------------------------------------------------------------------
+# -- reference pages ---------------------------------------------------------------------------------------------------
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
