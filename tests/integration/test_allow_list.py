@@ -35,8 +35,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("a/app", "b/app", "a/deep/evil", "run.py", "run.sh"):
         _program(root / "opt" / name)
     for name in ("app", "evil", "run.sh"):
-        _program(root / "work" / name)
-    (root / "work" / "linked").symlink_to(SHELL)
+        _program(root / "jobs" / name)
+    (root / "jobs" / "linked").symlink_to(SHELL)
     (root / "opt" / "a" / "linked").symlink_to(SHELL)
     (root / "opt" / "current").symlink_to(root / "opt" / "a")
     monkeypatch.setenv("PATH", str(root / "bin"))
@@ -52,9 +52,9 @@ def _program(path: Path) -> None:
 def accepted(site: Path, pattern: str, command: str | list[str]) -> bool:
     """Say whether a service with one pattern takes an experiment with the command."""
     words = shlex.split(command.replace("SITE", str(site))) if isinstance(command, str) else command
-    settings = Settings(data=site / "work", allow=(pattern.replace("SITE", str(site)),))
+    settings = Settings(data=site / "jobs", allow=(pattern.replace("SITE", str(site)),))
     try:
-        check_experiment(Experiment(command=words), site / "work", settings)
+        check_experiment(Experiment(command=words), site / "jobs", settings)
     except Refused as refused:
         assert refused.status == 403 and "allow-list" in str(refused)
         return False
@@ -71,7 +71,7 @@ SRUN = "srun -n * SITE/opt/*/app ..."
         (LAUNCH, "mpiexec -n 4 ./app"),
         (LAUNCH, "mpiexec -n 4 ./app input -v {run}"),
         (LAUNCH, "SITE/bin/mpiexec -n 4 ./sub/../app"),
-        (LAUNCH, "mpiexec -n 4 SITE/work/app"),
+        (LAUNCH, "mpiexec -n 4 SITE/jobs/app"),
         (LAUNCH, "mpiexec -n 4 ./app x : -n 1 ./app y"),
         (SRUN, "srun -n 4 SITE/opt/a/app"),
         (SRUN, "srun -n4 SITE/opt/b/app x"),
@@ -105,10 +105,10 @@ def test_what_a_pattern_names_is_allowed(site: Path, pattern: str, command: str 
         ("srun -n * ./app ...", "srun -n 1 ./app : -n 1 ./evil"),
         ("unknownrun -n * ./app ...", "unknownrun -n 1 ./app : -n 1 ./evil"),
         # A wildcard across folders, folders above, links.
-        (SRUN, "srun -n 4 SITE/opt/a/deep/evil/../../app/../../../work/evil"),
+        (SRUN, "srun -n 4 SITE/opt/a/deep/evil/../../app/../../../jobs/evil"),
         ("SITE/opt/*", "SITE/opt/a/deep/evil"),
-        ("SITE/opt/*", "SITE/opt/../work/evil"),
-        ("SITE/opt/*/*", "SITE/opt/a/../../work/evil"),
+        ("SITE/opt/*", "SITE/opt/../jobs/evil"),
+        ("SITE/opt/*/*", "SITE/opt/a/../../jobs/evil"),
         ("SITE/opt/*/*", "SITE/opt/a/linked"),
         ("./*", "./linked"),
         ("./*", "./../bin/sh"),
@@ -134,7 +134,7 @@ def test_no_program_is_smuggled_in(site: Path, pattern: str, command: str) -> No
 def test_a_file_of_the_folder_does_not_stand_in_for_a_program_on_path(site: Path) -> None:
     """srun looks into the folder first, so that a bare name may mean a file there."""
     assert accepted(site, "srun -n * solver", "srun -n 1 solver")
-    _program(site / "work" / "solver")
+    _program(site / "jobs" / "solver")
     assert not accepted(site, "srun -n * solver", "srun -n 1 solver")
 
 
@@ -205,7 +205,7 @@ def test_options_and_wrappers_that_a_pattern_does_not_name_are_refused(site: Pat
             *(line.replace("./app", word) for word in ("'./app;id'", "'./app|sh'", "'$(id)'", "'`id`'", "'./app\nid'")),
             *(
                 line.replace("./app", word)
-                for word in ("./evil", "./app/../evil", "../work/evil", SHELL, "''", "./linked")
+                for word in ("./evil", "./app/../evil", "../jobs/evil", SHELL, "''", "./linked")
             ),
         ],
     }
@@ -297,10 +297,10 @@ key = "LD_PRELOAD"
 
 @pytest.mark.parametrize("name", ["own.toml", "own", "own.txt"])
 def test_a_stack_file_is_refused_whatever_its_name(site: Path, name: str) -> None:
-    (site / "work" / name).write_text(STACK)
-    settings = Settings(data=site / "work", allow=("./app",))
+    (site / "jobs" / name).write_text(STACK)
+    settings = Settings(data=site / "jobs", allow=("./app",))
     with pytest.raises(Refused, match="'stack files' is not allowed"):
-        check_experiment(Experiment(command=["./app"], stacks=[str(site / "work" / name)]), site / "work", settings)
+        check_experiment(Experiment(command=["./app"], stacks=[str(site / "jobs" / name)]), site / "jobs", settings)
 
 
 def test_a_file_beside_the_service_is_confined_though_its_name_has_no_slash(
@@ -308,10 +308,10 @@ def test_a_file_beside_the_service_is_confined_though_its_name_has_no_slash(
 ) -> None:
     (site / "own").write_text(STACK)
     monkeypatch.chdir(site)
-    settings = Settings(data=site / "work")
+    settings = Settings(data=site / "jobs")
     for changes in ({"stacks": ["own"]}, {"runner": "sim:own"}):
         with pytest.raises(StripewiseError, match=r"absolute path|outside"):
-            check_experiment(Experiment.model_validate({"command": ["./app"], **changes}), site / "work", settings)
+            check_experiment(Experiment.model_validate({"command": ["./app"], **changes}), site / "jobs", settings)
 
 
 @pytest.mark.parametrize(
@@ -321,15 +321,15 @@ def test_a_file_beside_the_service_is_confined_though_its_name_has_no_slash(
         'launcher = "sh -c id"',
         'program = "command"\ncommand = "sh"',
         'env = {LD_PRELOAD = "/evil.so"}',
-        'stacks = ["SITE/work/own"]',
+        'stacks = ["SITE/jobs/own"]',
         '[batch]\ndirectives = ["--export=ALL,LD_PRELOAD=/evil.so"]',
     ],
 )
 def test_a_campaign_names_nothing_that_starts_programs(site: Path, given: str) -> None:
-    (site / "work" / "own").write_text(STACK)
+    (site / "jobs" / "own").write_text(STACK)
     given = given.replace("SITE", str(site))
-    text = f'name = "c"\n{given}\n[files]\nfolder = "{site}/work"\n[[tunable]]\nname = "x"\nvalues = ["a"]\n'
-    settings = Settings(data=site / "work", allow=("./app",))
+    text = f'name = "c"\n{given}\n[files]\nfolder = "{site}/jobs"\n[[tunable]]\nname = "x"\nvalues = ["a"]\n'
+    settings = Settings(data=site / "jobs", allow=("./app",))
     with pytest.raises(Refused, match="allow-list"):
         check_campaign(parse_campaign(text, "c"), settings)
 
