@@ -225,7 +225,7 @@ what is proposed, and measures seven pairs of runs in turn: the speed-up is that
 slowest rank. All ran on one node of two cores with MPICH, which did other work at the same time (a load above ten), so
 only large effects are certain. In each case with a proposal the program itself had set `romio_cb_write enable`, which
 the plan overrides. The proposals for several nodes, Lustre and HDF5 are expectations that nobody measured
-here. The other families use POSIX, for which there is no setting."""
+here. The other families use POSIX, for which nothing can be set."""
 _WITHHELD = """\
 Earlier versions also proposed `romio_ds_write disable` for small pieces. It is not proposed any more: on the same
 machine all estimates were below 1, although one interval only excludes 1 (`sieving-001` had the setting already and
