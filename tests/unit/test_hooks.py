@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import subprocess
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.runner import hooks
+from stripewise.runner.batch.script import Work, job_script
 from stripewise.runner.program.environment import file_system
 from tests.conftest import require
 
@@ -36,13 +40,68 @@ def test_a_link_stays_and_its_target_goes(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+def by_this_process(pattern: str, cwd: Path, within: list[Path] | None) -> str:
+    try:
+        hooks.delete([pattern], cwd, within)
+    except RunFailed as failure:
+        return str(failure)
+    return ""
+
+
+def by_the_jobs_script(pattern: str, cwd: Path, within: list[Path] | None) -> str:
+    # A run's folder belongs to one job.
+    folder = Path(tempfile.mkdtemp(dir=cwd))
+    work = Work(folder, cwd, ("true",), delete=(str(cwd / pattern),), deletes_in=within)
+    subprocess.run(["bash", "-c", job_script(work)], check=True)
+    said = (folder / "ended").read_text().partition("message ")[2]
+    return said.strip()
+
+
+@pytest.mark.parametrize("deleting", [by_this_process, by_the_jobs_script])
+def test_a_pattern_follows_no_planted_link(deleting: Callable[..., str], tmp_path: Path) -> None:
+    victim = tmp_path / "home" / "thesis"
+    victim.parent.mkdir()
+    victim.write_text("x")
+    cwd = tmp_path / "it's shared"
+    cwd.mkdir()
+    (cwd / "out.0001").write_text("x")
+    (cwd / "out.last").symlink_to("out.0001")
+    assert deleting("out.*", cwd, None) == ""
+    assert not (cwd / "out.0001").exists()
+    (cwd / "out.9").symlink_to(victim)
+    assert "out.9 is a link to another folder or of another user" in deleting("out.*", cwd, None)
+    assert victim.exists()
+    assert deleting("out.9", cwd, None) == "", "a link that is named is followed"
+    assert not victim.exists()
+
+
+@pytest.mark.parametrize("deleting", [by_this_process, by_the_jobs_script])
+@pytest.mark.parametrize("pattern", ["out.1", "sub/file", "sub/f*", "../home/file"])
+def test_nothing_is_deleted_outside_the_folders_whatever_becomes_a_link(
+    deleting: Callable[..., str], pattern: str, tmp_path: Path
+) -> None:
+    """The service checks a path when it is asked; links and values of placeholders come later."""
+    victim = tmp_path / "home" / "file"
+    victim.parent.mkdir()
+    victim.write_text("x")
+    cwd = tmp_path / "it's root"
+    cwd.mkdir()
+    (cwd / "sub").symlink_to(victim.parent)
+    (cwd / "out.1").symlink_to(victim)
+    assert "leads outside the folders of the service" in deleting(pattern, cwd, [cwd])
+    assert victim.exists()
+    (cwd / "mine").write_text("x")
+    assert deleting("mine", cwd, [tmp_path / "other", cwd]) == ""
+    assert not (cwd / "mine").exists()
+
+
 def test_a_file_that_cannot_be_deleted_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "out").write_text("x")
 
-    def refuse(self: Path, missing_ok: bool = False) -> None:
+    def refuse(path: str, *, dir_fd: int) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(os, "unlink", refuse)
     with pytest.raises(RunFailed, match=r"cannot delete .*out before the run: Permission denied"):
         hooks.delete(["out"], tmp_path)
 

@@ -58,10 +58,21 @@ def check_deletions(patterns: Sequence[str], cwd: Path) -> None:
             raise UserError(f"hooks.delete: '{pattern}' is a folder", "name the files that the program writes")
 
 
-def delete(patterns: Iterable[str], cwd: Path) -> int:
+def delete(patterns: Iterable[str], cwd: Path, within: Sequence[Path] | None = None) -> int:
     """Delete the files that the program is going to write anew.
 
-    A link stays and its target goes, so that the program writes where the link points, as before.
+    A link that is named stays and its target goes, so that the program writes where the link points, as before. A link
+    that a pattern finds must be the user's own and lead to the same folder: nobody named it, and others may have put
+    it there.
+
+    Parameters
+    ----------
+    patterns : iterable of str
+        With their placeholders replaced.
+    cwd : Path
+        Where relative ones begin.
+    within : sequence of Path, optional
+        The only folders, without links, in whose depth a file may be deleted.
 
     Returns
     -------
@@ -71,24 +82,51 @@ def delete(patterns: Iterable[str], cwd: Path) -> int:
     Raises
     ------
     RunFailed
-        If one cannot be deleted: the program would find it and measure something else.
+        If one cannot or must not be deleted: the program would find it and measure something else.
     """
     count = 0
     for pattern in patterns:
         path = cwd / pattern
-        found = sorted(path.parent.glob(path.name)) if any(c in path.name for c in _GLOB) else [path]
-        for file in found:
-            target = file.resolve()
-            if target.is_dir():
-                continue
+        wild = any(c in path.name for c in _GLOB)
+        for file in sorted(path.parent.glob(path.name)) if wild else [path]:
             try:
-                target.unlink()
-                count += 1
+                count += _delete(file, within, named=not wild)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 raise RunFailed(f"cannot delete {file} before the run: {error.strerror}") from error
     return count
+
+
+def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
+    """Delete a file, or what a link names; give how many files that were."""
+    target = file.resolve()
+    if target.is_dir() or not target.exists():
+        return 0
+    if not named and file.is_symlink():
+        here = target.parent == file.parent.resolve()
+        if not here or file.lstat().st_uid != os.getuid():
+            raise RunFailed(linked(file))
+    # Whoever exchanges a folder of the path for a link from here on changes nothing: the file goes from this folder.
+    folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        real = Path(f"/proc/self/fd/{folder}").readlink()
+        if within is not None and not any(real.is_relative_to(one) for one in within):
+            raise RunFailed(outside(file))
+        os.unlink(target.name, dir_fd=folder)
+    finally:
+        os.close(folder)
+    return 1
+
+
+def linked(file: Path | str) -> str:
+    """Say why a link that a pattern found is not followed."""
+    return f"{file} is a link to another folder or of another user; a pattern in hooks.delete does not follow it"
+
+
+def outside(file: Path | str) -> str:
+    """Say why a file is not deleted whose folder the service does not allow."""
+    return f"{file} leads outside the folders of the service, where hooks.delete deletes nothing"
 
 
 def can_drop_caches() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError
@@ -14,7 +15,13 @@ RUNNERS = ("local", "batch", "steps", "replay:TABLE", "sim:NAME-or-FILE")
 """Names of runners, as ``--runner`` takes them."""
 
 
-def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd: Path | None = None) -> Runner:
+def make_runner(
+    experiment: Experiment,
+    folder: Path,
+    runtime: str = "auto",
+    cwd: Path | None = None,
+    deletes_in: Sequence[Path] | None = None,
+) -> Runner:
     """Make the runner that an experiment names; nothing is started or looked at yet.
 
     Parameters
@@ -26,6 +33,8 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
         The library to preload: ``auto`` to build or find it, ``none``, or its path.
     cwd : Path, optional
         Where the program runs; by default, where Stripewise does.
+    deletes_in : sequence of Path, optional
+        The only folders in which ``hooks.delete`` deletes files; by default all.
 
     Raises
     ------
@@ -36,15 +45,17 @@ def make_runner(experiment: Experiment, folder: Path, runtime: str = "auto", cwd
     if experiment.runner == "local":
         from stripewise.runner.local.runner import LocalRunner  # noqa: PLC0415
 
-        return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd)
+        return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd, deletes_in=deletes_in)
     if experiment.runner == "batch":
         from stripewise.runner.batch.runner import BatchRunner  # noqa: PLC0415
 
-        return BatchRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
+        jobs = load_policy().limits.jobs
+        return BatchRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
     if experiment.runner == "steps":
         from stripewise.runner.batch.steps import StepsRunner  # noqa: PLC0415
 
-        return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=load_policy().limits.jobs)
+        jobs = load_policy().limits.jobs
+        return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
     if kind == "replay":
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")

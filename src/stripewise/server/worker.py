@@ -146,7 +146,12 @@ class Worker:
             )
         experiment = record.experiment
         make_runs_folder(experiment)
-        runner = make_runner(experiment, runs_folder(experiment) / record.id, cwd=working_folder(record.facts))
+        runner = make_runner(
+            experiment,
+            runs_folder(experiment) / record.id,
+            cwd=working_folder(record.facts),
+            deletes_in=[Path(folder) for folder in job.request.get("folders", [])],
+        )
         try:
             # Nobody sits here to be asked: whoever sent the request has agreed to a high cost, or has not.
             consent = granted if job.request.get("agreed") else refused

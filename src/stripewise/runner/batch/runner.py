@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -73,6 +73,7 @@ class BatchRunner(Runner):
         queue: JobQueue | None = None,
         jobs: int | None = None,
         grace: float = GRACE,
+        deletes_in: Sequence[Path] | None = None,
     ) -> None:
         self._cwd = cwd or Path.cwd()
         self._folder = folder.absolute()
@@ -90,6 +91,7 @@ class BatchRunner(Runner):
         self._files: dict[Path, None] = {}
         self._queued = 0.0
         self._grace = grace
+        self._deletes_in = deletes_in
         self._ticked = time.monotonic()
 
     @property
@@ -239,6 +241,7 @@ class BatchRunner(Runner):
             before=tuple(shell_line(line, values) for line in (*around.before, *launch.before)),
             after=tuple(shell_line(line, values) for line in (*launch.after, *around.after)),
             delete=tuple(str(self._cwd / substitute(pattern, values)) for pattern in around.delete),
+            deletes_in=self._deletes_in,
             caches=around.drop_caches,
             known=tuple(self._files),
             seconds=launch.bound if bound else launch.timeout,

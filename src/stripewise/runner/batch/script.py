@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stripewise.runner.hooks import linked, outside
 from stripewise.runner.setup import prologue
 from stripewise.schedulers.base import OUTSIDE, Inside
 from stripewise.shell import assign_all, quote, quote_all, variable_name
@@ -79,6 +80,8 @@ class Work:
         Hooks, with placeholders replaced.
     delete : tuple of str
         Patterns of files to delete first.
+    deletes_in : sequence of Path or None
+        The only folders, without links, in whose depth a file may be deleted; None for any.
     caches : str
         ``none``, ``advise`` or ``system``.
     known : tuple of Path
@@ -103,6 +106,7 @@ class Work:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     delete: tuple[str, ...] = ()
+    deletes_in: Sequence[Path] | None = None
     caches: str = "none"
     known: tuple[Path, ...] = ()
     seconds: float | None = None
@@ -129,7 +133,7 @@ def job_script(work: Work) -> str:
         hook_seconds=f"{work.hook_seconds:g}",
         shell=_SHELL,
     )
-    parts = [head, *_setup(work), *_deletions(work.delete)]
+    parts = [head, *_setup(work), *_deletions(work)]
     parts += [_hook("before", number, line) for number, line in enumerate(work.before, start=1)]
     parts += [_caches(work), _program(work)]
     parts += [_hook("after", number, line) for number, line in enumerate(work.after, start=1)]
@@ -150,16 +154,36 @@ def _setup(work: Work) -> list[str]:
     ]
 
 
-def _deletions(patterns: Sequence[str]) -> list[str]:
-    """Delete files. If one is a link, delete its target, so that the program writes to the same place."""
+def _deletions(work: Work) -> list[str]:
+    """Delete files as :func:`stripewise.runner.hooks.delete` does."""
+    folders = work.deletes_in
+    # The shell stays in the folder that it has looked at, whatever becomes of the path.
+    allowed = "" if folders is None else "|".join(f"{quote(str(one).rstrip('/'))}/*" for one in folders) or "''"
+    confined = f'case "$(pwd -P)/" in {allowed}) ;; *) exit 3 ;; esac; ' if allowed else ""
     return [
         f"for __file in {_globbed(pattern)}; do\n"
         '    __target=$(readlink -f -- "$__file") || continue\n'
         '    [ -e "$__target" ] && [ ! -d "$__target" ] || continue\n'
-        '    rm -f -- "$__target" || __end hook "" "cannot delete $__file before the run"\n'
+        f"{_links(pattern)}"
+        f'    (cd -P -- "${{__target%/*}}/" || exit; {confined}rm -f -- "./${{__target##*/}}")\n'
+        f'    case $? in 0) ;; 3) __end hook "" "{outside("$__file")}" ;;\n'
+        '    *) __end hook "" "cannot delete $__file before the run" ;; esac\n'
         "done\n"
-        for pattern in patterns
+        for pattern in work.delete
     ]
+
+
+def _links(pattern: str) -> str:
+    """End the run at a link that a pattern finds and that may have been planted."""
+    folder, _, name = pattern.rpartition("/")
+    if not any(c in name for c in "*?["):
+        return ""
+    return (
+        f'    if [ -L "$__file" ] && ! {{ [ "${{__target%/*}}" = "$(readlink -f -- {quote(folder or ".")})" ] &&\n'
+        f'        [ "$(stat -c %u -- "$__file")" = "$(id -u)" ]; }}; then\n'
+        f'        __end hook "" "{linked("$__file")}"\n'
+        "    fi\n"
+    )
 
 
 def _globbed(pattern: str) -> str:

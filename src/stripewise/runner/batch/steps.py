@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -56,9 +56,10 @@ class StepsRunner(LocalRunner):
         environment: Mapping[str, str] | None = None,
         jobs: int | None = None,
         queue: JobQueue | None = None,
+        deletes_in: Sequence[Path] | None = None,
     ) -> None:
         given = dict(os.environ if environment is None else environment)
-        super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given)
+        super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given, deletes_in=deletes_in)
         self._batch = experiment.batch
         self._most = jobs
         self._queue = queue or JobQueue(self._batch, folder / "psij", given)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,8 @@ class RunContext:
     guard : OrphanGuard
     known_files : callable
         Gives the files that earlier runs used.
+    deletes_in : sequence of Path or None
+        See :func:`~stripewise.runner.hooks.delete`.
     """
 
     experiment: Experiment
@@ -52,6 +54,7 @@ class RunContext:
     output_limit: int
     guard: OrphanGuard
     known_files: Callable[[], list[Path]]
+    deletes_in: Sequence[Path] | None
 
 
 class LocalRun:
@@ -145,7 +148,8 @@ class LocalRun:
         if isinstance(self._target, UserError) or self._assembled is None:
             raise RunFailed(str(self._target))
         around = self._all.experiment.hooks
-        hooks.delete([substitute(pattern, self._values) for pattern in around.delete], self._all.cwd)
+        patterns = [substitute(pattern, self._values) for pattern in around.delete]
+        hooks.delete(patterns, self._all.cwd, self._all.deletes_in)
         for number, line in enumerate((*around.before, *self.launch.before), start=1):
             self._hook("before", number, line)
         caches = hooks.empty_caches(around.drop_caches, self._all.known_files())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
@@ -41,6 +41,8 @@ class LocalRunner(Runner):
         What the program's environment starts from; by default, that of Stripewise.
     output_limit : int
         Bytes kept of each run's standard output and of its standard error.
+    deletes_in : sequence of Path, optional
+        The only folders in which ``hooks.delete`` deletes files; by default all.
     """
 
     name = "local"
@@ -54,6 +56,7 @@ class LocalRunner(Runner):
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         output_limit: int = DEFAULT_LIMIT,
+        deletes_in: Sequence[Path] | None = None,
     ) -> None:
         self._experiment = experiment
         self._folder = folder.absolute()
@@ -61,6 +64,7 @@ class LocalRunner(Runner):
         self._cwd = cwd or Path.cwd()
         self._environment = dict(os.environ if environment is None else environment)
         self._output_limit = output_limit
+        self._deletes_in = deletes_in
         self._guard = OrphanGuard()
         self._found: Found | None = None
         self._ended: queue.Queue[tuple[LocalRun, Outcome | StripewiseError]] = queue.Queue()
@@ -102,6 +106,7 @@ class LocalRunner(Runner):
                 self._output_limit,
                 self._guard,
                 lambda: list(self._files),
+                self._deletes_in,
             ),
             self._take,
         )

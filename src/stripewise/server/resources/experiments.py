@@ -185,8 +185,14 @@ def create(
     experiment, place = prepared(service, definition, folder)
     identifier = service.store.create(experiment, Facts(folder=str(place), submitter=user.name))
     if start:
-        service.jobs.submit("experiment", identifier, user.name, {"agreed": agreed})
+        _submit(service, identifier, user, agreed=agreed)
     return service.store.record(identifier)
+
+
+def _submit(service: Service, identifier: str, user: Token, *, agreed: bool) -> None:
+    """Hand an experiment to the workers, with the folders that requests are confined to now."""
+    folders = [str(folder) for folder in service.settings.folders]
+    service.jobs.submit("experiment", identifier, user.name, {"agreed": agreed, "folders": folders})
 
 
 def resume(service: Service, identifier: str, user: Token, *, agreed: bool = False) -> Record:
@@ -204,7 +210,7 @@ def resume(service: Service, identifier: str, user: Token, *, agreed: bool = Fal
     if record.state == "running" and not service.store.stop_requested(record.id):
         raise Refused(409, f"experiment {record.id} is running", "there is nothing to resume")
     check_experiment(record.experiment, FilePath(record.facts.folder or service.settings.data), service.settings)
-    service.jobs.submit("experiment", record.id, user.name, {"agreed": agreed})
+    _submit(service, record.id, user, agreed=agreed)
     return service.store.record(record.id)
 
 
