@@ -1,4 +1,5 @@
-/* In the place of ROMIO's own: the MPI library that it is built for declares MPI's functions on files itself. */
+/* In the place of ROMIO's own: the MPI library that it is built for declares MPI's functions on files itself.
+ */
 #ifndef LUSTRE_TEST_MPIO_H
 #define LUSTRE_TEST_MPIO_H
 

@@ -1,5 +1,5 @@
-/* What ROMIO's configure finds on 64-bit Linux with glibc and an MPI of version 3 or newer, as far as the sources compiled here
- * ask: two file systems, any (UFS) and Lustre. */
+/* What ROMIO's configure finds on 64-bit Linux with glibc and an MPI of version 3 or newer, as far as the
+ * sources compiled here ask: two file systems, any (UFS) and Lustre. */
 #define ROMIO_UFS 1
 #define ROMIO_LUSTRE 1
 #define ROMIO_RUN_ON_LINUX 1

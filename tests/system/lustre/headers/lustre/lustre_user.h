@@ -1,5 +1,6 @@
-/* Lustre's interface to programs, as much of it as ROMIO's driver uses; written after Lustre's manual pages and the facts of its
- * interface (numbers, and the order and width of fields), which are the same in all releases. */
+/* Lustre's interface to programs, as much of it as ROMIO's driver uses; written after Lustre's manual pages
+ * and the facts of its interface (numbers, and the order and width of fields), which are the same in all
+ * releases. */
 #ifndef LUSTRE_TEST_LUSTRE_USER_H
 #define LUSTRE_TEST_LUSTRE_USER_H
 
@@ -12,7 +13,8 @@
 #define LOV_PATTERN_RAID0 1
 #define LL_IOC_LOV_SETSTRIPE _IOW('f', 154, long)
 #define LL_IOC_LOV_GETSTRIPE _IOW('f', 155, long)
-/* Flags that mean nothing together elsewhere: the file is created without objects, which a layout then gives it. */
+/* Flags that mean nothing together elsewhere: the file is created without objects, which a layout then gives
+ * it. */
 #define O_LOV_DELAY_CREATE (O_NOCTTY | 020000)
 
 struct lov_user_ost_data {
