@@ -190,7 +190,7 @@ def test_failing_arithmetic_is_the_users_fault(text, values):
     "values", [{"a": 1, "b": "x"}, {"a": np.arange(3), "b": "x"}, {"a": np.array(["y"]), "b": "x"}]
 )
 def test_a_text_where_a_number_belongs_is_told_in_words_of_ours(values):
-    with pytest.raises(UserError, match="takes a text for a number; compare texts with ==") as caught:
+    with pytest.raises(UserError, match="uses text where a number is needed; compare texts with ==") as caught:
         Expression.parse("a < b")(values)
     assert "ufunc" not in str(caught.value) and "dtype" not in str(caught.value)
 

@@ -185,7 +185,7 @@ def test_no_stack_is_advised_that_was_named_in_vain(named):
     ("fields", "told"),
     [
         ({"constraints": ["cb_nodez < 3"]}, "cb_nodez, which nothing declares"),
-        ({"constraints": ["romio_cb_write < 3"]}, "takes a text for a number"),
+        ({"constraints": ["romio_cb_write < 3"]}, "uses text where a number is needed"),
         ({"constraints": ["romio_cb_write == 'enable'"]}, "the default configuration breaks"),
         ({"parameters": {"cb_nodez": {"values": [1]}}}, "no stack has a parameter of this name"),
         ({"parameters": {"cb_nodes": {"values": []}}}, "no values"),

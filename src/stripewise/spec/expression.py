@@ -11,6 +11,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from stripewise.errors import UserError
 
 _MAX_LENGTH = 1000
 _MAX_MAGNITUDE = 2.0**63
+_LITERALS = {"true": True, "false": False}
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -36,18 +38,11 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "min": lambda *a: _fold(np.minimum, a),
-    "max": lambda *a: _fold(np.maximum, a),
+    "min": lambda *a: reduce(np.minimum, a),
+    "max": lambda *a: reduce(np.maximum, a),
     "abs": np.abs,
     "log2": np.log2,
 }
-
-
-def _fold(function: Callable[[Any, Any], Any], items: tuple[Any, ...]) -> Any:
-    result = items[0]
-    for item in items[1:]:
-        result = function(result, item)
-    return result
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UserError(f"'{text}' is not an expression ({error.__class__.__name__})") from error
         if isinstance(body, ast.Tuple | ast.List):
-            raise UserError(f"'{text}' is a list or nothing, no expression")
+            raise UserError(f"'{text}' is empty or a list, not an expression")
         names: set[str] = set()
         _check(body, names, text)
         return cls(text, frozenset(names), body)
@@ -106,13 +101,13 @@ class Expression:
                 return _evaluate(self._body, values)
         except ArithmeticError as error:
             raise UserError(
-                f"'{self.text}' cannot be computed: it divides by zero or takes the logarithm of none",
+                f"'{self.text}' cannot be computed: it divides by zero or takes the logarithm of zero or less",
                 "keep it away from zero, as in max(x, 1)",
             ) from error
         except (TypeError, ValueError) as error:
-            # Of NumPy's own words none would tell an author what to fix.
+            # NumPy's own message would not tell an author what to fix.
             raise UserError(
-                f"'{self.text}' cannot be computed: it takes a text for a number",
+                f"'{self.text}' cannot be computed: it uses text where a number is needed",
                 "compare texts with ==, != and in; numbers also with <, <=, >, >=",
             ) from error
 
@@ -124,7 +119,7 @@ def _check(node: ast.expr, names: set[str], text: str) -> None:
             if isinstance(node.value, int | float) and abs(node.value) > _MAX_MAGNITUDE:
                 raise UserError(f"'{text}' has a number beyond 2^63")
         case ast.Name():
-            if node.id not in ("true", "false"):
+            if node.id not in _LITERALS:
                 names.add(node.id)
         case ast.BoolOp():
             children = list(node.values)
@@ -165,11 +160,10 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.Constant():
             return node.value
         case ast.Name():
-            return {"true": True, "false": False}.get(node.id) if node.id in ("true", "false") else values[node.id]
+            return _LITERALS[node.id] if node.id in _LITERALS else values[node.id]
         case ast.BoolOp():
-            parts = [_evaluate(part, values) for part in node.values]
             both = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-            result = _fold(both, tuple(parts))
+            result = reduce(both, [_evaluate(part, values) for part in node.values])
             return result if _is_array(result) else bool(result)
         case ast.BinOp():
             left, right = _evaluate(node.left, values), _evaluate(node.right, values)
@@ -204,7 +198,7 @@ def _evaluate_comparison(node: ast.Compare, values: Mapping[str, Any]) -> Any:
         right = _evaluate(comparator, values)
         if isinstance(op, ast.In | ast.NotIn):
             members = right if isinstance(right, tuple) else (right,)
-            part = _fold(np.logical_or, tuple(left == member for member in members)) if members else False
+            part = reduce(np.logical_or, [left == member for member in members]) if members else False
             if isinstance(op, ast.NotIn):
                 part = np.logical_not(part)
         else:

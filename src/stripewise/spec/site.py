@@ -6,7 +6,9 @@ was measured or is known of that system alone. See ``docs/reference/sites.md``.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -18,9 +20,9 @@ from stripewise.spec.sizes import parse_size
 
 _SITES = Bundled("site", "simulate/sites")
 _TIMES = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
-_UNITS = {"B": 1.0, "kB": 1e3} | {
-    f"{prefix}{mark}B": float(base**power)
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z/]*)\s*\Z")
+_RATES = {"B/s": 1.0, "kB/s": 1e3} | {
+    f"{prefix}{mark}B/s": float(base**power)
     for power, prefix in enumerate("KMGT", start=1)
     for mark, base in (("i", 1024), ("", 1000))
 }
@@ -34,14 +36,8 @@ def parse_rate(value: Any) -> float:
     ValueError
         If it is not a rate, or not above zero.
     """
-    number: float | None = None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-    elif isinstance(value, str) and value.strip().endswith("/s"):
-        match = _NUMBER.match(value.strip().removesuffix("/s"))
-        factor = _UNITS.get(match[2]) if match else None
-        number = float(match[1]) * factor if match and factor else None
-    if number is None or not 0 < number < float("inf"):
+    number = _quantity(value, _RATES)
+    if not 0 < number < math.inf:
         raise ValueError("is not a rate above zero: write bytes a second, or a text as '1.6 GiB/s'")
     return number
 
@@ -54,16 +50,18 @@ def parse_seconds(value: Any) -> float:
     ValueError
         If it is not a time, or below zero.
     """
-    number: float | None = None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-    elif isinstance(value, str):
-        match = _NUMBER.match(value)
-        factor = _TIMES.get(match[2]) if match else None
-        number = float(match[1]) * factor if match and factor else None
-    if number is None or not 0 <= number < float("inf"):
+    number = _quantity(value, _TIMES)
+    if not 0 <= number < math.inf:
         raise ValueError("is not a time: write seconds, or a text as '0.4 ms'")
     return number
+
+
+def _quantity(value: Any, units: Mapping[str, float]) -> float:
+    """Read a number, or a text of a number and a unit; NaN where it is neither."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    match = _NUMBER.match(value) if isinstance(value, str) else None
+    return float(match[1]) * units.get(match[2], math.nan) if match else math.nan
 
 
 Rate = Annotated[float, BeforeValidator(parse_rate)]
