@@ -112,7 +112,13 @@ def test_the_site_file_comes_from_the_staff_or_from_the_variable(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "text, said", [("limits = 3", "limits"), ("[limits]\njob = 1", "job"), ("a", "not valid TOML")]
+    "text, said",
+    [
+        ("limits = 3", "limits"),
+        ("[limits]\njob = 1", "job"),
+        ("a", "not valid TOML"),
+        ("[limits]\nrun_bytes = 'lots'", "s.toml: 'lots' is not a size"),
+    ],
 )
 def test_a_wrong_site_file_is_named_with_its_fault(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "s.toml"

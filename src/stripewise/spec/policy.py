@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import stat
 import string
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
-from stripewise.spec.documents import explain_validation
+from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Size
 
 PATH = Path("/etc/stripewise/site.toml")
 VARIABLE = "STRIPEWISE_SITE"
-_MAX_BYTES = 1 << 20
 
 
 class PolicyLimits(BaseModel):
@@ -130,13 +128,4 @@ def _check_owner(path: Path) -> None:
 
 
 def _read(path: Path) -> Policy:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise UserError(f"site file {path} is larger than 1 MiB", "is it the right file?")
-        return Policy.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except OSError as error:
-        raise UserError(f"cannot read the site file {path}: {error.strerror}", f"correct {VARIABLE}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"site file {path} is not valid TOML: {error}", "correct the line that it names") from error
-    except ValidationError as error:
-        raise explain_validation(error, f"site file {path}") from error
+    return parse_document(Policy, read_document(path, "site", f"correct {VARIABLE}"), f"site file {path}")
