@@ -185,7 +185,7 @@ def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
     words = seen.workload.model_dump(exclude_none=True)
     for name in ("operation", "processes_per_node", "driver", "files"):
         words.pop(name, None)
-    hints = {key: _number(value) for key, value in seen.hints.items() if key in known_hints()}
+    hints = {key: _hint_value(value) for key, value in seen.hints.items() if key in known_hints()}
     return {
         **words,
         "processes": seen.processes,
@@ -194,10 +194,6 @@ def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
         "operation": operation,
         "bandwidth": bandwidth,
     }
-
-
-def _number(text: str) -> int | str:
-    return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
 def ior_row(output: IorOutput, row: IorRow) -> dict[str, Any]:
@@ -300,4 +296,6 @@ def _hint_value(text: str) -> int | float | str:
         value = float(text)
     except ValueError:
         return text
-    return int(value) if value == int(value) else value
+    if not math.isfinite(value):
+        return text
+    return int(value) if value.is_integer() else value

@@ -10,17 +10,14 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.spec.factor import ROLES, SIZES, WORKLOAD_ROLES
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import load_stack, stack_names
 
 Row = dict[str, Any]
 
 _FEW, _HALF = 0.34, 0.5
-_SIZES = ("file_size", "transfer_size", "piece_size", "stripe_size", "collective_buffer_size", "sieving_buffer_size")
-TUNABLE_ROLES = (
-    *("stripe_count", "stripe_size", "aggregators", "collective_buffering", "collective_buffer_size"),
-    *("data_sieving", "sieving_buffer_size"),
-)
+TUNABLE_ROLES = tuple(role for role in ROLES if role not in WORKLOAD_ROLES)
 """Roles whose columns are parameters unless others are named."""
 
 
@@ -155,8 +152,7 @@ def _complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple
 
 def _role(name: str) -> str:
     known = {p.name: p.role for stack in stack_names() for p in load_stack(stack).parameters}
-    words = ("operation", "nodes", "processes", "processes_per_node", "layout", "collective", "file_per_process", "api")
-    return name if name in (*words, *_SIZES, *TUNABLE_ROLES) else known.get(name, known_hints().get(name, "other"))
+    return name if name in ("operation", *ROLES) else known.get(name, known_hints().get(name, "other"))
 
 
 def _column(name: str, role: str, rows: Sequence[Row]) -> Column:
@@ -165,7 +161,7 @@ def _column(name: str, role: str, rows: Sequence[Row]) -> Column:
     if numbers:
         ordered = sorted(values, key=float)
         wide = len(ordered) > 1 and float(ordered[0]) > 0 and float(ordered[-1]) / float(ordered[0]) >= 8
-        unit = "B" if role in _SIZES else ""
+        unit = "B" if role in SIZES else ""
         return Column(
             name=name, kind="ordinal", role=role, unit=unit, scale="log2" if wide else "linear", values=ordered
         )

@@ -22,7 +22,8 @@ WORKLOAD_ROLES = (
 """Roles that say what the program does: they become words of its command line."""
 
 _COUNTS = ("nodes", "processes", "processes_per_node")
-_ROLES = (*WORKLOAD_ROLES, *SIZES, "stripe_count", "aggregators", "collective_buffering", "data_sieving")
+ROLES = (*WORKLOAD_ROLES, *SIZES, "stripe_count", "aggregators", "collective_buffering", "data_sieving")
+"""All words of the field that a factor's name may be."""
 
 
 class Factor(BaseModel):
@@ -46,7 +47,7 @@ class Factor(BaseModel):
         if not isinstance(data, dict) or not isinstance(data.get("values"), list):
             return data
         data = dict(data)
-        role = data.get("role") or (data.get("name") if data.get("name") in _ROLES else "other")
+        role = data.get("role") or (data.get("name") if data.get("name") in ROLES else "other")
         data["role"] = role
         if data.get("unit") is None and role in SIZES:
             data["unit"] = "B"
