@@ -14,7 +14,6 @@ from stripewise.errors import UserError
 from stripewise.runner.local.output import last_line
 from stripewise.shell import assign_all, quote, quote_all
 
-SCRIPT = "run.sh"
 _FAILED = "stripewise: setup line {number} ended with exit code "
 
 

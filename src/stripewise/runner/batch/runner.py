@@ -147,7 +147,13 @@ class BatchRunner(Runner):
         deadline = time.monotonic() + max(0.0, timeout)
         while self._under_way:
             for number, job in list(self._under_way.items()):
-                outcome = job.look()
+                try:
+                    outcome = job.look()
+                except StripewiseError:
+                    if not outcomes:
+                        raise
+                    # The job fails again at the next poll: the runs that have ended before must not be lost.
+                    continue
                 if outcome is not None:
                     del self._under_way[number]
                     self._learn(outcome)

@@ -124,6 +124,10 @@ class LocalRunner(Runner):
                 break
             if self._under_way.get(run.launch.number) is not run:
                 continue
+            if isinstance(ended, StripewiseError) and outcomes:
+                # The next poll raises it: the runs that have ended before must not be lost.
+                self._ended.put((run, ended))
+                break
             del self._under_way[run.launch.number]
             if isinstance(ended, StripewiseError):
                 raise ended

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 
 
-@dataclass
+@dataclass(eq=False)
 class _Lane:
     """A runner with what it is for."""
 
@@ -67,7 +66,6 @@ class Bench:
         self._runtime = runtime
         self._lanes: dict[Any, _Lane] = {}
         self._under_way: dict[int, _Lane] = {}
-        self._busy: deque[_Lane] = deque()
         self._program = ""
         self._table: Table | None = None
         self._identifier = f"{campaign.name}-{campaign.digest[:8]}"
@@ -97,13 +95,13 @@ class Bench:
 
     def admits(self, point: Point) -> bool:
         """Whether a run of a point may be started now."""
-        if len(self._busy) >= self.capacity:
+        if len(self._under_way) >= self.capacity:
             return False
         if self.campaign.runner != "steps":
             return True
         # Each lane's runner hands out the allocation's nodes by itself: two of them would hand out the same ones.
         own = self._lane(point)
-        return all(lane is own for lane in self._busy) and len(self._busy) < own.runner.capacity
+        return {*self._under_way.values()} <= {own} and len(self._under_way) < own.runner.capacity
 
     @property
     def _at_once(self) -> int:
@@ -152,19 +150,16 @@ class Bench:
         """Begin a run; see :meth:`Runner.start`."""
         lane = self._lane(point)
         self._under_way[launch.number] = lane
-        self._busy.append(lane)
         lane.runner.start(launch)
 
     def poll(self, timeout: float) -> list[Outcome]:
         """Give runs that have ended; see :meth:`Runner.poll`."""
         found: list[Outcome] = []
-        for lane in dict.fromkeys(map(id, self._busy)):
-            busy = next(entry for entry in self._busy if id(entry) == lane)
-            found += busy.runner.poll(0.0 if len(self._busy) > 1 else timeout)
+        lanes = dict.fromkeys(self._under_way.values())
+        for lane in lanes:
+            found += lane.runner.poll(timeout / len(lanes))
         for outcome in found:
-            ended = self._under_way.pop(outcome.number, None)
-            if ended is not None:
-                self._busy.remove(ended)
+            self._under_way.pop(outcome.number, None)
         return found
 
     def objective(self, point: Point) -> Objective:
@@ -175,7 +170,6 @@ class Bench:
         """End a run without an outcome."""
         lane = self._under_way.pop(number, None)
         if lane is not None:
-            self._busy.remove(lane)
             lane.runner.cancel(number)
 
     def reap(self, point: Point, launch: Launch) -> None:

@@ -1,0 +1,65 @@
+"""Several runs at a time: what has ended is kept, and waiting costs no processor time."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stripewise.errors import StripewiseError
+from stripewise.runner.base import Preflight
+from stripewise.runner.batch.runner import BatchRunner
+from stripewise.runner.local.runner import LocalRunner
+from stripewise.runner.native.benchmark import Bench, _Lane
+from stripewise.spec.campaign import parse_campaign
+from stripewise.spec.campaign_points import Points
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import State
+
+DONE = Outcome(1, State.FINISHED, 1.0, 0.0)
+
+
+def test_a_run_that_ended_is_given_before_the_error_of_another(tmp_path: Path) -> None:
+    runner: Any = LocalRunner(Experiment(command=["true"]), tmp_path)
+    good, bad = (SimpleNamespace(launch=SimpleNamespace(number=number)) for number in (1, 2))
+    runner._under_way = {1: good, 2: bad}
+    runner._ended.put((good, DONE))
+    runner._ended.put((bad, StripewiseError("the disk is full")))
+    assert runner.poll(0.0) == [DONE]
+    with pytest.raises(StripewiseError, match="the disk is full"):
+        runner.poll(0.0)
+
+
+def test_a_job_that_ended_is_given_before_the_error_of_another(tmp_path: Path) -> None:
+    def refused() -> None:
+        raise StripewiseError("the scheduler refused the job")
+
+    runner: Any = BatchRunner(Experiment(command=["true"]), tmp_path)
+    runner._under_way = {
+        1: SimpleNamespace(look=lambda: DONE, waiting=False),
+        2: SimpleNamespace(look=refused, waiting=True),
+    }
+    assert runner.poll(0.0) == [DONE]
+    with pytest.raises(StripewiseError, match="refused"):
+        runner.poll(0.0)
+
+
+def test_a_campaign_waits_for_runs_side_by_side_instead_of_asking_without_a_pause(tmp_path: Path) -> None:
+    campaign = parse_campaign('name = "c"\n[[tunable]]\nname = "stripe_count"\nvalues = [1, 2]\n', "x")
+    waited: list[float] = []
+
+    def poll(timeout: float) -> list[Outcome]:
+        waited.append(timeout)
+        return [DONE] if len(waited) == 1 else []
+
+    bench: Any = Bench(campaign, Points(campaign.model_copy(update={"runner": "sim:x"})), tmp_path, {})
+    lanes = [
+        _Lane(SimpleNamespace(poll=poll), Objective("bandwidth", "maximize", "MiB/s"), Preflight())  # type: ignore[arg-type]
+        for _ in range(2)
+    ]
+    bench._under_way = {1: lanes[0], 2: lanes[0], 3: lanes[1]}
+    assert bench.poll(0.5) == [DONE]
+    assert waited == [0.25, 0.25]
+    assert sorted(bench._under_way) == [2, 3]
