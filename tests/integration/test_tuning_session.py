@@ -7,9 +7,11 @@ import pytest
 
 import stripewise as sw
 from stripewise.errors import NothingWorks, UserError
-from stripewise.runner.base import Preflight
+from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.runner.function import FunctionRunner
-from stripewise.spec.experiment import Budget, Confirmation, Experiment
+from stripewise.spec.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Role, State
 from stripewise.store.opening import open_store
@@ -325,6 +327,33 @@ def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
     assert len(calls) == 5
     result = Session(store, identifier, FunctionRunner(run, space, objective), "test").run().as_json()
     assert result["runs"] <= 20
+
+
+class OtherPrograms(AnsweringRunner):
+    """A command that starts other MPI programs than the one that is to be measured."""
+
+    name = "other"
+
+    def __init__(self):
+        super().__init__()
+        self.launches = []
+
+    def prepare(self):
+        return Preflight()
+
+    def answer(self, launch):
+        self.launches.append(launch)
+        facts = RunFacts(no_report="no MPI program of the command is called c: it started a, b")
+        return Outcome(launch.number, State.FAILED, 1.0, 0.0, "no report", exit_code=0, facts=facts)
+
+
+def test_a_program_that_the_command_does_not_start_ends_the_experiment_after_one_run(tmp_path):
+    store, runner = open_store(f"sqlite:///{tmp_path}/s.db"), OtherPrograms()
+    measured = ObjectiveEntry(name="io_time", program="c")
+    identifier = store.create(Experiment(command=["./x"], objective=measured))
+    with pytest.raises(UserError, match="the first run cannot be measured: no MPI program of the command is called c"):
+        Session(store, identifier, runner, "test").run()
+    assert [launch.program for launch in runner.launches] == ["c"]
 
 
 def test_no_confirmation_when_none_is_wanted():

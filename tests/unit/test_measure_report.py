@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.observed import observed_workload
 from stripewise.runner.local.scratch import Scratch
 from stripewise.spec.report import parse_report, summed
@@ -140,6 +140,19 @@ def test_several_programs_of_a_command_are_summed():
     assert [program.executable for program in both.programs] == [one.job.executable, "/apps/second"]
     assert parse_report(both.as_json(20)).programs == both.programs
     assert summed([one]) is one
+
+
+def test_one_of_several_programs_is_chosen_by_name_or_path():
+    first = parse_report(changed(recorded("romio_strided_write")["default"], "job.executable", "/apps/first"))
+    second = first.model_copy(update={"job": first.job.model_copy(update={"executable": "/apps/second"})})
+    for name in ("second", "/apps/second"):
+        chosen = summed([first, second], name)
+        assert (chosen.job, chosen.totals) == (second.job, second.totals)
+        assert [program.name for program in chosen.programs] == ["first", "second"]
+    twice = summed([first, second, second], "second")
+    assert twice.totals.bytes_written == 2 * second.totals.bytes_written and len(twice.programs) == 3
+    with pytest.raises(UserError, match=r"no MPI program of the command is called third: it started first, second"):
+        summed([first, second, first], "third")
 
 
 def test_a_run_folder_gives_the_reports_of_all_programs_in_their_order(tmp_path):

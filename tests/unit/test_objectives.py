@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.errors import RunFailed
-from stripewise.objectives import measure, parse_objective, plain
+from stripewise.errors import RunFailed, UserError
+from stripewise.objectives import measure, objective_of, parse_objective, plain, timing
+from stripewise.spec.experiment import ObjectiveEntry
 from stripewise.spec.launch import Outcome
 from stripewise.spec.report import parse_report
 from stripewise.spec.trial import State
@@ -42,6 +43,15 @@ def test_bandwidths():
     seconds = written + totals["bytes_read"] / 2**20 / totals["read_bandwidth"]
     assert value("bandwidth") == pytest.approx(moved / seconds)
     assert value("bandwidth", report=parse_report(WRITE)) == pytest.approx(WRITE["totals"]["write_bandwidth"], rel=1e-6)
+
+
+def test_one_program_of_a_command_is_measured_by_the_runtime_alone():
+    one = objective_of(ObjectiveEntry(name="write_bandwidth", program="ior"))
+    assert one.as_json() == {"name": "write_bandwidth", "direction": "maximize", "unit": "MiB/s", "program": "ior"}
+    assert timing(one).startswith("objective write_bandwidth: of ior alone, timed from the first open")
+    assert timing(objective_of(ObjectiveEntry())) == ""
+    with pytest.raises(UserError, match="objective elapsed is of the whole command, not of its program ior alone"):
+        objective_of(ObjectiveEntry(program="ior"))
 
 
 def test_what_the_runner_knows_wins():

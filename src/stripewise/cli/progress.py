@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stripewise.cli.output import duration, number
-from stripewise.objectives import kind_of
+from stripewise.objectives import timing
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
 from stripewise.spec.sizes import format_size
@@ -98,10 +98,11 @@ class Progress:
     def _on_prepared(self, preflight: Any, objective: Objective, trials: Sequence[Trial]) -> None:
         self._objective = objective
         self._follow(trials)
-        kind = kind_of(objective.name)
-        if kind.timed and kind.leaves_room:
-            self._say(f"objective {objective.name}: timed {kind.timed}; {kind.leaves_room}")
-        for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):
+        for line in (
+            *filter(None, [timing(objective)]),
+            *preflight.summary,
+            *(f"note: {warning}" for warning in preflight.warnings),
+        ):
             self._say(line)
 
     def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any) -> None:

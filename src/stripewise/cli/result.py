@@ -12,7 +12,7 @@ from stripewise.carriers import HDF5
 from stripewise.cli.hints import completed
 from stripewise.cli.output import console, number, print_json, say
 from stripewise.cli.progress import left_out_lines, worst_case_line
-from stripewise.objectives import kind_of
+from stripewise.objectives import timing
 from stripewise.report.html import write_report
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.plan import Plan, spell
@@ -65,9 +65,8 @@ def print_result(result: Result, report: Path | None = None) -> None:
     console.print()
     console.print(f"[bold]{escape(result.verdict)}[/]{origin}")
     console.print()
-    kind = kind_of(result.objective.name)
-    if kind.timed:
-        console.print(f"  [dim]{escape(result.objective.name)}: timed {kind.timed}[/]")
+    if said := timing(result.objective):
+        console.print(f"  [dim]{escape(said)}[/]")
     if result.reference is not None:
         console.print(f"  reference  {_measured(result.reference, unit)}  (without the component)")
     console.print(f"  default    {_measured(result.default, unit)}")

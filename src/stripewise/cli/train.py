@@ -96,7 +96,7 @@ def _document(learned: Learned, out: Path) -> dict[str, Any]:
         "file": str(out),
         "rows": learned.rows,
         "seconds": learned.seconds,
-        "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+        "objective": objective.as_json(),
         "noise": model.noise,
         "features": model.encoder.names,
         "importance": explanation.importance,

@@ -75,6 +75,10 @@ def tune(
         str | None,
         typer.Option(help=f"{', '.join(usages())}."),
     ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option(help="Of several MPI programs of the command, the one to measure.", metavar="NAME"),
+    ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
     runner: RunnerOption = None,
     model: Annotated[
@@ -135,7 +139,7 @@ def tune(
         sampler=sampler,
         sampler_option=sampler_option or [],
         stacks=stack,
-        objective={"name": objective, "direction": direction},
+        objective={"name": objective, "direction": direction, "program": program},
         runner=runner,
         model=model,
         warm_start=warm_start,

@@ -1,7 +1,16 @@
 """What an experiment improves: one class per kind of objective, by name, open to entry points."""
 
 from stripewise.objectives.base import Conditions, ObjectiveKind, Phases
-from stripewise.objectives.registry import ended_run, kind_of, kinds, measure, objective_of, parse_objective, usages
+from stripewise.objectives.registry import (
+    ended_run,
+    kind_of,
+    kinds,
+    measure,
+    objective_of,
+    parse_objective,
+    timing,
+    usages,
+)
 
 __all__ = [
     "Conditions",
@@ -13,5 +22,6 @@ __all__ = [
     "measure",
     "objective_of",
     "parse_objective",
+    "timing",
     "usages",
 ]

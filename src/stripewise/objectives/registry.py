@@ -99,7 +99,23 @@ def parse_objective(name: str, direction: str | None = None, unit: str | None = 
 
 def objective_of(entry: ObjectiveEntry) -> Objective:
     """Make the objective of an experiment file; see :func:`parse_objective`."""
-    return parse_objective(entry.name, entry.direction, entry.unit)
+    objective = parse_objective(entry.name, entry.direction, entry.unit)
+    if entry.program and not kind_of(entry.name).reported:
+        known = ", ".join(kind.name for kind in kinds() if kind.reported)
+        raise UserError(
+            f"objective {entry.name} is of the whole command, not of its program {entry.program} alone",
+            f"leave the program out, or choose from {known}",
+        )
+    return replace(objective, program=entry.program)
+
+
+def timing(objective: Objective) -> str:
+    """Say in one sentence what is measured where people may expect something else; empty where nothing is to say."""
+    kind = kind_of(objective.name)
+    said = [f"of {objective.program} alone"] if objective.program else []
+    said += [f"timed {kind.timed}"] if kind.timed else []
+    about = "; ".join([", ".join(said), *([kind.leaves_room] if kind.leaves_room else [])])
+    return f"objective {objective.name}: {about}" if about else ""
 
 
 def measure(objective: Objective, outcome: Outcome) -> float:

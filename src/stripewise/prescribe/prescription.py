@@ -155,9 +155,7 @@ class Prescription:
             "origin": self.origin,
             "policy": self.policy,
             "simulated": self.simulated,
-            "objective": None
-            if self.objective is None
-            else {"name": self.objective.name, "direction": self.objective.direction, "unit": self.objective.unit},
+            "objective": None if self.objective is None else self.objective.as_json(),
             "workload": self.workload.model_dump(exclude_none=True),
             "settings": {change.name: change.value for change in self.changes},
             "changes": [_plain(change) for change in self.changes],

@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from stripewise import __version__
+from stripewise.objectives import timing
 from stripewise.report.export import TARGETS, Export, export
 from stripewise.report.machine import sentence
 from stripewise.report.markup import duration, value_text
@@ -80,6 +81,10 @@ class Details:
     def status(self, word: str) -> tuple[str, str, str]:
         """Give the symbol, the words and the meaning of a setting's status."""
         return _STATUS_WORDS.get(word, ("", word, ""))
+
+    def timing(self) -> str:
+        """Say what the objective counts, where people may expect something else."""
+        return timing(self.reading.result.objective)
 
     def statuses(self) -> list[str]:
         """List the statuses that occur, in the order of the legend."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -117,7 +116,7 @@ def _runs(identifier: str, state: str | None, *columns: Any) -> sa.Select[Any]:
 
 def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:
     result, experiment = record.result, record.experiment
-    objective = asdict(result.objective) if result else _objective(record)
+    objective = result.objective.as_json() if result else _objective(record)
     minimize = objective["direction"] == "minimize"
     default = result.default.value if result else so_far.get("default")
     best = result.best.value if result else so_far.get("low" if minimize else "high")
@@ -156,7 +155,7 @@ def _objective(record: Record) -> dict[str, str]:
         # A definition of an earlier version, which this one would refuse: it is shown as it is.
         given = record.experiment.objective
         return {"name": given.name, "direction": given.direction or "minimize", "unit": given.unit or ""}
-    return {"name": built.name, "direction": built.direction, "unit": built.unit}
+    return built.as_json()
 
 
 def _extremes(service: Service, records: list[Record]) -> dict[str, dict[str, Any]]:

@@ -258,7 +258,7 @@ def message_of(event: Event) -> dict[str, Any] | None:
         return {
             "summary": list(data["preflight"].summary),
             "warnings": list(data["preflight"].warnings),
-            "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+            "objective": objective.as_json(),
         }
     if event.kind == "space":
         bound = data["bound"]

@@ -21,6 +21,9 @@ class ObjectiveEntry(BaseModel):
     name: str = "elapsed"
     direction: Literal["minimize", "maximize"] | None = None
     unit: str | None = None
+    program: str = Field(
+        default="", description="of the MPI programs that the command starts, the one that is measured; all if empty"
+    )
 
 
 class Budget(BaseModel):

@@ -46,6 +46,8 @@ class Launch:
         after it.
     pair : int or None
         The pair of the confirmation that it belongs to: both of a pair run on the same nodes.
+    program : str
+        Of the MPI programs that the command starts, the one that is measured; empty where all of them are.
     """
 
     experiment: str
@@ -63,6 +65,7 @@ class Launch:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     pair: int | None = None
+    program: str = ""
 
     def cut_after(self, seconds: float) -> str:
         """Say in one line that the run was cut after so many seconds, and why."""

@@ -18,11 +18,19 @@ class Objective:
         That of a kind of :mod:`stripewise.objectives`, of a table's column, or ``value`` of a function.
     direction : {"minimize", "maximize"}
     unit : str
+    program : str
+        Of the MPI programs that a command starts, the one that is measured; empty where all of them are.
     """
 
     name: str
     direction: Direction
     unit: str
+    program: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """Give it as JSON."""
+        said = {"name": self.name, "direction": self.direction, "unit": self.unit}
+        return {**said, "program": self.program} if self.program else said
 
     @property
     def maximize(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -209,6 +209,11 @@ class ReportedProgram(ReportPart):
     bytes_read: int
     bytes_written: int
 
+    @property
+    def name(self) -> str:
+        """The name of the executable, without its folder."""
+        return PurePath(self.executable).name
+
 
 class Report(ReportPart):
     """A whole report."""
@@ -242,14 +247,36 @@ class Report(ReportPart):
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
-def summed(reports: Sequence[Report]) -> Report:
-    """Give one report for all MPI programs of a command, in the order in which they ended.
+def summed(reports: Sequence[Report], program: str = "") -> Report:
+    """Give one report for the MPI programs of a command, in the order in which they ended.
 
     Times and bytes are sums, bandwidths all bytes over all the time; a file that several programs used is listed once
     for each.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        Of all the programs; ``programs`` of the answer lists them.
+    program : str
+        The name or the path of the executable that counts; empty if all do.
+
+    Raises
+    ------
+    UserError
+        If none of them is that program.
     """
-    if len(reports) == 1:
+    started = [_program_of(report) for report in reports]
+    if program:
+        reports = [r for r, one in zip(reports, started, strict=True) if program in (one.executable, one.name)]
+    if not reports:
+        raise UserError(
+            f"no MPI program of the command is called {program}: it started "
+            + ", ".join(dict.fromkeys(one.name for one in started))
+        )
+    if len(started) == 1:
         return reports[0]
+    if len(reports) == 1:
+        return reports[0].model_copy(update={"programs": started})
     jobs, totals = [report.job for report in reports], [report.totals for report in reports]
     libraries = {report.mpi.io for report in reports}
     first = reports[0]
@@ -262,16 +289,6 @@ def summed(reports: Sequence[Report]) -> Report:
         "complete": all(job.complete for job in jobs),
         "ranks_reported": max(job.ranks_reported for job in jobs),
     }
-    programs = [
-        ReportedProgram(
-            executable=job.executable,
-            ranks=job.ranks,
-            elapsed=job.elapsed,
-            bytes_read=total.bytes_read,
-            bytes_written=total.bytes_written,
-        )
-        for job, total in zip(jobs, totals, strict=True)
-    ]
     changes: dict[str, Any] = {
         "runtime": next((report.runtime for report in reports if report.runtime.plan_error), first.runtime),
         "mpi": first.mpi if len(libraries) == 1 else first.mpi.model_copy(update={"io": "unknown"}),
@@ -285,9 +302,20 @@ def summed(reports: Sequence[Report]) -> Report:
             write_time=_sum([total.write_time for total in totals]),
         ),
         "files": [file for report in reports for file in report.files],
-        "programs": programs,
+        "programs": started,
     }
     return first.model_copy(update=changes)
+
+
+def _program_of(report: Report) -> ReportedProgram:
+    job, totals = report.job, report.totals
+    return ReportedProgram(
+        executable=job.executable,
+        ranks=job.ranks,
+        elapsed=job.elapsed,
+        bytes_read=totals.bytes_read,
+        bytes_written=totals.bytes_written,
+    )
 
 
 def _over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:

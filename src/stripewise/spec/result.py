@@ -380,6 +380,10 @@ class Result(_ResultPart):
     def _known_words(cls, data: Any) -> Any:
         return {} if data is None else data
 
+    @field_serializer("objective")
+    def _measured(self, objective: Objective) -> dict[str, str]:
+        return objective.as_json()
+
     @field_serializer("workload")
     def _said(self, workload: Workload) -> dict[str, Any]:
         return workload.model_dump(exclude_none=True)

@@ -50,8 +50,8 @@ def with_options(
     """
     fields = experiment.model_dump()
     if given.get("objective", {}).get("name") is not None:
-        # Direction and unit of the file belong to the file's objective.
-        fields["objective"] = {}
+        # Direction and unit of the file belong to the file's objective, its program to the command.
+        fields["objective"] = {"program": fields["objective"]["program"]}
     for name, value in given.items():
         if isinstance(value, Mapping):
             fields[name] = {**fields[name], **{k: v for k, v in value.items() if v is not None}}
@@ -100,6 +100,8 @@ def check(experiment: Experiment) -> None:
         raise UserError(f"runner {experiment.runner} launches no command", "leave out what follows the two dashes")
     if experiment.stacks and experiment.runner.startswith(_OWN_SPACE):
         raise UserError(f"runner {experiment.runner} brings its own parameters", "leave out the stacks")
+    if experiment.objective.program and not needs_command:
+        raise UserError(f"runner {experiment.runner} starts no program", "leave the objective's program out")
     objective_of(experiment.objective)
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
     if experiment.warm_start and not sampler.uses_prior:

@@ -53,7 +53,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
         "simulated": runner.simulated,
-        "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+        "objective": objective.as_json(),
         "space": describe_space(bound).as_json(),
         "left_out": dict(bound.left_out),
         "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],

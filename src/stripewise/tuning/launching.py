@@ -55,6 +55,7 @@ def make_launch(
         command=off.command,
         unset=tuple(off.unset),
         pair=run.pair,
+        program=experiment.objective.program,
     )
 
 

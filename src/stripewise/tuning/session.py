@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, replace
-from pathlib import Path, PurePath
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
@@ -217,8 +217,19 @@ class Session:
             planned, nodes = self._ledger.run(launch.number), self._workload().nodes or 1
             run = run_of(planned, outcome, self._objective, nodes, censored)
             self._ledger.accept(run)
+            self._check_program(run)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
+
+    def _check_program(self, run: Run) -> None:
+        """Stop after the first run if the program that is to be measured is not among those that it started."""
+        named, missing = self._ledger.experiment.objective.program, run.facts.no_report
+        worked = any(other.state is State.FINISHED for _, other in self._ledger.runs())
+        if named and missing and not worked and run.facts.get("exit_code") == 0:
+            raise UserError(
+                f"the first run cannot be measured: {missing}",
+                "name one of the MPI programs of the command, or leave the program out to measure all of them",
+            )
 
     def _tell_changes(self, planner: Planner) -> None:
         """Say when the machine changed, as soon as the search believes it."""
@@ -280,7 +291,7 @@ class Session:
                 for entry in configurations(self._bound.space, self._ledger.experiment.try_first)[1]:
                     self._tell("note", text=f"not tried first, since it changes nothing that is searched here: {entry}")
                 # For those who watch: the result has both in the end.
-                self._ledger.remember(space=describe_space(self._bound).as_json(), objective=asdict(self._objective))
+                self._ledger.remember(space=describe_space(self._bound).as_json(), objective=self._objective.as_json())
             planner.sampler.prior = prior_before_runs(
                 self._store,
                 self._ledger,
@@ -369,11 +380,13 @@ class Session:
             run_bytes = report.totals.bytes_read + report.totals.bytes_written
             layout = layout_of(report)
             if report.programs:
-                names = ", ".join(PurePath(program.executable).name for program in report.programs)
+                names = ", ".join(program.name for program in report.programs)
+                named = self._objective.program
                 self._tell(
                     "note",
                     text=f"the command starts {len(report.programs)} MPI programs ({names}): settings act on all of "
-                    "them, and what the runtime measures is summed over all; tune one alone to have its own figure",
+                    "them, and what the runtime measures is "
+                    + (f"that of {named} alone" if named else "summed over all; --program NAME measures one alone"),
                 )
         mpi = self._preflight.environment.get("mpi")
         largest = self._preflight.largest

@@ -307,7 +307,7 @@ def outcome_of(
     notes: tuple[str, ...] = (),
 ) -> Outcome:
     """Judge a run by the records that its job left."""
-    report, missing = place.read_report()
+    report, missing = place.read_report(launch.program)
     outcome = judge(
         Evidence(
             launch=launch,

@@ -156,7 +156,7 @@ class LocalRun:
         objective = kind_of(self._all.experiment.objective.name)
         with objective.metered() as metrics:
             ended = self._program(self._assembled)
-        report, missing = self._place.read_report()
+        report, missing = self._place.read_report(self.launch.program)
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):
             try:

@@ -96,8 +96,13 @@ class Scratch:
         who = Identity.of(pid).as_json() if pid is not None else {"boot": boot_id(), "host": host_name()}
         write_atomically(self.process, json.dumps({"run_id": self.run_id, **who, **process}, indent=1) + "\n")
 
-    def read_report(self) -> tuple[Report | None, str]:
+    def read_report(self, program: str = "") -> tuple[Report | None, str]:
         """Read the report: of several programs that the command started, their sum.
+
+        Parameters
+        ----------
+        program : str
+            The one of them that counts; empty if all do.
 
         Returns
         -------
@@ -105,7 +110,7 @@ class Scratch:
             The report, or None and why there is none.
         """
         try:
-            return summed([read_report_file(path) for path in self.reports() or [self.report]]), ""
+            return summed([read_report_file(path) for path in self.reports() or [self.report]], program), ""
         except UserError as error:
             return None, error.what
 

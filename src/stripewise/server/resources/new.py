@@ -160,7 +160,9 @@ def _objective(given: Mapping[str, str]) -> dict[str, Any]:
     text = given.get(f"objective_text_{name}", "")
     found = {"name": f"{name}:{text}" if text else name}
     found |= {
-        key: given[f"objective_{key}"] for key in ("direction", "unit") if given.get(f"objective_{key}", "").strip()
+        key: given[f"objective_{key}"].strip()
+        for key in ("direction", "unit", "program")
+        if given.get(f"objective_{key}", "").strip()
     }
     parse_objective(found["name"], found.get("direction"), found.get("unit"))
     return found
@@ -214,6 +216,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
         f"objective_text_{objective}": text,
         "objective_direction": experiment.objective.direction or "",
         "objective_unit": experiment.objective.unit or "",
+        "objective_program": experiment.objective.program,
     }
     sampler = "optuna" if experiment.sampler.startswith("optuna:") else experiment.sampler
     own["sampler_name"] = sampler

@@ -100,6 +100,6 @@ def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
     document = {
         "rows": len(table),
         "columns": [column.name for column in table.schema.columns],
-        "objective": {"name": objective.name, "direction": objective.direction, "unit": objective.unit},
+        "objective": objective.as_json(),
     }
     return shown(service.items.put("table", asked.name, asked.name, user.name, document))
