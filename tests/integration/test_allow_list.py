@@ -30,7 +30,7 @@ SHELL = "/bin/sh"
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine in small: launchers and tools on PATH, codes of the site, a user's folder with programs and links."""
     root = tmp_path.resolve()
-    for name in ("mpiexec", "srun", "env", "time", "numactl", "timeout", "solver", "sh", "python3"):
+    for name in ("mpiexec", "srun", "env", "time", "numactl", "timeout", "solver", "sh", "python3", "gdb-13", "find"):
         _program(root / "bin" / name)
     for name in ("a/app", "b/app", "a/deep/evil", "run.py", "run.sh"):
         _program(root / "opt" / name)
@@ -125,6 +125,8 @@ def test_what_a_pattern_names_is_allowed(site: Path, pattern: str, command: str 
         ("SITE/bin/* ...", "SITE/bin/env ./evil"),
         ("SITE/bin/* ...", "SITE/bin/mpiexec -n 1 ./evil"),
         ("SITE/bin/* ...", "SITE/bin/python3 -c 1"),
+        ("SITE/bin/* ...", "SITE/bin/gdb-13 -ex x"),
+        ("SITE/bin/* ...", "SITE/bin/find . -exec id ;"),
     ],
 )
 def test_no_program_is_smuggled_in(site: Path, pattern: str, command: str) -> None:
@@ -238,6 +240,10 @@ def test_options_and_wrappers_that_a_pattern_does_not_name_are_refused(site: Pat
             "solver : ...",
         ),
         # Values and further arguments that say what is started.
+        *("find /opt ...", "find /opt -name *", "gdb --args ./app ...", "gdb-13 ./app ...", "valgrind ./app ..."),
+        *("strace -o /tmp/x ./app *", "awk -f /opt/x.awk *", "flock /opt/lock ...", "rsync /opt/a *", "su -c *"),
+        *("/lib64/ld-linux-x86-64.so.2 ./app ...", "chroot /opt ...", "xargs -a /opt/list *", "python3.11 ..."),
+        *("mpiexec -n * gdb -batch --args ./app ...", "mpiexec -n * perf record ./app ...", "php8.2 -r *"),
         *("make -f /opt/Makefile ...", "xargs -a /opt/list ...", "parallel /opt/app ...", "R -f /opt/run.R ..."),
         *("perl -I /opt/lib ...", "python3 -X /opt/lib ...", "bash --init-file /opt/lib *"),
         *("apptainer exec /opt/image.sif ...", "docker run site/image ...", "apptainer exec /opt/image.sif * ..."),
@@ -256,6 +262,8 @@ def test_a_pattern_that_allows_any_program_is_an_error(pattern: str) -> None:
     [
         *(
             "make -f /opt/Makefile all",
+            "find /opt -name x",
+            "mpiexec -n * gdb -batch --args ./app input",
             "apptainer exec /opt/image.sif /opt/app ...",
             "apptainer run /opt/image.sif ...",
         ),
@@ -332,6 +340,22 @@ def test_a_campaign_names_nothing_that_starts_programs(site: Path, given: str) -
     settings = Settings(data=site / "jobs", allow=("./app",))
     with pytest.raises(Refused, match="allow-list"):
         check_campaign(parse_campaign(text, "c"), settings)
+
+
+def test_the_table_of_a_replay_is_confined_whatever_follows_it(site: Path) -> None:
+    """Text after @, and links in the place of a table's two files, led to other files."""
+    text = 'name = "c"\nrunner = "replay:{}"\n[[tunable]]\nname = "x"\nvalues = ["a"]\n'
+    with pytest.raises(UserError, match="leave out '@'"):
+        parse_campaign(text.format(f"{site}/jobs/t@/../../secret"), "c")
+    for name in ("", "/"):
+        with pytest.raises(StripewiseError, match=r"absolute path|outside"):
+            check_experiment(Experiment(runner=f"replay:{name}"), site / "jobs", Settings(data=site / "jobs"))
+    (site / "jobs" / "t.csv").symlink_to(site / "secret.csv")
+    settings = Settings(data=site / "jobs")
+    with pytest.raises(Refused, match="outside the folders"):
+        check_campaign(parse_campaign(text.format(f"{site}/jobs/t"), "c"), settings)
+    with pytest.raises(Refused, match="outside the folders"):
+        check_experiment(Experiment(runner=f"replay:{site}/jobs/t.toml@x=1"), site / "jobs", settings)
 
 
 # -- the examples of the guides ------------------------------------------------------------------------------------

@@ -243,11 +243,12 @@ def _told_apart(levels: NDArray[np.int64], repeats: NDArray[np.int64]) -> NDArra
     return numbered
 
 
-def _paths(path: str | Path) -> tuple[Path, Path]:
+def table_files(path: str | Path) -> tuple[Path, Path]:
+    """Give the two files of a table that either of them or their common stem names."""
     stem = Path(path)
     if stem.suffix in (".csv", ".toml"):
         stem = stem.with_suffix("")
-    return stem.with_name(stem.name + ".toml"), stem.with_name(stem.name + ".csv")
+    return Path(f"{stem}.toml"), Path(f"{stem}.csv")
 
 
 def read_table(path: str | Path) -> Table:
@@ -263,7 +264,7 @@ def read_table(path: str | Path) -> Table:
     UserError
         With the file and the place that is wrong.
     """
-    toml, data = _paths(path)
+    toml, data = table_files(path)
     try:
         schema = Schema.model_validate(tomllib.loads(toml.read_text("utf-8")))
         # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
@@ -293,7 +294,7 @@ def write_table(table: Table, path: str | Path) -> None:
     UserError
         If they cannot be written.
     """
-    toml, data = _paths(path)
+    toml, data = table_files(path)
     columns = table.schema.columns
     levels = np.concatenate([table.context_levels, table.levels], axis=1)
     try:

@@ -14,7 +14,17 @@ from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
 from stripewise.runner.program.command import obeyed, placeholders
-from stripewise.runner.program.launchers import CONTAINERS, LAUNCHERS, SEARCHED_FOR, SHELLS, STARTERS, WRAPPERS, Grammar
+from stripewise.runner.program.launchers import (
+    CONTAINERS,
+    INTERPRETERS,
+    LAUNCHERS,
+    SEARCHED_FOR,
+    SHELLS,
+    TOOLS,
+    WRAPPERS,
+    Grammar,
+    family,
+)
 
 _REST = "..."
 """Ends a pattern: any further arguments of the program."""
@@ -40,9 +50,6 @@ _FLAGS = {
     "java": ("-jar",),
 }
 """Options of interpreters after which the next word is the script, not the option's value."""
-
-_COMMANDS = frozenset(("make", "gmake", "ninja", "xargs", "parallel"))
-"""Programs that start what an argument says, wherever it stands."""
 
 _FOLDERS = frozenset(("wdir", "wd", "chdir", "cwd", "D"))
 """Options of launchers that set the program's folder."""
@@ -272,9 +279,7 @@ def wild(text: str) -> bool:
 
 def starts_others(word: str) -> bool:
     """Say whether a program is known to start the programs that its arguments name."""
-    name = PurePath(word).name
-    others = (*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *STARTERS)
-    return name in others or name.startswith(("python", "perl", "busybox"))
+    return family(word) in {*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS}
 
 
 def _read(text: str) -> list[_Pattern]:
@@ -391,14 +396,14 @@ def _pattern(text: str, steps: Sequence[_Step], words: Sequence[str]) -> _Patter
         raise _wrong(text, f"sets the program's folder: give an absolute path in place of '{program}'")
     fixed = not rest and not any(map(wild, arguments))
     if starts_others(program) and not fixed and _script_at(program, arguments) is None:
-        raise _wrong(text, f"allows any program, since {program} starts what its arguments name: give a script's path")
+        raise _wrong(text, f"allows any program, since {program} starts what its arguments name: write all of them out")
     return _Pattern(tuple(steps), program, arguments, rest, moved)
 
 
 def _script_at(program: str, arguments: Sequence[str]) -> int | None:
     """Give the place of the path that an interpreter's arguments name after fixed options; None where there is none."""
-    name = PurePath(program).name
-    if not starts_others(program) or name in _COMMANDS:
+    name = family(program)
+    if not starts_others(program) or name in TOOLS:
         return None
     at = next((at for at, word in enumerate(arguments) if "/" in word), None)
     line = any(word.startswith("-") and "c" in word for word in arguments[:1])
@@ -409,7 +414,7 @@ def _script_at(program: str, arguments: Sequence[str]) -> int | None:
         inside = arguments[at + 1 : at + 2]
         fixed = bool(inside) and not wild(inside[0]) and not inside[0].startswith("-")
         return at if fixed or (name in ("apptainer", "singularity") and arguments[0] == "run") else None
-    flags = _FLAGS.get("python" if name.startswith("python") else name, ())
+    flags = _FLAGS.get(name, ())
     return None if at and arguments[at - 1].startswith("-") and arguments[at - 1] not in flags else at
 
 

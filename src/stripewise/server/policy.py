@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
+from stripewise.model.table import table_files
 from stripewise.objectives import kind_of
 from stripewise.runner.allow_list import AllowList
 from stripewise.runner.program.command import placeholders
@@ -115,7 +116,10 @@ def _check_runner(runner: str, settings: Settings) -> None:
     """Confine the table or the site's file that a runner reads."""
     kind, _, rest = runner.partition(":")
     name = rest.partition("@")[0]
-    if kind == "replay" or (kind == "sim" and name and name not in site_names()):
+    if kind == "replay":
+        for file in table_files(name):
+            confined(file, settings, "runner")
+    elif kind == "sim" and name and name not in site_names():
         confined(Path(name), settings, "runner")
 
 

@@ -138,6 +138,8 @@ class Campaign(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.runner.startswith("replay:") and "@" in self.runner:
+            raise ValueError("runner: a campaign replays every context of its table; leave out '@' and what follows it")
         names = [factor.name for factor in self.factors]
         for name in names:
             if names.count(name) > 1:

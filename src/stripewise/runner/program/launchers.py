@@ -5,8 +5,10 @@ Sources: the manual pages of Hydra, Open MPI (and PRRTE), Slurm, ALPS, PALS, Jsr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 
 def _names(text: str) -> frozenset[str]:
@@ -193,8 +195,39 @@ CONTAINERS = _names("apptainer singularity docker podman podman-hpc shifter saru
 SHELLS = _names("sh bash dash zsh ksh csh tcsh fish")
 """Programs whose argument is a script, by base name."""
 
-STARTERS = _names("make gmake ninja xargs parallel perl ruby lua R Rscript julia java node tclsh")
-"""Programs that are known to start others, which need not be named in the command, by base name."""
+INTERPRETERS = _names(
+    "python pypy ipython perl ruby lua luajit R Rscript julia java node nodejs tclsh wish php guile octave"
+)
+"""Programs whose first argument is a script, which may start others, by base name without a version."""
+
+TOOLS = _names(
+    # Building, finding, editing, copying
+    "make gmake ninja cmake ctest xargs parallel find fd awk gawk mawk nawk original-awk sed ed ex vi vim view nvim "
+    "nano emacs less more man tar bsdtar cpio zip rsync ssh scp sftp git hg svn m4 gcc cc c++ g++ clang split sort tee "
+    "dd "
+    # Debuggers, tracers and profilers
+    "gdb gdbserver lldb dbx valgrind strace ltrace perf rr catchsegv ddt map forge totalview vtune amplxe-cl advixe-cl "
+    "aps nsys ncu nvprof scalasca scan scorep tau_exec hpcrun likwid-perfctr likwid-pin likwid-mpirun heaptrack "
+    # Other users, roots, limits and terminals
+    "su runuser doas pkexec newgrp sg chroot unshare nsenter setpriv capsh prlimit cpulimit systemd-run "
+    "start-stop-daemon bwrap proot fakeroot fakechroot firejail xvfb-run dbus-run-session script expect tmux screen "
+    "watch flock lockf at batch crontab entr busybox toybox linux32 linux64 i386 x86_64 ld.so run-parts "
+    # Jobs and workers
+    "sbatch salloc qsub bsub torchrun accelerate deepspeed horovodrun dask pytest coverage"
+)
+"""Programs that start, load or overwrite what any of their arguments says, by base name without a version."""
+
+_VERSION = re.compile(r"[-_.]?\d[\d.]*$")
+
+
+def family(word: str) -> str:
+    """Give the base name by which a program is known: without a folder and a version (``gdb-13``, ``python3.11``)."""
+    name = PurePath(word).name
+    if name.startswith("ld") and ".so" in name:
+        return "ld.so"
+    known = {*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS}
+    return name if name in known else _VERSION.sub("", name)
+
 
 SEARCHED_FOR = _names("mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca personality")
 """Options, without their dashes, that the launchers of Open MPI find and obey among the program's arguments too.

@@ -12,7 +12,7 @@ from stripewise.errors import UserError
 from stripewise.runner.program.binary import Binary, FileKind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
 from stripewise.runner.program.elf import contains
-from stripewise.runner.program.launchers import CONTAINERS, SHELLS, STARTERS
+from stripewise.runner.program.launchers import CONTAINERS, INTERPRETERS, SHELLS, TOOLS, family
 from stripewise.runner.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
 from stripewise.spec.workload import Workload
 
@@ -161,9 +161,8 @@ def _without_mpi(binaries: Sequence[Binary], line: CommandLine, mpi: Mpi | None)
 
 
 def starts_others(word: str, binary: Binary) -> bool:
-    """Say whether a program is one that starts others: a script, a shell, an interpreter, make."""
-    name = PurePath(word).name
-    return binary.kind is FileKind.SCRIPT or name in (*SHELLS, *STARTERS) or name.startswith("python")
+    """Say whether a program is one that starts others: a script, a shell, an interpreter, make, a debugger."""
+    return binary.kind is FileKind.SCRIPT or family(word) in {*SHELLS, *INTERPRETERS, *TOOLS}
 
 
 def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
