@@ -51,9 +51,8 @@ test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluste
 system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzzing, PostgreSQL and the test bed (root; .ci/run installs what they need)
 	STRIPEWISE_THOROUGH=1 $(PYTEST) tests/system $(WHOLE)
 
-# Byte code is kept, and the plug-in of the service's tests stays out: together they take longer to load than most tests take to run.
 unit: $(VENV)/.dev ## the tests that answer in seconds
-	$(PYTEST) -n auto -p no:schemathesis -m "not slow" tests/unit
+	$(PYTEST) -n auto -m "not slow" tests/unit
 
 # Types and the analysis of C take most of the time, and neither waits for the other.
 lint: $(VENV)/.dev ## style, types, import layers and circles, C style and analysis

@@ -7,9 +7,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from stripewise.runner.native import build as own
+from stripewise.runner.native.compiler import ask_compiler
 from tests.conftest import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,20 +31,24 @@ def shared(factory: pytest.TempPathFactory) -> Path:
 
 
 def fresh_home(factory: pytest.TempPathFactory) -> Path:
-    """Give an empty STRIPEWISE_HOME but for what stripewise itself has built in this run."""
-    builds = shared(factory) / "builds"
-    builds.mkdir(exist_ok=True)
+    """Give an empty STRIPEWISE_HOME, except for what was built in this run."""
     home = factory.mktemp("home")
-    (home / "native").symlink_to(builds)
+    (home / "native").symlink_to(_builds(factory))
     return home
 
 
 def cache_home(factory: pytest.TempPathFactory) -> Path:
-    """Give an XDG_CACHE_HOME with nothing in it but what stripewise itself has built in this run."""
+    """Give an XDG_CACHE_HOME with nothing in it but what was built in this run."""
     cache = factory.mktemp("cache")
     (cache / "stripewise").mkdir()
     (cache / "stripewise" / "native").symlink_to(fresh_home(factory).joinpath("native").resolve())
     return cache
+
+
+def _builds(factory: pytest.TempPathFactory) -> Path:
+    folder = shared(factory) / "builds"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
@@ -64,9 +71,24 @@ def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) ->
         configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON"]
         checked([*configure, *options])
         checked(["cmake", "--build", folder, "-j2"])
+        _keep(_builds(factory), mpicc, folder, [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL])
 
     key = hashlib.sha256("\n".join([str(mpicc), *options]).encode()).hexdigest()[:12]
     return once(factory, f"native-{key}", make)
+
+
+def _keep(cache: Path, mpicc: Path, tree: Path, targets: Sequence[own.BuildTarget]) -> None:
+    """Put what was built where stripewise keeps its own builds, so that it does not build the same again."""
+
+    def copied(target: own.BuildTarget, _compiler: object, _environment: object, _sources: Path, folder: Path) -> None:
+        result = folder / "build" / target.file
+        result.parent.mkdir(parents=True)
+        shutil.copy2(tree / target.file, result)
+
+    compiler = ask_compiler(mpicc, os.environ)
+    with mock.patch.object(own, "_make", copied):
+        for target in targets:
+            own.build(target, compiler, os.environ, cache, ROOT)
 
 
 def core_library(factory: pytest.TempPathFactory) -> Path:

@@ -28,7 +28,7 @@ from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 from tests.conftest import require
-from tests.integration.building import ROOT, fresh_home
+from tests.integration.building import ROOT, fresh_home, native_parts
 from tests.integration.conftest import Mpi
 
 PROGRAMS = ROOT / "tests" / "fixtures" / "programs"
@@ -106,6 +106,7 @@ def strided(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mpi], Path]:
 
     def build(mpi: Mpi) -> Path:
         if mpi.name not in built:
+            native_parts(tmp_path_factory, mpi.mpicc)
             path = tmp_path_factory.mktemp(mpi.name) / "strided"
             subprocess.run([mpi.mpicc, "-O1", "-o", path, PROGRAMS / "strided.c"], check=True)
             built[mpi.name] = path

@@ -19,9 +19,9 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.spec.report import parse_report
-from tests.integration.building import cache_home, checked
+from tests.integration.building import cache_home, checked, native_parts
 from tests.integration.conftest import Mpi
-from tests.integration.hdf5_support import debian_mpi, differences, hdf5_options
+from tests.integration.hdf5_support import HDF5_PARTS, debian_mpi, differences, hdf5_options
 from tests.integration.runtime_support import PROGRAMS
 
 USUAL = {"hdf5_alignment": 1, "hdf5_alignment_threshold": 1, "hdf5_coll_metadata_write": False}
@@ -60,7 +60,8 @@ def program(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    native_parts(tmp_path_factory, mpi.mpicc, *HDF5_PARTS)
     return cache_home(tmp_path_factory)
 
 
