@@ -20,6 +20,7 @@ from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
 from stripewise.server.service import Settings
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
 from tests.unit.service import SIMULATED, Running, running
 
 
@@ -85,6 +86,17 @@ def test_a_viewer_changes_nothing(served: Running) -> None:
         assert served.viewer.get(path).status_code == 403
     assert served.service.store.count() == before
     assert served.viewer.get("/api/experiments").status_code == 200
+
+
+def test_a_viewer_runs_no_setup_lines_by_looking(served: Running, tmp_path: Path) -> None:
+    """The check whether a result still holds prepares the program, and so runs the setup lines."""
+    ran = tmp_path / "ran"
+    made = Experiment(command=["true"], setup=[f"touch {ran}"], stacks=["romio"])
+    identifier = served.service.store.create(made, Facts(folder=str(served.service.settings.data)))
+    answer = served.viewer.get(f"/experiments/{identifier}?check=true")
+    assert not ran.exists()
+    assert answer.status_code == 403
+    assert served.viewer.get(f"/experiments/{identifier}").status_code == 200
 
 
 def test_a_revoked_or_expired_token_is_none(served: Running) -> None:

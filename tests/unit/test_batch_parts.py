@@ -20,10 +20,12 @@ from stripewise.schedulers.registry import make_scheduler
 from stripewise.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
 from stripewise.spec import policy as policies
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.facts import Facts
 from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.workload import Workload
+from stripewise.store.base import Record
 from stripewise.tuning.budget import worst_case
-from stripewise.tuning.consent import check_cost, granted, refused
+from stripewise.tuning.consent import check_author, check_cost, granted, refused
 from stripewise.tuning.space import bind_space
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,6 +154,19 @@ def test_applications_that_are_not_allowed_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=rf"does not allow {program} to be tuned so; allowed: mpiexec"):
             check_application(patterns, command, Path(program), tmp_path / "opt" / "a", {})
+
+
+def test_what_another_user_has_written_is_run_only_with_consent() -> None:
+    """Whoever shares the store could have put any setup line there."""
+    for author in ({"facts": Facts(user="eve")}, {"owner": "eve@login1:7"}):
+        record = Record("ab12", Experiment(setup=["id"]), "stopped", 0.0, 0.0, **author)
+        check_author(record, "eve", refused)
+        check_author(record, "ada", granted)
+        with pytest.raises(
+            UserError, match=r"ab12 is by eve; its command, setup lines and hooks would run as ada.*--yes"
+        ):
+            check_author(record, "ada", refused)
+    check_author(Record("ab12", Experiment(), "created", 0.0, 0.0), "ada", refused)
 
 
 def test_costs_above_the_limits_need_consent_once() -> None:

@@ -38,7 +38,13 @@ KeptOption = Annotated[
     typer.Option(help="Folder in which results are kept; the same command continues from it.", metavar="FOLDER"),
 ]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Agree to the worst-case cost, however large.")]
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Agree to the worst-case cost, however large, and to running what another user of the store wrote.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 ServerOption = Annotated[
     str | None,

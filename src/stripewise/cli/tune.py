@@ -37,11 +37,11 @@ from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.again import confirm_again
 from stripewise.tuning.budget import spent
-from stripewise.tuning.consent import Consent, granted
+from stripewise.tuning.consent import Consent, check_author, granted
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
-from stripewise.tuning.process import owner_name, terminated_as_interrupted
+from stripewise.tuning.process import owner_name, terminated_as_interrupted, user_name
 from stripewise.tuning.session import Session
 from stripewise.tuning.try_first import proposals
 
@@ -170,7 +170,7 @@ def _begin(
     store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
 ) -> None:
     make_runs_folder(experiment)
-    identifier = store.create(experiment, Facts(folder=folder or str(Path.cwd())))
+    identifier = store.create(experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
     try:
         _carry_on(store, identifier, report, json_output, yes)
     except UserError:
@@ -199,6 +199,7 @@ def _confirm(
         return
     with open_store(store) as opened:
         record = opened.record(finished)
+        check_author(record, user_name(), granted if yes else asking(None, json_output))
         _begin(opened, confirm_again(record, **wanted), record.facts.folder, report, json_output, yes)
 
 
@@ -221,6 +222,7 @@ def resume(
         if record.state == "finished" and record.result is not None:
             deliver(opened, record.id, record.result, report, json_output)
             return
+        check_author(record, user_name(), granted if yes else asking(None, json_output))
         _carry_on(opened, record.id, report, json_output, yes)
 
 
@@ -307,16 +309,18 @@ def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> Nothin
     return NothingWorks(error.what, f"{fix} (its output: {folders[-1]})" if folders else fix)
 
 
-def asking(progress: Progress, json_output: bool) -> Consent:
-    """Ask on the terminal; where nobody is there to answer, nothing is agreed to."""
+def asking(progress: Progress | None, json_output: bool) -> Consent:
+    """Ask on the terminal, past what is shown there; where nobody is there to answer, nothing is agreed to."""
 
     def ask(question: str) -> bool:
         if json_output or not sys.stdin.isatty():
             return False
-        progress.pause()
+        if progress is not None:
+            progress.pause()
         try:
             return typer.confirm(f"{question}: go on?", err=True)
         finally:
-            progress.go_on()
+            if progress is not None:
+                progress.go_on()
 
     return ask

@@ -51,6 +51,7 @@ class Redactor:
         made = cls()
         user, _, rest = record.owner.partition("@")
         made.user(user)
+        made.user(record.facts.user)
         made.host(rest.partition(":")[0])
         for source in (record.facts.environment, record.result.environment if record.result else {}):
             made.host(str(source.get("host") or ""))

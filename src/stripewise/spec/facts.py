@@ -42,6 +42,7 @@ class ExperimentKeys(TypedDict, total=False):
     """What facts of an experiment are made of; :class:`Facts` says what each is."""
 
     folder: str | None
+    user: str
     submitter: str
     seconds: float
     runs: int
@@ -78,6 +79,11 @@ class Facts(_Observed):
         """The absolute folder in which the program starts; None for the current one."""
         folder = self.get("folder")
         return None if folder is None else str(folder)
+
+    @property
+    def user(self) -> str:
+        """Who began it on the command line."""
+        return str(self.get("user", ""))
 
     @property
     def submitter(self) -> str:

@@ -1,4 +1,4 @@
-"""Before anything that costs much is started, somebody must have agreed to it."""
+"""Before anything is started that costs much, or that another user has written, somebody must have agreed to it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,46 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.spec.policy import Policy
 from stripewise.spec.sizes import format_size
+from stripewise.store.base import Record
 
 Consent = Callable[[str], bool]
-"""Asked with a sentence that says the cost; gives whether it may be spent."""
+"""Asked with a sentence that says what is to be agreed to; gives whether somebody agrees."""
 
 
 def granted(question: str) -> bool:
-    """Agree to every cost, for callers that have made sure of it."""
+    """Agree to everything, for callers that have made sure of it."""
     return True
 
 
 def refused(question: str) -> bool:
-    """Agree to no cost above the site's limits."""
+    """Agree to nothing."""
     return False
+
+
+def check_author(record: Record, user: str, consent: Consent) -> None:
+    """Ask before anything is run that another user of the store has written.
+
+    Parameters
+    ----------
+    record : Record
+    user : str
+        Who would run it.
+    consent : callable
+
+    Raises
+    ------
+    UserError
+        If nobody agreed.
+    """
+    author = record.facts.user or record.owner.partition("@")[0]
+    if author in ("", user):
+        return
+    what = f"experiment {record.id} is by {author}; its command, setup lines and hooks would run as {user}"
+    if not consent(what):
+        raise UserError(
+            f"{what}, and nobody agreed to it",
+            f"read it with stripewise show {record.id} --json, then agree with --yes",
+        )
 
 
 def check_cost(

@@ -10,14 +10,18 @@ import socket
 from collections.abc import Iterator
 
 
-def owner_name() -> str:
-    """Say who works, for people: user, host and process."""
+def user_name() -> str:
+    """Give the name of this process's user."""
     try:
-        user = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):
         # In a container the user may have a number only.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+        return str(os.getuid())
+
+
+def owner_name() -> str:
+    """Say who works, for people: user, host and process."""
+    return f"{user_name()}@{socket.gethostname()}:{os.getpid()}"
 
 
 @contextlib.contextmanager

@@ -17,10 +17,11 @@ from stripewise.server import reading
 from stripewise.server.history import PageHistory, history, read
 from stripewise.server.html import figures_text, render
 from stripewise.server.policy import check_experiment
+from stripewise.server.problems import Refused
 from stripewise.server.resource import Resource
 from stripewise.server.resources.experiments import Id, line
 from stripewise.server.resources.runs import RunState
-from stripewise.server.service import Here, Service, version
+from stripewise.server.service import Here, Service, User, version
 from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record
 from stripewise.tuning.again import changed_since
@@ -37,12 +38,16 @@ _MOST_PARAMETERS = 40
 def experiment_page(
     request: Request,
     service: Here,
+    user: User,
     id: Id,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     state: RunState | None = None,
     check: bool = False,
 ) -> HTMLResponse:
     """Show an experiment, with a page of its runs; ``check``: say whether its result still holds here."""
+    if check and not user.operator:
+        # The experiment's setup lines are run for it.
+        raise Refused(403, f"the token '{user.name}' may start nothing, not even a check", "use an operator's token")
     known = history(service, id)
     record, found = known.record, known.found
     whole = record.result is not None
