@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
@@ -239,20 +240,7 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         How many to start beside the service.
     path : Path or None
         Of the UNIX socket, removed in the end.
-
-    Raises
-    ------
-    UserError
-        If the packages of the service are not installed.
     """
-    try:
-        import uvicorn  # noqa: PLC0415  heavy, and an extra
-
-        from stripewise.server.app import create_app  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"the package {error.name} is not installed", "install it: pip install 'stripewise[server]'"
-        ) from error
     app = create_app(settings)
     config = uvicorn.Config(
         app,

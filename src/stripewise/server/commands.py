@@ -68,10 +68,15 @@ def serve(
     Programs run as the user who starts this.
     """
     from stripewise.runner.allow_list import AllowList  # noqa: PLC0415
-    from stripewise.server.app import serve as listen  # noqa: PLC0415
-    from stripewise.server.app import tcp_socket, unix_socket  # noqa: PLC0415
-    from stripewise.server.service import Settings  # noqa: PLC0415
 
+    try:
+        from stripewise.server.app import serve as listen  # noqa: PLC0415
+        from stripewise.server.app import tcp_socket, unix_socket  # noqa: PLC0415
+        from stripewise.server.service import Settings  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"the package {error.name} is not installed", "install it: pip install 'stripewise[server]'"
+        ) from error
     if host is not None and socket is not None:
         raise UserError("both --socket and --host are given", "leave one of them out")
     _log()
