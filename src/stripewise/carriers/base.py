@@ -208,6 +208,8 @@ class Carrier(ABC):
         Whether the runtime can apply what a model chooses while the program runs.
     needs_mpi : bool
         Whether only a program with an MPI library reads it.
+    api : str
+        The API that a program must use for a value to act, as a workload names it; empty for any.
     echo : str
         Who tells the runtime which value is in force.
     proofs : frozenset of str
@@ -224,6 +226,7 @@ class Carrier(ABC):
     reported = False
     decided = False
     needs_mpi = True
+    api = ""
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls"})
 

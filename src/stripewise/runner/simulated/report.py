@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stripewise import __version__
-from stripewise.carriers import ENVIRONMENT, HDF5, HINT, LAYOUT, MCA, PNETCDF, Setting
+from stripewise.carriers import HINT, Setting
 from stripewise.filesystems import named
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import SimulatedOutcome
@@ -147,7 +147,7 @@ def _files(
         "posix": _posix(made, collective, count),
         "layout": _layout(site, outcome),
         "info": {"romio_filesystem_type": driver},
-        "settings": [_setting(site, workload, setting) for setting in plan.settings],
+        "settings": [_setting(site, workload, setting) for setting in plan.settings if setting.carrier.reported],
     }
     names = [f"/simulated/{site.name}/data.{number}" for number in range(min(count, _MOST_FILES))]
     return [{"path": name if each else f"/simulated/{site.name}/data", **entry} for name in names]
@@ -209,23 +209,23 @@ def _layout(site: Site, outcome: SimulatedOutcome) -> dict[str, Any] | None:
 
 
 def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]:
-    """What became of one setting: passed on, or not applicable. Echoes are left out, because they prove nothing."""
-    note, outcome = "", "applied"
-    if setting.carrier is LAYOUT:
+    """What became of one setting: passed on, or not applicable. Hints are echoed, as MPI libraries do."""
+    carrier, note, outcome = setting.carrier, "", "applied"
+    if carrier.of_file_system:
         if named(setting.layer) is not site.mpi.file_system or named(setting.layer).key(setting.key) is None:
             outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
         elif workload.operation == "read":
             outcome, note = "not_applicable", "the file is there already"
-    elif setting.carrier is HDF5 and workload.api != "hdf5":
-        outcome, note = "not_applicable", "the simulated program does not use HDF5"
-    carried = setting.carrier in (HINT, PNETCDF, ENVIRONMENT, MCA)
+    elif carrier.api and workload.api != carrier.api:
+        outcome, note = "not_applicable", f"the simulated program does no I/O through {carrier.api}"
+    told = setting.value if carrier.verb == HINT.verb and outcome == "applied" else None
     return {
-        "layer": setting.carrier.verb,
+        "layer": carrier.verb,
         "key": setting.name,
         "requested": setting.value,
         "application": None,
-        "given": setting.value if carried and outcome == "applied" else None,
-        "echoed": setting.value if carried and setting.carrier.verb == HINT.verb and outcome == "applied" else None,
+        "given": told,
+        "echoed": told,
         "outcome": outcome,
         "note": note,
     }
