@@ -12,13 +12,13 @@ from markupsafe import Markup
 
 from stripewise import __version__
 from stripewise.objectives import timing
-from stripewise.report.export import TARGETS, Export, export
+from stripewise.report.export import TITLES, Export, export
 from stripewise.report.machine import sentence
 from stripewise.report.markup import duration, value_text
 from stripewise.report.page import environment
 from stripewise.report.reading import Reading
 from stripewise.spec.plan import Plan
-from stripewise.spec.result import Arm, Candidate, Cost, ParameterSummary
+from stripewise.spec.result import Cost, ParameterSummary
 
 HEADINGS = {
     "settings": "Settings",
@@ -35,17 +35,6 @@ HEADINGS = {
 }
 """The sections in order: each is a macro of this name in ``sections.html``, and the words that link to it."""
 
-_TITLES = {
-    "hints": "ROMIO hints file",
-    "plan": "Plan of Stripewise",
-    "shell": "Shell",
-    "sbatch": "Slurm job script",
-    "cray": "Cray MPICH",
-    "intel": "Intel MPI",
-    "openmpi": "Open MPI",
-    "lfs": "File-system layout of a directory",
-    "toml": "Experiment file",
-}
 _STATUS_WORDS = {
     "effective": ("✓", "effective", "its effect was seen in what the program did"),
     "echoed": ("≈", "echoed", "the library reports it back, which proves no effect"),
@@ -91,11 +80,6 @@ class Details:
         used = {entry.status for entry in self.reading.result.effects}
         return [status for status in _STATUS_WORDS if status in used]
 
-    def changed(self, shown: Arm | Candidate) -> dict[str, Any]:
-        """Give the settings of a configuration that differ from the default."""
-        default = self.reading.default
-        return {name: value for name, value in shown.configuration.items() if default.get(name) != value}
-
     def shares(self) -> list[str]:
         """Write the importance of the parameters that have any."""
         return [f"{name} {share:.0%}" for name, share in self.reading.result.importance.items() if share > 0]
@@ -107,7 +91,7 @@ class Details:
         if not plan.settings:
             return {}
         changed = result.changed(result.best)
-        return {_TITLES.get(target, target): export(plan, target, changed=changed) for target in TARGETS}
+        return {title: export(plan, target, changed=changed) for target, title in TITLES.items()}
 
     def program(self) -> str:
         """Write the command as it was given."""

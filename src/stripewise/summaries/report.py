@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
     maximize = table.objective.maximize
     found = five_numbers(table, apart)
     clusters, labels = cluster([entry.numbers for entry in found], maximize)
-    found = [_with(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
+    found = [replace(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
     sign = -1 if maximize else 1
     ordered = sorted(found, key=lambda entry: sign * entry.median)
     return SummaryReport(
@@ -82,10 +82,4 @@ def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
         tuple(consistent(found, maximize)),
         tuple(effects(found, maximize)),
         tuple(defaults(table, found, apart)),
-    )
-
-
-def _with(entry: FiveNumbers, *, cluster: int) -> FiveNumbers:
-    return FiveNumbers(
-        entry.context, entry.configuration, entry.numbers, entry.runs, cluster, entry.picked, entry.scored
     )

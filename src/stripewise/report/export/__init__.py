@@ -16,7 +16,7 @@ from stripewise.report.export.vendors import cray, intel, openmpi
 from stripewise.spec.configuration import Value
 from stripewise.spec.plan import Plan
 
-__all__ = ["TARGETS", "Export", "export"]
+__all__ = ["TARGETS", "TITLES", "Export", "export"]
 
 _NOTHING = "# the plan sets nothing: the program runs with its defaults\n"
 _ELSEWHERE = "# none of the plan's settings can be written in this form\n"
@@ -58,22 +58,24 @@ def export(
     if not program.isprintable():
         raise UserError(f"the program {program[:60]!r} does not fit on one line", "write it without control characters")
     request = Request(plan, library, directory or "DIRECTORY", program or "./my_app", dict(changed or {}))
-    made = _WRITERS[target](request)
+    made = _WRITERS[target][1](request)
     if made.text:
         return made
     return replace(made, text=_ELSEWHERE if plan.settings else _NOTHING, use="", undo="", wins="", empty=True)
 
 
-_WRITERS: dict[str, Callable[[Request], Export]] = {
-    "hints": hints,
-    "plan": plan_file,
-    "shell": shell,
-    "sbatch": sbatch,
-    "cray": cray,
-    "intel": intel,
-    "openmpi": openmpi,
-    "lfs": lfs,
-    "toml": toml,
+_WRITERS: dict[str, tuple[str, Callable[[Request], Export]]] = {
+    "hints": ("ROMIO hints file", hints),
+    "plan": ("Plan of Stripewise", plan_file),
+    "shell": ("Shell", shell),
+    "sbatch": ("Slurm job script", sbatch),
+    "cray": ("Cray MPICH", cray),
+    "intel": ("Intel MPI", intel),
+    "openmpi": ("Open MPI", openmpi),
+    "lfs": ("File-system layout of a directory", lfs),
+    "toml": ("Experiment file", toml),
 }
 TARGETS = tuple(_WRITERS)
 """The names of the exports."""
+TITLES = {name: title for name, (title, _) in _WRITERS.items()}
+"""What people call them."""
