@@ -110,7 +110,7 @@ def test_queue_time_is_apart_from_run_time_and_no_limit_counts_it(slurm: Slurm, 
         outcome = wait(runner)
         assert outcome.state is State.FINISHED, outcome.reason
         assert 0.3 <= outcome.elapsed < 3
-        assert outcome.facts.queue_seconds > 4.5
+        assert outcome.facts["queue_seconds"] > 4.5
         assert runner.queued_seconds > 4.5
         assert outcome.folder is not None
         assert (outcome.folder / "stdout").read_text() == "done\n"

@@ -246,7 +246,7 @@ def test_whatever_comes_first_ends_the_run(site: str) -> None:
 def test_jobs_wait_in_simulated_time(site: str) -> None:
     simulated = runner(site, "queue.wait=2 h")
     outcomes = [run(simulated, number) for number in range(100)]
-    waits = np.array([outcome.facts.queue_seconds for outcome in outcomes])
+    waits = np.array([outcome.facts["queue_seconds"] for outcome in outcomes])
     assert waits.mean() == pytest.approx(7200, rel=0.3)
     assert outcomes[-1].started > 99 * 7200, "days of waiting pass in no time"
     assert run(simulated, 42).started == outcomes[42].started

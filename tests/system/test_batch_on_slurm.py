@@ -115,7 +115,7 @@ def test_from_the_page_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(c
     assert len(lost) == 1, "the run on the node that went down was made again"
     assert "a node of its job failed" in lost[0].facts.notes[0]
     assert 2 <= at_once <= 4
-    assert all(run.facts.queue_seconds >= 0 and run.facts.node_hours > 0 for run in runs)
+    assert all(run.facts["queue_seconds"] >= 0 and run.facts.node_hours > 0 for run in runs)
     assert all(run.elapsed is not None and 6 <= run.elapsed < 100 for run in runs)
     assert case.bed.slurm.ask("squeue", "-h").strip() == ""
 
@@ -133,7 +133,7 @@ def test_time_in_the_queue_counts_neither_for_the_run_nor_for_the_budget(case: C
     result = case.finish(process)
     runs = case.runs()
     accounted(runs, 2)
-    assert max(run.facts.queue_seconds for run in runs) > waited - 5
+    assert max(run.facts["queue_seconds"] for run in runs) > waited - 5
     assert all(run.state is State.FINISHED for run in runs), "a time budget of 25 s was not used up by waiting 30 s"
     assert result["seconds"] < 25
 

@@ -281,11 +281,6 @@ class RunFacts(_Observed):
         return str(self.get("node_list", ""))
 
     @property
-    def queue_seconds(self) -> float:
-        """Seconds that the run's job waited."""
-        return float(self.get("queue_seconds", 0.0))
-
-    @property
     def no_report(self) -> str:
         """Why a report that was expected is missing; empty where it is there, or none was expected."""
         return str(self.get("no_report", ""))
