@@ -18,12 +18,6 @@ from stripewise.spec.configuration import Value
 _MOST_GROUPS = 64
 
 
-def natural(value: Any) -> Value:
-    """A number without a fraction as an integer."""
-    plain: Value = int(value) if isinstance(value, float) and value == int(value) else value
-    return plain
-
-
 def all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[TunableColumn]) -> Floats:
     """Points of requests that leave nothing open, one row each."""
     defaults = {tunable.name: default_of(model, tunable) for tunable in every}

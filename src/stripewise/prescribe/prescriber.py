@@ -20,11 +20,11 @@ from stripewise.model.domain import Floats
 from stripewise.model.table import Table
 from stripewise.prescribe.carrying import advice_text, lines
 from stripewise.prescribe.grid import CandidateGrid, Expected
-from stripewise.prescribe.points import all_rows, natural, rows_of
+from stripewise.prescribe.points import all_rows, rows_of
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.prescribe.reasons import neighbours, rules
 from stripewise.prescribe.request import Known, PrescriptionRequest, known_values
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, plain_number
 from stripewise.spec.formats import WORTH
 from stripewise.spec.parameter import When
 
@@ -179,7 +179,7 @@ class Answer:
         )
 
     def _value(self, tunable: TunableColumn, point: Floats) -> Value:
-        return natural(self._domain.values(tunable.place, point[[tunable.place]]).tolist()[0])
+        return plain_number(self._domain.values(tunable.place, point[[tunable.place]]).tolist()[0])
 
     def _directory(self, changed: Sequence[TunableColumn], chosen: Floats) -> str:
         for tunable in changed:
@@ -289,7 +289,7 @@ class Prescriber:
             for place, name in enumerate(domain.names):
                 values = domain.values(place, points[:, place])
                 for number, value in zip(members, values.tolist(), strict=True):
-                    answers[number][name] = natural(value)
+                    answers[number][name] = plain_number(value)
         return answers
 
 

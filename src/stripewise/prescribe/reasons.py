@@ -14,6 +14,7 @@ from stripewise.model.domain import Floats
 from stripewise.model.table import Table
 from stripewise.prescribe.grid import CandidateGrid
 from stripewise.prescribe.prescription import Neighbour
+from stripewise.spec.configuration import plain_number
 from stripewise.spec.sizes import format_size
 
 _NEAREST = 3
@@ -52,16 +53,12 @@ def neighbours(
         distance = np.sqrt(np.sum(((known - own) / spread) ** 2, axis=1))
         for cell in np.argsort(distance, kind="stable")[:count]:
             row = {
-                column.name: _plain(model.domain.values(place, points[cell, [place]]).tolist()[0])
+                column.name: plain_number(model.domain.values(place, points[cell, [place]]).tolist()[0])
                 for place, column in enumerate(model.domain.columns)
             }
             number = None if runs is None else int(runs[cell])
             found.append(Neighbour(row, float(values[cell]), number, float(distance[cell]), is_chosen))
     return tuple(found)
-
-
-def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value == int(value) else value
 
 
 def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats, NDArray[np.int64] | None] | None:

@@ -14,7 +14,7 @@ from stripewise.errors import UserError
 from stripewise.model.carriers import bytes_of
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, plain_number
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Scalar
@@ -208,7 +208,7 @@ def _checked(column: Column, value: Value, seen: list[Any]) -> Value:
     if column.kind == "ordinal":
         if isinstance(value, str | bool) or not math.isfinite(value):
             raise UserError(f"{column.name} = {value!r} is not a number", "it is an ordered column of the model")
-        return int(value) if float(value) == int(value) else value
+        return plain_number(value)
     for known in seen:
         same_kind = isinstance(known, bool) == isinstance(value, bool)
         if (known == value and same_kind) or str(known).lower() == str(value).lower():

@@ -19,6 +19,7 @@ from stripewise.measure.ior import IorOutput, IorRow, parse_ior
 from stripewise.measure.journal import JournalPhase, is_journal, parse_journal
 from stripewise.measure.observed import Observed, of_activity, of_report
 from stripewise.profiling.importing_table import Row, known_hints
+from stripewise.spec.configuration import plain_number
 from stripewise.spec.formats import JOURNAL_HEADER
 from stripewise.spec.report import read_report
 from stripewise.spec.sizes import parse_size
@@ -296,6 +297,4 @@ def _hint_value(text: str) -> int | float | str:
         value = float(text)
     except ValueError:
         return text
-    if not math.isfinite(value):
-        return text
-    return int(value) if value.is_integer() else value
+    return plain_number(value) if math.isfinite(value) else text

@@ -1,7 +1,7 @@
 """How runs on a shared file system vary: from run to run, from day to day, and when the machine changes.
 
 Most runs differ little, and some are far slower because of what others do. So the logarithm of the slowdown is a narrow
-normal distribution to which, now and then, an exponential delay is added: left-skewed in bandwidth, and no log-normal.
+normal distribution to which, now and then, an exponential delay is added: left-skewed in bandwidth, and not log-normal.
 The numbers were fitted to 12,701 production runs of a year on Cori and Edison of NERSC, relative to the median of 30
 days (NERSC/tokio-abcutils; project notes on the simulated cluster). What days have in common, changes of regime and the
 load of others are switched apart from it.

@@ -5,9 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
+T = TypeVar("T")
 Value = int | float | str | bool
 """A parameter's value. Byte sizes are integers."""
+
+
+def plain_number(value: T) -> T | int:
+    """Give a float without a fraction as an integer, and any other value as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Configuration(Mapping[str, Value]):

@@ -10,7 +10,7 @@ from typing import Any
 
 from stripewise.carriers import ARGUMENT, Carrier
 from stripewise.errors import UserError
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, plain_number
 from stripewise.spec.expression import Expression
 
 
@@ -213,9 +213,7 @@ class Parameter:
         values = list(self.values)
         default = self.default
         if self.default_from is not None:
-            default = self.default_from(context)
-            if isinstance(default, float) and default == int(default):
-                default = int(default)
+            default = plain_number(self.default_from(context))
         if self.maximum_from is not None:
             largest = self.maximum_from(context)
             values = [value for value in values if float(value) <= largest or value == default]

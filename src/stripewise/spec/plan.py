@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stripewise.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.errors import UserError
 from stripewise.shell import is_unicode
-from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.configuration import Configuration, Value, plain_number
 from stripewise.spec.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
 from stripewise.spec.space import Space
 
@@ -183,9 +183,7 @@ def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ..
             continue
         if derived.active_if is not None and not derived.active_if(words):
             continue
-        number = derived.value(words)
-        if isinstance(number, float) and number == int(number):
-            number = int(number)
+        number = plain_number(derived.value(words))
         settings.append(Setting(derived.carrier, derived.name, derived.template.format(value=number), derived.layer))
     return _unique(settings)
 

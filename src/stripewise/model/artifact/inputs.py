@@ -19,6 +19,7 @@ from stripewise.model.carriers import (
 )
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
+from stripewise.spec.configuration import plain_number
 from stripewise.spec.expression import Expression
 from stripewise.spec.formats import CONTEXT, TUNABLE, Op
 from stripewise.spec.plan import spell
@@ -138,7 +139,7 @@ class Inputs:
         factor = bytes_of(column)
         if factor != 1.0 and not isinstance(value, str):
             return str(int(value * factor))
-        return spell(int(value) if isinstance(value, float) and value == int(value) else value)
+        return spell(plain_number(value))
 
     @staticmethod
     def _carrier(tunable: TunableColumn) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from stripewise.server.resource import Resource
 from stripewise.server.resources import experiments
 from stripewise.server.service import Here, User
 from stripewise.spec.batch import Batch
+from stripewise.spec.campaign import LAUNCHING
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
 from stripewise.spec.site import site_names
@@ -37,7 +38,6 @@ resource = Resource("/new")
 
 _LINES = ("setup", "constraints", "warm_start", "try_first")
 _HOOK_LINES = ("before", "after", "delete")
-_LAUNCHING = ("local", "batch", "steps")
 
 
 def samplers() -> list[dict[str, Any]]:
@@ -202,7 +202,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
     plain = Experiment()
     own = {"name": experiment.name, "folder": folder, "command": shlex.join(experiment.command)}
     kind, _, rest = experiment.runner.partition(":")
-    if experiment.runner in _LAUNCHING:
+    if experiment.runner in LAUNCHING:
         own["runner"] = experiment.runner
     elif kind == "sim" and rest in site_names():
         own |= {"runner": "sim", "site": rest}

@@ -21,6 +21,7 @@ from stripewise.server.documents import RequestDocument
 from stripewise.server.files import table_path
 from stripewise.server.resource import Resource, log_path, model_path
 from stripewise.server.service import Here
+from stripewise.spec.configuration import plain_number
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 
@@ -134,4 +135,4 @@ def _value(text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
-    return int(number) if number == int(number) else number
+    return plain_number(number)

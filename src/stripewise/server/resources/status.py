@@ -59,11 +59,11 @@ def stack(name: str) -> dict[str, Any]:
     loaded = load_stack(name)
     return {
         "name": name,
-        "description": getattr(loaded, "description", ""),
+        "description": loaded.description,
         "parameters": [
             {
                 "name": parameter.name,
-                "kind": str(getattr(parameter.kind, "value", parameter.kind)),
+                "kind": parameter.kind.value,
                 "values": [str(value) for value in list(parameter.values)[:64]],
                 "count": len(parameter.values),
                 "default": parameter.default,
