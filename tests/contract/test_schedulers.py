@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import pytest
 
 from stripewise.errors import TransientError, UserError
-from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Scheduler, Standing
+from stripewise.schedulers.base import Scheduler
 from stripewise.schedulers.flux import Flux
+from stripewise.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing
 from stripewise.schedulers.lsf import Lsf
 from stripewise.schedulers.pbs import ClassicPbs, Pbs
 from stripewise.schedulers.queue import JobQueue

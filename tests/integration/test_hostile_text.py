@@ -27,7 +27,7 @@ from stripewise.runner.batch.script import Work, job_script
 from stripewise.runner.inject.injection import Program, inject
 from stripewise.runner.program.command import shell_line
 from stripewise.runner.setup import environment_after
-from stripewise.schedulers.base import JobRequest
+from stripewise.schedulers.job import JobRequest
 from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import all_schedulers, make_scheduler, scheduler_names
 from stripewise.schedulers.slurm import Slurm

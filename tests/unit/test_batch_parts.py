@@ -15,7 +15,7 @@ from stripewise.profiling.array import Array
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.script import Work, job_script
-from stripewise.schedulers.base import JobPhase, Standing
+from stripewise.schedulers.job import JobPhase, Standing
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
 from stripewise.spec import policy as policies
@@ -235,7 +235,7 @@ def answers(config: str, assoc: str | None) -> Any:
 def test_arrays_keep_within_what_the_cluster_takes(
     config: str, assoc: str | None, wanted: int, shards: int, said: str
 ) -> None:
-    number, why = SlurmArrays().limits(answers(config, assoc), "ada").allowed(wanted)
+    number, why = SlurmArrays().allowed(answers(config, assoc), "ada", wanted)
     assert number == shards
     assert said in why
     assert bool(why) == bool(said)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.schedulers import registry
-from stripewise.schedulers.base import JobPhase, JobRequest
+from stripewise.schedulers.job import JobPhase, JobRequest
 from stripewise.schedulers.queue import JobQueue
 from stripewise.schedulers.registry import make_scheduler, scheduler_names
 from stripewise.server.resources.new import form

@@ -60,8 +60,7 @@ def submit_array(
     # Beside the journal: its folder holds nothing else.
     beside = where.absolute().with_name(f"{where.name}-array")
     queue = JobQueue(campaign.batch, beside, os.environ)
-    limits = arrays_of(queue.scheduler).limits(queue.call, getpass.getuser())
-    number, why = limits.allowed(min(shards, cost.runs))
+    number, why = arrays_of(queue.scheduler).allowed(queue.call, getpass.getuser(), min(shards, cost.runs))
     if why:
         remark(f"note: {why}")
     most = policy.limits.jobs or at_once

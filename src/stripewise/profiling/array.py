@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.schedulers.base import Call, Scheduler
+from stripewise.schedulers.base import Scheduler
+from stripewise.schedulers.job import Call
 from stripewise.schedulers.registry import arrays_of
 from stripewise.shell import check_job_name, directive, quote_all
 

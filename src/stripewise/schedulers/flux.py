@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.schedulers.base import Inside, JobPhase, Scheduler, Standing, unsupported
+from stripewise.schedulers.base import Scheduler, unsupported
+from stripewise.schedulers.job import Inside, JobPhase, Standing
 from stripewise.spec.batch import Batch
 
 _FIELDS = "{id.f58}|{state}|{result}|{name}"

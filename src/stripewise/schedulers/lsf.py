@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.schedulers.base import Answer, Inside, JobPhase, Scheduler, Standing, read_clock
+from stripewise.schedulers.base import Scheduler, read_clock
+from stripewise.schedulers.job import Answer, Inside, JobPhase, Standing
 from stripewise.spec.batch import Batch
 
 _PHASES = {

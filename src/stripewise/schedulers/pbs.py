@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.schedulers.base import Inside, JobPhase, Scheduler, Standing, clock, read_clock
+from stripewise.schedulers.base import Scheduler, clock, read_clock
+from stripewise.schedulers.job import Inside, JobPhase, Standing
 from stripewise.spec.batch import Batch
 
 _PHASES = {

@@ -17,7 +17,8 @@ from typing import IO, Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.interpreter import ask
-from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Scheduler, Standing, Ticket
+from stripewise.schedulers.base import Scheduler
+from stripewise.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.shell import job_identifier
 from stripewise.spec.batch import Batch

@@ -9,21 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.schedulers.base import (
-    Allocation,
-    Answer,
-    ArrayLimits,
-    Arrays,
-    Call,
-    Inside,
-    JobPhase,
-    Lookup,
-    Scheduler,
-    Standing,
-    Steps,
-    clock,
-    read_clock,
-)
+from stripewise.schedulers.base import Allocation, Arrays, Scheduler, Steps, clock, read_clock
+from stripewise.schedulers.job import Answer, Call, Inside, JobPhase, Lookup, Standing
 from stripewise.shell import directive_path
 from stripewise.spec.batch import Batch
 
@@ -153,7 +140,7 @@ class SlurmArrays(Arrays):
 
     index = "SLURM_ARRAY_TASK_ID"
 
-    def limits(self, call: Call, user: str) -> ArrayLimits:
+    def limits(self, call: Call, user: str) -> Mapping[str, int]:
         """Ask for ``MaxArraySize``, which bounds the index, and for the user's ``MaxSubmitJobs``, where accounted."""
         done = call(["scontrol", "show", "config"])
         if done.returncode:
@@ -164,7 +151,7 @@ class SlurmArrays(Arrays):
         told = call(["sacctmgr", "--noheader", "--parsable2", "show", "assoc", f"user={user}", "format=MaxSubmitJobs"])
         numbers = [int(line) for line in told.stdout.split() if line.isdigit()] if told.returncode == 0 else []
         most = {"MaxArraySize": int(size[1]) - 1} if size else {}
-        return ArrayLimits({**most, **({"MaxSubmitJobs": min(numbers)} if numbers else {})})
+        return {**most, **({"MaxSubmitJobs": min(numbers)} if numbers else {})}
 
     def options(self, tasks: int, at_once: int, logs: Path) -> list[str]:
         """Write the options of an array; in a file name of Slurm's %% is a percent sign."""

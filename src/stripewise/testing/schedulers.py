@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.schedulers.base import Answer, JobPhase, JobRequest, Scheduler, Standing
+from stripewise.schedulers.base import Scheduler
+from stripewise.schedulers.job import Answer, JobPhase, JobRequest, Standing
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.spec.batch import Batch
 

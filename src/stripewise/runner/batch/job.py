@@ -17,7 +17,7 @@ from stripewise.runner.inject.assemble import Assembled
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.scratch import Scratch
-from stripewise.schedulers.base import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
+from stripewise.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.schedulers.queue import JobQueue
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome

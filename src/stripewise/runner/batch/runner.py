@@ -23,7 +23,8 @@ from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, run_id
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import look
-from stripewise.schedulers.base import Directives, JobRequest, Scheduler, Ticket
+from stripewise.schedulers.base import Scheduler
+from stripewise.schedulers.job import Directives, JobRequest, Ticket
 from stripewise.schedulers.queue import JobQueue
 from stripewise.shell import job_name
 from stripewise.spec.experiment import Experiment

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stripewise.runner.hooks import linked, outside
 from stripewise.runner.setup import prologue
-from stripewise.schedulers.base import OUTSIDE, Inside
+from stripewise.schedulers.job import OUTSIDE, Inside
 from stripewise.shell import assign_all, quote, quote_all, variable_name
 
 BEGAN = "began"
