@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from stripewise import carriers
-from stripewise.spec import report, report_hdf5
+from stripewise.spec import report, report_file
 from stripewise.spec.formats import CARRIERS, FILE_SYSTEMS
 from tests.formats import ROOT, faults, generator, objects
 
@@ -22,20 +22,20 @@ MODELS: dict[str, type[BaseModel]] = {
     "mpi": report.ReportedMpi,
     "job": report.ReportedJob,
     "totals": report.ReportedTotals,
-    "file": report.FileReport,
-    "operation": report.Operation,
-    "mode": report.Mode,
-    "view": report.View,
-    "patterns": report_hdf5.Patterns,
-    "pattern": report_hdf5.Pattern,
-    "posix_calls": report.PosixCalls,
-    "posix": report.Posix,
-    "share": report.Share,
-    "setting": report.SettingOutcome,
-    "hdf5": report_hdf5.Hdf5Report,
-    "hdf5_operation": report_hdf5.Hdf5Calls,
-    "dataset": report_hdf5.Dataset,
-    "transfers": report_hdf5.Transfers,
+    "file": report_file.FileReport,
+    "operation": report_file.Operation,
+    "mode": report_file.Mode,
+    "view": report_file.View,
+    "patterns": report_file.Patterns,
+    "pattern": report_file.Pattern,
+    "posix_calls": report_file.PosixCalls,
+    "posix": report_file.Posix,
+    "share": report_file.Share,
+    "setting": report_file.SettingOutcome,
+    "hdf5": report_file.Hdf5Report,
+    "hdf5_operation": report_file.Hdf5Calls,
+    "dataset": report_file.Dataset,
+    "transfers": report_file.Transfers,
 }
 WITHOUT_MODEL = {"layout", "decision"}
 """Read as mappings: layouts differ by file system, and only people read decisions."""

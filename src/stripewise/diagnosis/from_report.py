@@ -22,8 +22,8 @@ from stripewise.measure.activity import (
 )
 from stripewise.measure.observed import of_report
 from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
-from stripewise.spec.report import FileReport, Operation, Posix, Report
-from stripewise.spec.report_hdf5 import Pattern
+from stripewise.spec.report import Report
+from stripewise.spec.report_file import FileReport, Operation, Pattern, Posix
 
 _UNSEEN = (
     "a runtime report has no offsets: alignment, order and repeated reads are not judged",

@@ -11,7 +11,8 @@ from stripewise.measure.evidence import RULES, legal
 from stripewise.measure.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import settings_of
-from stripewise.spec.report import FileReport, Report, SettingOutcome
+from stripewise.spec.report import Report
+from stripewise.spec.report_file import FileReport, SettingOutcome
 from stripewise.spec.result import Effect
 from stripewise.spec.space import Derived, Space
 from stripewise.spec.trial import Role, State, Trial

@@ -18,7 +18,7 @@ from stripewise.measure import evidence_hdf5 as hdf5
 from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
-from stripewise.spec.report import FileReport, Operation, Posix, SystemCalls
+from stripewise.spec.report_file import FileReport, Operation, Posix, SystemCalls
 from stripewise.spec.sizes import format_size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stripewise.spec.parameter import Parameter
-from stripewise.spec.report import FileReport
+from stripewise.spec.report_file import FileReport
 
 Verdict = tuple[str, str]
 """Status and one sentence."""

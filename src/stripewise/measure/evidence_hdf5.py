@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
-from stripewise.spec.report import FileReport
-from stripewise.spec.report_hdf5 import Dataset
+from stripewise.spec.report_file import Dataset, FileReport
 from stripewise.spec.sizes import format_size
 
 _NOT_HDF5 = "the file was not used through HDF5"

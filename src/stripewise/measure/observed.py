@@ -16,8 +16,8 @@ from stripewise.errors import UserError
 from stripewise.filesystems import USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
-from stripewise.spec.report import FileReport, Posix, Report, read_report
-from stripewise.spec.report_hdf5 import Pattern
+from stripewise.spec.report import Report, read_report
+from stripewise.spec.report_file import FileReport, Pattern, Posix
 from stripewise.spec.workload import Workload
 
 _NEGLIGIBLE = 0.001
