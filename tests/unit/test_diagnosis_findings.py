@@ -90,6 +90,13 @@ def hdf5(broken: int) -> Activity:
     return activity(collective(MIB, calls(64, MIB), transfers={"write": made}))
 
 
+def test_the_request_off_the_stripes_is_the_one_that_is_named():
+    sizes = [(4096, 100), (100_000, 90)]
+    made = activity({**posix(write=calls(190, 100_000, common=sizes)), **layout(4)})
+    (found,) = (one for one in diagnose(made).findings if one.code == "stripe-unaligned")
+    assert found.says.startswith("requests of 100,000 bytes do not fit stripes of 1,048,576 bytes")
+
+
 CASES: dict[str, tuple[Activity, Activity]] = {
     "small-reads": (activity(posix(read=calls(1000, 4 * KIB))), activity(posix(read=calls(1000, MIB)))),
     "small-writes": (activity(posix(write=calls(1000, 4 * KIB))), activity(posix(write=calls(20, 4 * KIB)))),

@@ -166,3 +166,26 @@ def test_wrong_questions_are_refused():
         judge_script("", Surroundings("lam"))
     with pytest.raises(UserError, match="larger than"):
         judge_script("x" * (1 << 21), Surroundings())
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "told"),
+    [
+        ("export OMPI_MCA_fcoll=vulcan\nunset OMPI_MCA_fcoll\nmpirun ./app\n", "dead", "line 2 unsets OMPI_MCA_fcoll"),
+        ("export OMPI_MCA_fcoll=vulcan\nmpirun ./app\nunset OMPI_MCA_fcoll\n", "live", ""),
+        ("export OMPI_MCA_fcoll=vulcan\nunset OTHER\nmpirun ./app\n", "live", ""),
+        ("OMPI_MCA_fcoll=vulcan\nexport OMPI_MCA_fcoll\nmpirun ./app\n", "live", ""),
+        ("OMPI_MCA_fcoll=vulcan\nexport PATH\nmpirun ./app\n", "dead", "without export"),
+    ],
+)
+def test_a_variable_counts_as_the_program_finds_it(text, verdict, told):
+    (found,) = judge_script(text, Surroundings(mpi="openmpi"))
+    assert found.verdict == verdict
+    assert told in found.reason
+
+
+def test_export_by_name_reaches_only_the_hints_of_that_variable():
+    text = "PNETCDF_HINTS='nc_header_align_size=1048576'\nMPICH_MPIIO_HINTS='*:cb_nodes=8'\n{}\nmpirun ./app\n"
+    for name, exported in (("PNETCDF_HINTS", "nc_header_align_size"), ("MPICH_MPIIO_HINTS", "cb_nodes")):
+        settings = parse_script(text.format(f"export {name}")).settings
+        assert {setting.name for setting in settings if setting.exported} == {exported}

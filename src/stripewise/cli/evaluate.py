@@ -116,9 +116,8 @@ def _print(document: Mapping[str, Any]) -> None:
     for operation, found in document["operations"].items():
         say(
             f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
-            f"({found['improved_percent']:.1f}%), "
-            f"{found['not_improved']:,} not, {found['unchanged']:,} unchanged; overall "
-            f"{found['overall_gain_percent']:+.1f}%, an oracle {found['oracle_gain_percent']:+.1f}%"
+            f"({found['improved_percent']:.1f}%), {found['not_improved']:,} not, {found['unchanged']:,} unchanged; "
+            f"overall {found['overall_gain_percent']:+.1f}%, an oracle {found['oracle_gain_percent']:+.1f}%"
         )
         table = grid("", ">default", ">prescribed", ">oracle")
         for name in found["default"]:

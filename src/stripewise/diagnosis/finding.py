@@ -155,42 +155,27 @@ def rule(
     def register(body: Body) -> Body:
         LIMITS.update(limits or {})
         kind = FindingKind(code, title, mechanism, fix, drishti)
-
-        def found(activity: Activity, limits: Thresholds) -> Iterator[Finding]:
-            return body(activity, limits, kind)
-
-        RULES[code] = (kind, found)
+        RULES[code] = (kind, lambda activity, limits: body(activity, limits, kind))
         return body
 
     return register
 
 
-@dataclass(frozen=True)
-class Words:
-    """What a kind of finding says of one direction; as the arguments of :func:`rule`."""
-
-    code: str
-    title: str
-    mechanism: str
-    fix: str
-    drishti: tuple[str, ...] = ()
-
-
 Way = Callable[[Activity, Thresholds, FindingKind, str], Iterator[Finding]]
 
 
-def each_way(*, read: Words, write: Words) -> Callable[[Way], Way]:
+def each_way(*, read: FindingKind, write: FindingKind) -> Callable[[Way], Way]:
     """Register a function that looks for a kind of finding in reads, and for its twin in writes."""
 
     def register(body: Way) -> Way:
-        for direction, words in (("read", read), ("write", write)):
+        for direction, kind in (("read", read), ("write", write)):
 
-            def found(
-                activity: Activity, limits: Thresholds, kind: FindingKind, way: str = direction
+            def look(
+                activity: Activity, limits: Thresholds, kind: FindingKind = kind, way: str = direction
             ) -> Iterator[Finding]:
                 return body(activity, limits, kind, way)
 
-            rule(words.code, words.title, words.mechanism, words.fix, words.drishti)(found)
+            RULES[kind.code] = (kind, look)
         return body
 
     return register

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from stripewise.diagnosis.script import ScriptSetting
-from stripewise.diagnosis.surroundings import Surroundings, library_name
+from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import UserError
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import Stack, load_stack, stack_names
+from stripewise.spec.stack import Stack, every_stack
 from stripewise.spec.vocabulary import words_of
-
-
-@cache
-def known_stacks() -> tuple[Stack, ...]:
-    """Give every stack that is described."""
-    return tuple(load_stack(name) for name in stack_names())
 
 
 def meaningless(
@@ -38,7 +31,7 @@ def meaningless(
     if parameter.io_component and io not in parameter.io_component:
         return f"{'/'.join(parameter.io_component)} reads it, and the program's MPI-IO is {io}"
     if stack.name == "cray" and where.mpi != "cray":
-        return f"Cray MPICH alone knows it, and the program uses {library_name(where.mpi)}"
+        return f"Cray MPICH alone knows it, and the program uses {MPI[where.mpi]}"
     if parameter.driver and where.file_system and not where.file_system.upper().startswith(parameter.driver):
         systems = " or ".join(word.lower() for word in parameter.driver)
         return f"it acts on {systems} alone, the files lie on {where.file_system}"
@@ -57,9 +50,9 @@ def _inactive(knob: ScriptSetting, parameter: Parameter, where: Surroundings, va
     if where.file_system and workload.file_system is None:
         workload = workload.model_copy(update={"file_system": where.file_system})
     words: dict[str, Any] = {**workload.words()}
-    for other in known_stacks():
+    for other in every_stack():
         words |= {p.name: _default(p, words) for p in other.parameters if p.name not in words}
-    for other in known_stacks():
+    for other in every_stack():
         for p in other.parameters:
             if p.setting in values:
                 words[p.name] = _typed(p, values[p.setting])

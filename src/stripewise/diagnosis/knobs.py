@@ -9,13 +9,13 @@ from functools import cache
 from typing import Any, Literal
 
 from stripewise.carriers import HINT, MCA, Setting
-from stripewise.diagnosis.knob_sense import known_stacks, meaningless
+from stripewise.diagnosis.knob_sense import meaningless
 from stripewise.diagnosis.script import Script, ScriptSetting, bare_names, parse_script
-from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings, library_name
+from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings
 from stripewise.errors import UserError
 from stripewise.filesystems import named
 from stripewise.spec.parameter import Parameter
-from stripewise.spec.stack import Stack
+from stripewise.spec.stack import Stack, every_stack
 
 Verdict = Literal["dead", "doubtful", "live", "unknown"]
 _CLOSE = 0.8
@@ -119,7 +119,7 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Map
         return JudgedSetting(
             knob, "doubtful", f"acts on {systems} alone, and the file system is not said", "name it above"
         )
-    return JudgedSetting(knob, "live", _about(parameter), "")
+    return JudgedSetting(knob, "live", _about(parameter))
 
 
 def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
@@ -128,6 +128,9 @@ def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedS
         return JudgedSetting(
             knob, "dead", "it is a variable of the shell: without export no program sees it", "write export before it"
         )
+    if knob.unset:
+        told = f"line {knob.unset} unsets {knob.variable} before anything is started"
+        return JudgedSetting(knob, "dead", told, "remove one of the two lines")
     last = max(script.launches, default=0)
     if knob.file:
         late = last and script.hints_file is not None and script.hints_file > last
@@ -165,8 +168,8 @@ def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged
             else f"write '{knob.name} {knob.value}' into a file and export ROMIO_HINTS=PATH",
         )
     if where.mpi not in form.readers:
-        library = library_name(where.mpi)
-        return JudgedSetting(knob, "dead", f"{form.why}, and the program uses {library}", "use that library's own form")
+        reason = f"{form.why}, and the program uses {MPI[where.mpi]}"
+        return JudgedSetting(knob, "dead", reason, "use that library's own form")
     system = named(knob.layer)
     if knob.layer and where.file_system and not system.is_type(where.file_system):
         return JudgedSetting(
@@ -185,7 +188,7 @@ def _as_setting(knob: ScriptSetting) -> Setting:
 def _find(knob: ScriptSetting) -> tuple[Stack, Parameter] | None:
     """The parameter behind a setting."""
     wanted = _as_setting(knob)
-    for stack in known_stacks():
+    for stack in every_stack():
         for parameter in stack.parameters:
             if Setting(parameter.carrier, parameter.setting, "", parameter.layer) == wanted:
                 return stack, parameter
@@ -194,14 +197,14 @@ def _find(knob: ScriptSetting) -> tuple[Stack, Parameter] | None:
 
 @cache
 def _derived() -> frozenset[str]:
-    return frozenset(derived.name for stack in known_stacks() for derived in stack.derived)
+    return frozenset(derived.name for stack in every_stack() for derived in stack.derived)
 
 
 def _unknown(knob: ScriptSetting) -> JudgedSetting:
     if knob.name in _derived():
         return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
     carrier = _as_setting(knob).carrier
-    known = (p for stack in known_stacks() for p in stack.parameters if p.carrier is carrier)
+    known = (p for stack in every_stack() for p in stack.parameters if p.carrier is carrier)
     names = sorted({parameter.setting for parameter in known} | _derived())
     close = difflib.get_close_matches(knob.name, names, 1, _CLOSE)
     if close and carrier is HINT:
@@ -215,9 +218,8 @@ def _unknown(knob: ScriptSetting) -> JudgedSetting:
 
 def _values(script: Script, where: Surroundings) -> dict[str, str]:
     """The last value of each setting that the program's MPI library sees."""
-    return {
-        knob.name: knob.value for knob in script.settings if knob.exported and where.mpi in FORMS[knob.form].readers
-    }
+    seen = [knob for knob in script.settings if knob.exported and not knob.unset]
+    return {knob.name: knob.value for knob in seen if where.mpi in FORMS[knob.form].readers}
 
 
 def _about(parameter: Parameter) -> str:

@@ -18,6 +18,8 @@ from stripewise.spec.report import read_report
 _TEXT_LIMIT = 64 << 20
 _START = 4096
 _SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
+Reader = Callable[[str, str], Activity]
+"""Makes an activity of a text and its origin."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:
@@ -60,37 +62,35 @@ def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogR
     LogResult
         One a file, in the order in which they are done.
     """
-    others: list[Path] = []
+    others: list[tuple[Path, Reader]] = []
 
     def logs() -> Iterator[Path]:
         for path in find(paths):
-            if _reader(path) is None:
+            if (reader := _reader(path)) is None:
                 yield path
             else:
-                others.append(path)
+                others.append((path, reader))
 
     source = logs()
     first = next(source, None)
     if first is not None:
         yield from read_logs(chain([first], source), workers)
-    for path in others:
-        yield _open(path)
+    for path, reader in others:
+        yield _open(path, reader)
 
 
-def _open(path: Path) -> LogResult:
-    reader = _reader(path)
-    assert reader is not None
+def _open(path: Path, reader: Reader) -> LogResult:
     try:
         if path.stat().st_size > _TEXT_LIMIT:
             raise UserError(f"{path} is larger than {_TEXT_LIMIT >> 20} MiB", "is it the right file?")
         return LogResult(path, reader(path.read_text("utf-8", errors="replace"), str(path)))
     except OSError as error:
         return LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
-    except (StripewiseError, ValueError, RecursionError) as error:
-        what = error.what if isinstance(error, StripewiseError) else str(error)
-        fix = error.fix if isinstance(error, StripewiseError) else "is it whole?"
-        named = what if str(path) in what else f"{path}: {what}"
-        return LogResult(path, None, UnreadableLogError(named, fix))
+    except StripewiseError as error:
+        named = error.what if str(path) in error.what else f"{path}: {error.what}"
+        return LogResult(path, None, UnreadableLogError(named, error.fix))
+    except (ValueError, RecursionError) as error:
+        return LogResult(path, None, UnreadableLogError(f"{path}: {error}", "is it whole?"))
 
 
 def _report(text: str, origin: str) -> Activity:
@@ -113,7 +113,7 @@ def _is_report(path: Path) -> bool:
     return REPORT_FORMAT.encode() in _start(path)
 
 
-def _reader(path: Path) -> Callable[[str, str], Activity] | None:
+def _reader(path: Path) -> Reader | None:
     """The function that reads a file, None for Darshan's own."""
     start = _start(path)
     if REPORT_FORMAT.encode() in start and start.lstrip().startswith(b"{"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,34 +103,31 @@ def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction
 
 
 def _cases(found: Prescription, activity: Activity) -> list[Expectation]:
-    cases = [_case("present settings", found, activity, found.current, 0.0, None)]
-    kept = bool(found.kept) or found.gain is None
-    gain = 0.0 if kept else found.gain or 0.0
-    cases.append(
-        _case("prescribed settings", found, activity, found.predicted, gain, None if kept else found.deviation)
-    )
-    if kept:
+    cases = [_case("present settings", found, activity, found.current)]
+    gain = 0.0
+    if found.kept or found.gain is None:
         why = found.kept or "there is nothing to change"
-        cases[-1] = Expectation("prescribed settings", f"the present settings stay: {why}")
+        cases.append(Expectation("prescribed settings", f"the present settings stay: {why}"))
+    else:
+        gain = found.gain
+        cases.append(_case("prescribed settings", found, activity, found.predicted, gain, found.deviation))
     best = max(found.advice, key=lambda advice: advice.speedup, default=None)
     if best is not None and best.speedup > 1:
-        sum_ = gain + math.log(best.speedup)
-        value = None if found.current is None else _moved(found, found.current, sum_)
-        case = _case("best case", found, activity, value, sum_, found.deviation)
-        cases.append(Expectation(**{**asdict(case), "says": f"{case.says}, if the program changed: {best.text}"}))
+        gain += math.log(best.speedup)
+        larger = found.objective is None or found.objective.maximize
+        value = None if found.current is None else found.current * math.exp(gain if larger else -gain)
+        case = _case("best case", found, activity, value, gain, found.deviation)
+        cases.append(replace(case, says=f"{case.says}, if the program changed: {best.text}"))
     return cases
 
 
-def _maximize(found: Prescription) -> bool:
-    return found.objective is None or found.objective.direction == "maximize"
-
-
-def _moved(found: Prescription, value: float, gain: float) -> float:
-    return value * math.exp(gain if _maximize(found) else -gain)
-
-
 def _case(
-    what: str, found: Prescription, activity: Activity, value: float | None, gain: float, deviation: float | None
+    what: str,
+    found: Prescription,
+    activity: Activity,
+    value: float | None,
+    gain: float = 0.0,
+    deviation: float | None = None,
 ) -> Expectation:
     unit = found.objective.unit if found.objective is not None else ""
     seconds = _seconds(unit, activity, value)
@@ -141,10 +138,10 @@ def _case(
     if seconds is not None:
         says += f", {seconds:.3g} s of I/O"
     if gain:
-        says += f", {math.exp(gain):.3g} times the present"
+        says += f", {math.exp(gain):.3g} times as fast"
     if interval:
         says += f" (95% interval {interval[0]:.3g} to {interval[1]:.3g})"
-    return Expectation(what, says, value, seconds, math.exp(gain) if gain else 1.0, interval)
+    return Expectation(what, says, value, seconds, math.exp(gain), interval)
 
 
 def _seconds(unit: str, activity: Activity, value: float | None) -> float | None:

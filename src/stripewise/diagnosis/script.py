@@ -9,7 +9,7 @@ from functools import cache
 
 from stripewise.carriers import HINT, MCA
 from stripewise.filesystems import FILE_SYSTEMS
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _EXPORT = re.compile(r"^\s*(?:export|declare\s+-x|typeset\s+-x)\s+(?P<rest>.*)$")
@@ -47,6 +47,10 @@ class ScriptSetting:
         Where the line is, if not in the script.
     layer : str
         Of a layout the file system.
+    variable : str
+        The shell's variable that holds it; empty where none does.
+    unset : int
+        Line that removes the variable before anything is started; 0 where none does.
     """
 
     line: int
@@ -56,6 +60,8 @@ class ScriptSetting:
     exported: bool = True
     file: str = ""
     layer: str = ""
+    variable: str = ""
+    unset: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,23 +74,17 @@ class Script:
         In order.
     launches : tuple of int
         Lines that start parallel programs.
-    unset : dict
-        Variable to the line that takes it away.
     hints_file : int or None
         Line that names a ROMIO hints file.
     hints_path : str
         As it names it.
     written : tuple of str
         Files that the script writes from its own text.
-    text : tuple of str
-        The lines.
     """
 
     settings: tuple[ScriptSetting, ...]
     launches: tuple[int, ...]
-    unset: dict[str, int]
     hints_file: int | None
-    text: tuple[str, ...]
     hints_path: str = ""
     written: tuple[str, ...] = ()
 
@@ -94,7 +94,6 @@ def parse_script(text: str) -> Script:
     lines = _joined(text)
     settings: list[ScriptSetting] = []
     launches: list[int] = []
-    unset: dict[str, int] = {}
     hints_file = None
     hints_path = ""
     written: list[str] = []
@@ -113,7 +112,14 @@ def parse_script(text: str) -> Script:
             end = here["end"]
             written += [_bare(found["file"]) for found in _INTO.finditer(line)]
         if (gone := _UNSET.match(line)) is not None:
-            unset[gone["name"]] = number
+            if gone["name"] == "ROMIO_HINTS" and not any(line > (hints_file or 0) for line in launches):
+                hints_file, hints_path = None, ""
+            settings = [
+                replace(k, unset=number)
+                if k.variable == gone["name"] and not any(line >= k.line for line in launches)
+                else k
+                for k in settings
+            ]
             continue
         launch = _LAUNCH.match(line) is not None
         if launch:
@@ -129,12 +135,7 @@ def parse_script(text: str) -> Script:
         # "export NAME" alone exports what was assigned before.
         if (export := _EXPORT.match(line)) is not None and "=" not in export["rest"]:
             names = set(export["rest"].split())
-            settings = [
-                replace(k, exported=True)
-                if not k.exported and (k.name in names or f"OMPI_MCA_{k.name}" in names or k.form == "cray")
-                else k
-                for k in settings
-            ]
+            settings = [replace(k, exported=True) if k.variable in names else k for k in settings]
     # A variable that the script itself reads, as where it writes a hints file, is not meant for a library.
     settings = [k for k in settings if k.form != "env" or k.name not in bare_names() or not _read(k.name, text)]
     if not settings and not launches:
@@ -144,9 +145,7 @@ def parse_script(text: str) -> Script:
         if 2 * len(pairs) >= len(bare):
             settings += [_made(found, number, "romio_file") for number, found in pairs]
         hints_file = 1 if settings else None
-    return Script(
-        tuple(settings), tuple(launches), unset, hints_file, tuple(text.splitlines()), hints_path, tuple(written)
-    )
+    return Script(tuple(settings), tuple(launches), hints_file, hints_path, tuple(written))
 
 
 def _read(name: str, text: str) -> bool:
@@ -209,24 +208,25 @@ def _variables(line: str, launch: bool) -> Iterator[tuple[str, str, bool]]:
 
 
 def _of_variable(line: int, name: str, value: str, exported: bool) -> list[ScriptSetting]:
+    pairs, form = [(name, value)], "env"
     if name == _CRAY:
-        return [ScriptSetting(line, key, word, "cray", exported) for key, word in _cray(value)]
-    if name == "PNETCDF_HINTS":
-        pairs = [part.partition("=") for part in value.split(";") if "=" in part]
-        return [ScriptSetting(line, key.strip(), word.strip(), "pnetcdf", exported) for key, _, word in pairs]
-    if name.startswith("OMPI_MCA_"):
-        return [ScriptSetting(line, name.removeprefix("OMPI_MCA_"), value, "openmpi", exported)]
-    if name.startswith("I_MPI_"):
-        return [ScriptSetting(line, name, value, "intel", exported)]
-    if name.startswith(_PREFIXES) or (exported and name in bare_names()):
-        return [ScriptSetting(line, name, value, "env", exported)]
-    return []
+        pairs, form = list(_cray(value)), "cray"
+    elif name == "PNETCDF_HINTS":
+        parts = (part.partition("=") for part in value.split(";") if "=" in part)
+        pairs, form = [(key.strip(), word.strip()) for key, _, word in parts], "pnetcdf"
+    elif name.startswith("OMPI_MCA_"):
+        pairs, form = [(name.removeprefix("OMPI_MCA_"), value)], "openmpi"
+    elif name.startswith("I_MPI_"):
+        form = "intel"
+    elif not name.startswith(_PREFIXES) and not (exported and name in bare_names()):
+        return []
+    return [ScriptSetting(line, key, word, form, exported, variable=name) for key, word in pairs]
 
 
 @cache
 def bare_names() -> dict[str, str]:
     """Names of hints and MCA parameters, which no library reads as variables; with the carrier's name."""
-    parameters = [parameter for name in stack_names() for parameter in load_stack(name).parameters]
+    parameters = (parameter for stack in every_stack() for parameter in stack.parameters)
     return {p.setting: p.carrier.name for p in parameters if p.carrier in (HINT, MCA)}
 
 

@@ -121,7 +121,7 @@ class TableWriter:
 class SiteProfile:
     """What many jobs say of a site, in bounded memory.
 
-    Quantiles come from the first 20,000 jobs.
+    Quantiles come from the first 20,000 jobs, and medians from the first 20,000 that used a target.
     """
 
     jobs: int = 0
@@ -151,11 +151,10 @@ class SiteProfile:
                 self.file_systems[file.file_system] += file.bytes
         for target, load in diagnosis.activity.osts.items():
             self.ost_bytes[target] += load.bytes
-        costs = seconds_a_byte(diagnosis.activity)
-        middle = median(costs.values()) if costs else 0.0
-        if middle > 0:
-            for target, cost in costs.items():
-                self._slowness.setdefault(target, []).append(cost / middle)
+        for target, ratio in slowness(diagnosis).items():
+            own = self._slowness.setdefault(target, [])
+            if len(own) < _RESERVOIR:
+                own.append(ratio)
         if len(self._sample) < _RESERVOIR:
             share = diagnosis.activity.io_share
             self._sample.append((row.mean_request, row.bandwidth or math.nan, math.nan if share is None else share))

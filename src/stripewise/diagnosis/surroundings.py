@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Carrier
 from stripewise.spec.workload import Workload
 
-MPI = ("mpich", "openmpi", "openmpi-romio", "cray", "intel")
-"""The MPI libraries that verdicts are given for; ``openmpi-romio`` is Open MPI with one of its ROMIO components."""
+MPI = {
+    "mpich": "MPICH",
+    "openmpi": "Open MPI with OMPIO",
+    "openmpi-romio": "Open MPI with ROMIO",
+    "cray": "Cray MPICH",
+    "intel": "Intel MPI",
+}
+"""The MPI libraries that verdicts are given for, each with the name that people know."""
 _ROMIO = frozenset({"mpich", "cray", "intel", "openmpi-romio"})
 
 
@@ -68,14 +74,3 @@ class Surroundings:
     version: str = ""
     workload: Workload = field(default_factory=Workload)
     effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-
-def library_name(mpi: str) -> str:
-    """Give the library as people write it."""
-    return {
-        "mpich": "MPICH",
-        "openmpi": "Open MPI with OMPIO",
-        "openmpi-romio": "Open MPI with ROMIO",
-        "cray": "Cray MPICH",
-        "intel": "Intel MPI",
-    }[mpi]

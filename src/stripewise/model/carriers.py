@@ -19,7 +19,7 @@ from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import OPERATIONS, Parameter, Safety, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack, load_stack
 
 _ROLES = {"aggregators": "cb_nodes", "collective_buffer_size": "cb_buffer_size"}
 _PROGRAM = ("transfer_size", "collective", "layout", "piece_size", "api", "file_per_process", "file_size")
@@ -86,7 +86,7 @@ class TunableColumn:
 @cache
 def known_parameters() -> dict[str, tuple[str, Parameter]]:
     """All stacks' parameters by name, each with the name of its stack."""
-    return {p.name: (name, p) for name in stack_names() for p in load_stack(name).parameters}
+    return {p.name: (stack.name, p) for stack in every_stack() for p in stack.parameters}
 
 
 def _parameter(column: Column, file_system: str | None) -> tuple[str, Parameter] | None:
@@ -153,7 +153,7 @@ def tunable_columns(schema: Schema, file_system: str | None = None) -> tuple[Tun
 def derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:
     """Settings that follow from some tunables, as ``cb_config_list`` from ``cb_nodes``."""
     names = {tunable.parameter.name for tunable in used if tunable.parameter is not None}
-    return tuple(entry for name in stack_names() for entry in load_stack(name).derived if entry.value.names & names)
+    return tuple(entry for stack in every_stack() for entry in stack.derived if entry.value.names & names)
 
 
 def bytes_of(column: Column) -> float:

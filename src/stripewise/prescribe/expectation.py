@@ -19,7 +19,7 @@ from stripewise.spec.configuration import Value
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.space import Knowledge
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack
 from stripewise.spec.workload import Workload
 
 _WORTH = 1.05
@@ -146,7 +146,7 @@ def expect(
 
 @cache
 def _parameters() -> dict[str, Parameter]:
-    return {p.name: p for name in stack_names() for p in load_stack(name).parameters}
+    return {p.name: p for stack in every_stack() for p in stack.parameters}
 
 
 @cache
@@ -161,7 +161,7 @@ def _by_setting() -> dict[tuple[Carrier, str, str], Parameter]:
 
 @cache
 def _knowledge() -> tuple[Knowledge, ...]:
-    return tuple(piece for name in stack_names() for piece in load_stack(name).knowledge)
+    return tuple(piece for stack in every_stack() for piece in stack.knowledge)
 
 
 def _reaches(parameter: Parameter, workload: Workload, io: str | None) -> bool:

@@ -12,7 +12,7 @@ from stripewise.errors import UserError
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.spec.factor import ROLES, SIZES, WORKLOAD_ROLES
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack, load_stack
 
 Row = dict[str, Any]
 
@@ -151,7 +151,7 @@ def _complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple
 
 
 def _role(name: str) -> str:
-    known = {p.name: p.role for stack in stack_names() for p in load_stack(stack).parameters}
+    known = {p.name: p.role for stack in every_stack() for p in stack.parameters}
     return name if name in ("operation", *ROLES) else known.get(name, known_hints().get(name, "other"))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.spec.parameter import Parameter
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack
 
 SWITCHES = ("automatic", "enable", "disable")
 
@@ -50,7 +50,7 @@ _OTHERS = (
 @cache
 def parameters() -> dict[str, Parameter]:
     """Give all parameters, by name, of each stack of which the simulated cluster models at least one."""
-    stacks = [{p.name: p for p in load_stack(name).parameters} for name in stack_names()]
+    stacks = [{p.name: p for p in stack.parameters} for stack in every_stack()]
     modelled = {*_PLAIN, *_FLAGS, *_OTHERS}
     return {name: parameter for stack in stacks if modelled & stack.keys() for name, parameter in stack.items()}
 

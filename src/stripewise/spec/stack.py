@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -261,6 +261,12 @@ def parse_stack(text: str, origin: str) -> Stack:
 def stack_names() -> list[str]:
     """List the stacks that come with Stripewise."""
     return _STACKS.names()
+
+
+@cache
+def every_stack() -> tuple[Stack, ...]:
+    """Load all stacks that come with Stripewise."""
+    return tuple(load_stack(name) for name in stack_names())
 
 
 def load_stack(name: str) -> Stack:

@@ -9,7 +9,7 @@ from stripewise.carriers import Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import Plan, spell
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack
 
 _CLOSE = 0.85
 
@@ -32,8 +32,7 @@ def words_of(parameter: Parameter) -> tuple[str, ...] | None:
 def _known() -> dict[tuple[Carrier, str], tuple[str, ...] | None]:
     """Keys of all stacks, with their values where these are words."""
     known: dict[tuple[Carrier, str], tuple[str, ...] | None] = {}
-    for name in stack_names():
-        stack = load_stack(name)
+    for stack in every_stack():
         for parameter in stack.parameters:
             known[parameter.carrier, parameter.setting] = words_of(parameter)
         known |= {(derived.carrier, derived.name): None for derived in stack.derived}

@@ -17,7 +17,7 @@ from stripewise.spec.parameter import Kind, Parameter, When
 from stripewise.spec.policy import load_policy
 from stripewise.spec.result import ParameterSummary, SpaceSummary
 from stripewise.spec.space import Space
-from stripewise.spec.stack import Stack, load_stack, stack_names
+from stripewise.spec.stack import Stack, every_stack, load_stack
 from stripewise.spec.workload import Workload
 from stripewise.tuning.overrides import allowed, as_found, as_set, end, overridden, own_parameter, within
 
@@ -169,8 +169,7 @@ def _check_choice(space: Space) -> None:
 
 def _check_stacks(stacks: Sequence[Stack], known: Collection[str]) -> None:
     """Refuse rules over names that no stack has: they would never act, and nobody would know."""
-    universe = {*known, *(p.name for name in stack_names() for p in load_stack(name).parameters)}
-    universe |= {p.name for stack in stacks for p in stack.parameters}
+    universe = {*known, *(p.name for stack in (*every_stack(), *stacks) for p in stack.parameters)}
     for stack in stacks:
         for parameter in stack.parameters:
             check_evidence(parameter, f"stack {stack.name}")

@@ -45,8 +45,7 @@ _SAYS = {
     "read-ahead": "reverse reads wait longer than single reads do: read-ahead fetches what lies behind "
     "and is not asked for",
     "write-behind": "writes that followed a run of fast ones waited: the limit of write-behind was "
-    "reached and storage set "
-    "the pace",
+    "reached and storage set the pace",
     "slow": "operations took far longer than the slowest calibrated condition: another job, the network or the device",
 }
 

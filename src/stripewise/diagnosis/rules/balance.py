@@ -89,9 +89,8 @@ def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     yield Finding(
         kind,
         weigh(activity, limits, lost),
-        f"rank {int(busy[0])} moved {format_size(most)}, the mean rank {format_size(round(mean))}: "
-        f"{lost:.0%} of the time a rank "
-        "could write in goes to waiting",
+        f"rank {int(busy[0])} moved {format_size(most)}, the mean rank {format_size(round(mean))}: {lost:.0%} of the "
+        "time a rank could write in goes to waiting",
         {"busiest_rank": int(busy[0]), "bytes": most, "mean_bytes": round(mean), "lost": lost},
         top(files),
         ranks=heavy,

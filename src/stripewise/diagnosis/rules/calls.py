@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule, top, weigh
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.hdf5 import broken
 from stripewise.diagnosis.rules.settings import aggregation, joined, no_sieving
@@ -20,21 +20,19 @@ def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "independent-reads",
         "Independent reads of a shared file",
-        "Each rank's small read is a request of its own; a collective call would let aggregators read large "
-        "blocks once and "
-        "pass the pieces on.",
+        "Each rank's small read is a request of its own; a collective call would let aggregators read large blocks "
+        "once and pass the pieces on.",
         "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
         ("M02",),
     ),
-    write=Words(
+    write=FindingKind(
         "independent-writes",
         "Independent writes to a shared file",
         "Each rank's small write is a request of its own with a lock of its own; a collective call would let "
-        "aggregators merge "
-        "the pieces of all ranks.",
+        "aggregators merge the pieces of all ranks.",
         "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call "
         "collective.",
         ("M03",),
@@ -98,9 +96,8 @@ def piecewise(file: FileActivity, direction: str, limits: Thresholds) -> bool:
 @rule(
     "strided-without-buffering",
     "Strided pieces without collective buffering",
-    "A collective call over scattered pieces reached the file system piece by piece, because its "
-    "aggregators are switched "
-    "off: many small requests where a few large ones would do.",
+    "A collective call over scattered pieces reached the file system piece by piece, because its aggregators are "
+    "switched off: many small requests where a few large ones would do.",
     "Switch collective buffering on.",
 )
 def strided_without_buffering(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -141,9 +138,8 @@ def _aggregated(file: FileActivity) -> bool | None:
 @rule(
     "collective-costs",
     "Collective calls that save nothing",
-    "Each rank already writes or reads one large contiguous block, yet the data is first sent to "
-    "aggregators: the exchange "
-    "costs time and only a few ranks do the I/O.",
+    "Each rank already writes or reads one large contiguous block, yet the data is first sent to aggregators: the "
+    "exchange costs time and only a few ranks do the I/O.",
     "Use collective buffering only for ranks whose pieces interleave: switch it off here.",
 )
 def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -183,9 +179,8 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
 @rule(
     "read-modify-write",
     "Reading in order to write",
-    "Data sieving reads a whole block, changes the pieces in it and writes it back under a lock: more is "
-    "read than anyone "
-    "asked for, and ranks wait for each other.",
+    "Data sieving reads a whole block, changes the pieces in it and writes it back under a lock: more is read than "
+    "anyone asked for, and ranks wait for each other.",
     "Write collectively without gaps, or larger pieces. Without data sieving (romio_ds_write disable) each piece "
     "is a request of its own, which is slower for small pieces.",
 )

@@ -36,7 +36,7 @@ def broken(file: FileActivity) -> bool:
     limits={"broken_share": Limit(0.1, "share", "of a file's collective transfers that HDF5 made independently")},
 )
 def broken_collective(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
-    """Look for collective transfers of HDF5 that were none below it."""
+    """Look for collective transfers that HDF5 carried out independently."""
     found = [file for file in activity.files if broken(file)]
     each = [transfers for file in found for transfers in file.transfers.values()]
     asked, lost = sum(one.collective for one in each), sum(one.broken for one in each)

@@ -15,7 +15,7 @@ from stripewise.measure.activity import Activity, FileActivity
 from stripewise.spec.parameter import Kind as ParameterKind
 from stripewise.spec.plan import spell
 from stripewise.spec.sizes import format_size
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 
@@ -52,18 +52,15 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
 @cache
 def _words() -> dict[str, tuple[str, ...]]:
     """Hints that take words, with the words."""
-    known = {}
-    for name in stack_names():
-        for parameter in load_stack(name).parameters:
-            if parameter.carrier is HINT and parameter.kind is ParameterKind.CATEGORICAL:
-                known[parameter.setting] = tuple(spell(value) for value in parameter.values)
-    return known
+    every = (parameter for stack in every_stack() for parameter in stack.parameters)
+    words = (p for p in every if p.carrier is HINT and p.kind is ParameterKind.CATEGORICAL)
+    return {p.setting: tuple(spell(value) for value in p.values) for p in words}
 
 
 @cache
 def _drivers() -> dict[str, tuple[str, ...]]:
     """Hints that only some of ROMIO's drivers read, with these drivers."""
-    every = (parameter for name in stack_names() for parameter in load_stack(name).parameters)
+    every = (parameter for stack in every_stack() for parameter in stack.parameters)
     return {p.setting: p.driver for p in every if p.driver and p.carrier is HINT}
 
 

@@ -52,7 +52,7 @@ def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
     largest = max(_extent(file) for file in found)
     ranks = max(file.ranks for file in found)
     share = activity.share(sum(file.seconds for file in found))
-    # A stripe for each GiB, at most one for each rank: a start that tune improves on.
+    # Four stripes for each GiB, at most one for each rank: a start that tune improves on.
     wanted = max(2, min(ranks, 64, -(-largest // (1 << 30)) * 4))
     yield Finding(
         kind,
@@ -89,16 +89,20 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     )
 
 
-def _off_stripe(file: FileActivity) -> bool | None:
-    """Whether the file's usual request neither divides nor is a multiple of its stripe; None where unknown."""
-    if file.layout is None or file.layout.stripe_size <= 0 or file.ranks < 2 or file.layout.stripe_count < 2:
-        return None
-    sizes = [size for calls in (file.upper.write, file.upper.read) for size, _ in calls.common if size >= 64 << 10]
-    size = sizes[0] if sizes else file.upper.write.largest or file.upper.read.largest
-    if not size or size < 64 << 10:
-        return None
-    stripe = file.layout.stripe_size
-    return size % stripe != 0 and stripe % size != 0
+def _usual(file: FileActivity) -> int:
+    """Bytes of the file's most frequent request that could cross a stripe's boundary; 0 where unknown."""
+    both = (file.upper.write, file.upper.read)
+    sizes = [size for calls in both for size, _ in calls.common]
+    sizes += [calls.largest or 0 for calls in both]
+    return next((size for size in sizes if size >= 64 << 10), 0)
+
+
+def _off_stripe(file: FileActivity) -> bool:
+    """Whether the file's usual request neither divides nor is a multiple of its stripe."""
+    layout, size = file.layout, _usual(file)
+    if layout is None or layout.stripe_size <= 0 or layout.stripe_count < 2 or file.ranks < 2 or not size:
+        return False
+    return size % layout.stripe_size != 0 and layout.stripe_size % size != 0
 
 
 @rule(
@@ -117,11 +121,8 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
     share = activity.share(sum(file.upper.read.seconds + file.upper.write.seconds for file in found))
     first = max(found, key=lambda file: file.bytes)
     assert first.layout is not None
-    usual = next((size for c in (first.upper.write, first.upper.read) for size, _ in c.common), 0) or (
-        first.upper.write.largest or first.upper.read.largest or 0
-    )
-    proposal = Proposal()
-    if usual and usual % 65536 == 0:
+    usual, proposal = _usual(first), Proposal()
+    if usual % 65536 == 0:
         proposal = stripes(activity, [first], first.layout.stripe_count, usual)
     yield Finding(
         kind,
@@ -171,7 +172,7 @@ def ost_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
     " not the cause.",
 )
 def slow_ost(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
-    """Compare the seconds a byte of the targets, where a trace or files on one target tell them."""
+    """Compare the seconds per byte of the targets, where a trace or files on one target tell them."""
     costs = seconds_a_byte(activity)
     if len(costs) < 4:
         return
@@ -185,7 +186,7 @@ def slow_ost(activity: Activity, limits: Thresholds, kind: FindingKind) -> Itera
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"OST {worst} needed {slow[worst] / middle:.1f} times the time a byte of the median of {len(costs)} OSTs",
+        f"OST {worst} took {slow[worst] / middle:.1f} times as long per byte as the median of {len(costs)} OSTs",
         {"osts": {str(target): round(cost / middle, 2) for target, cost in slow.items()}, "compared": len(costs)},
         top({file.path: file.seconds for file in on_it}),
         share=share,
@@ -193,7 +194,7 @@ def slow_ost(activity: Activity, limits: Thresholds, kind: FindingKind) -> Itera
 
 
 def seconds_a_byte(activity: Activity) -> dict[int, float]:
-    """Seconds a byte of each target: from a trace, else from the files that lie on one target alone."""
+    """Seconds per byte of each target: from a trace, else from the files that lie on one target alone."""
     traced = {
         t: load.seconds / load.bytes for t, load in activity.osts.items() if load.seconds and load.bytes > 1 << 20
     }
@@ -233,8 +234,8 @@ def striping_grade(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     yield Finding(
         kind,
         Severity.OK if grade in "AB" else Severity.INFO,
-        f"striping {grade}: {poor / moved:.0%} of the bytes on one stripe under many ranks, {wide:.0%} of "
-        "the files striped too "
-        f"wide, {off / moved:.0%} of the bytes across stripe boundaries, {uneven:.0%} lost to uneven targets",
+        f"striping {grade}: {poor / moved:.0%} of the bytes on one stripe under many ranks, {wide:.0%} of the files "
+        f"striped too wide, {off / moved:.0%} of the bytes across stripe boundaries, "
+        f"{uneven:.0%} lost to uneven targets",
         {"grade": grade, "narrow": poor / moved, "wide": wide, "unaligned": off / moved, "uneven": uneven},
     )

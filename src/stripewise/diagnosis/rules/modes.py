@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, each_way, rule
 from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import hint, proposed
 from stripewise.measure.activity import Activity, FileActivity
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "blocking-reads",
         "Blocking reads only",
         "A rank that waits for its data cannot compute meanwhile.",
@@ -19,7 +19,7 @@ from stripewise.measure.activity import Activity, FileActivity
         "VOL connector).",
         ("M06",),
     ),
-    write=Words(
+    write=FindingKind(
         "blocking-writes",
         "Blocking writes only",
         "A rank that waits for its data to be written cannot compute meanwhile.",
@@ -46,14 +46,14 @@ def blocking_calls(activity: Activity, limits: Thresholds, kind: FindingKind, di
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "collective-reads",
         "Collective reads",
         "Aggregators can merge them.",
         "Nothing to fix.",
         ("M04",),
     ),
-    write=Words(
+    write=FindingKind(
         "collective-writes",
         "Collective writes",
         "Aggregators can merge them.",
@@ -100,7 +100,7 @@ def aggregators(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
     if known is None or known[1] == known[2]:
         return
     file, number, nodes = known
-    where = "several a node" if number > nodes else "not one a node"
+    where = "several per node" if number > nodes else "fewer than one per node"
     yield Finding(
         kind,
         Severity.INFO,
@@ -123,4 +123,4 @@ def aggregator_a_node(activity: Activity, limits: Thresholds, kind: FindingKind)
     known = _aggregators(activity)
     if known is not None and known[1] == known[2]:
         evidence = {"aggregators": known[1], "nodes": known[2]}
-        yield Finding(kind, Severity.OK, f"one aggregator a node ({known[2]})", evidence)
+        yield Finding(kind, Severity.OK, f"one aggregator per node ({known[2]})", evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stripewise.diagnosis.finding import Finding, FindingKind, Severity, Words, each_way, rule, top, weigh
+from stripewise.diagnosis.finding import Finding, FindingKind, Severity, each_way, rule, top, weigh
 from stripewise.diagnosis.limits import Thresholds
 from stripewise.diagnosis.rules.settings import aggregation, alignment
 from stripewise.measure.activity import Activity, Calls, FileActivity
@@ -39,14 +39,14 @@ def small_bytes(calls: Calls) -> float:
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "small-reads",
         "Small reads",
         "Each request pays a fixed price for the system call, the network and the server, whatever its size.",
         "Read more at a time: larger buffers, collective reads, or data sieving for pieces close to each other.",
         ("P05", "P15"),
     ),
-    write=Words(
+    write=FindingKind(
         "small-writes",
         "Small writes",
         "Each request pays a fixed price for the system call, the network, the server and its lock, whatever its size.",
@@ -81,9 +81,8 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{calls:,.0f} requests of at most 100 KiB (about {format_size(round(typical))} each) moved "
-        f"{few / moved:.0%} of the "
-        f"{format_size(moved)} {what}",
+        f"{calls:,.0f} requests of at most 100 KiB (about {format_size(round(typical))} each) moved {few / moved:.0%} "
+        f"of the {format_size(moved)} {what}",
         {"small_requests": int(calls), "small_bytes": round(few), "bytes": int(moved), "shared_files": shared},
         top(paths),
         proposal=aggregation(activity, concerned, direction),
@@ -94,12 +93,10 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
 @rule(
     "unaligned-file",
     "Requests off the file's alignment",
-    "A request that begins within a block or stripe makes the server read and rewrite that block, and "
-    "ranks wait for each "
-    "other's lock on it.",
-    "Begin requests at multiples of the block or stripe: pad headers, choose transfer sizes that divide "
-    "the stripe, or set "
-    "the alignment of the library.",
+    "A request that begins within a block or stripe makes the server read and rewrite that block, and ranks wait for "
+    "each other's lock on it.",
+    "Begin requests at multiples of the block or stripe: pad headers, choose transfer sizes that divide the stripe, "
+    "or set the alignment of the library.",
     ("P08",),
 )
 def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -160,14 +157,14 @@ def _backwards(calls: Calls) -> int:
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "random-reads",
         "Reads in random order",
         "Jumps defeat read-ahead: each request waits for the disk or server in full.",
         "Sort the requests, read a larger region at once and pick from memory, or read collectively.",
         ("P11",),
     ),
-    write=Words(
+    write=FindingKind(
         "random-writes",
         "Writes in random order",
         "Jumps prevent write-behind from merging requests, and the lock of each stripe moves back and forth.",
@@ -210,14 +207,14 @@ def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, dire
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "sequential-reads",
         "Reads in order",
         "Read-ahead works best with requests in order.",
         "Nothing to fix.",
         ("P12",),
     ),
-    write=Words(
+    write=FindingKind(
         "sequential-writes",
         "Writes in order",
         "Write-behind works best with requests in order.",
@@ -242,14 +239,14 @@ def in_order(activity: Activity, limits: Thresholds, kind: FindingKind, directio
 
 
 @each_way(
-    read=Words(
+    read=FindingKind(
         "redundant-reads",
         "The same data read again",
         "Data that was read once could have been kept or sent to the other ranks over the network, which is faster.",
         "Keep what was read, or read it on one rank and broadcast it.",
         ("P09",),
     ),
-    write=Words(
+    write=FindingKind(
         "redundant-writes",
         "The same place written again",
         "Time spent on data that is overwritten is lost.",
