@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,39 @@ static const char *io_of(const struct sw_report *report) {
     return io ? io : report->default_io;
 }
 
+static void print_millionths(struct sw_json *json, const char *key, double value, bool known) {
+    if (known && value >= 0 && value < 1e12)
+        sw_json_decimal(json, key, llround(value * 1e6), 6);
+    else
+        sw_json_null(json, key);
+}
+
+static void print_site(struct sw_json *json, const struct sw_site *site) {
+    sw_json_open(json, NULL, '{');
+    sw_json_text(json, sw_key.site, site->name);
+    sw_json_text(json, sw_key.operation, site->write ? "write" : "read");
+    sw_json_bool(json, sw_key.collective, site->pattern == 'c' || site->pattern == 'C');
+    sw_json_bool(json, sw_key.strided, site->pattern == 'C' || site->pattern == 'I');
+    sw_json_unsigned(json, sw_key.phases, site->phases);
+    sw_json_unsigned(json, sw_key.reopened, site->reopened);
+    sw_json_bool(json, sw_key.settled, site->settled);
+    sw_json_unsigned(json, sw_key.choice, site->choice);
+    sw_json_text(json, sw_key.why, site->count == 1 && site->why && *site->why ? site->why : NULL);
+    sw_json_open(json, sw_key.candidates, '[');
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct sw_candidate *candidate = &site->candidates[i];
+        sw_json_open(json, NULL, '{');
+        sw_json_text(json, sw_key.settings, candidate->settings);
+        sw_json_unsigned(json, sw_key.phases, candidate->count);
+        print_millionths(json, sw_key.bandwidth, exp(-candidate->mean) / 1048576, candidate->count);
+        print_millionths(json, sw_key.predicted, exp(candidate->gain), candidate->gain != 0);
+        sw_json_bool(json, sw_key.dropped, candidate->dropped);
+        sw_json_close(json, '}');
+    }
+    sw_json_close(json, ']');
+    sw_json_close(json, '}');
+}
+
 void sw_report_print(const struct sw_report *report, FILE *stream) {
     struct sw_json json = {stream, false};
     sw_json_open(&json, NULL, '{');
@@ -122,6 +156,13 @@ void sw_report_print(const struct sw_report *report, FILE *stream) {
     if (other && sw_file_is_used(other))
         sw_report_file(&json, other);
     sw_json_close(&json, ']');
+    if (report->sites) {
+        sw_json_open(&json, sw_key.online, '[');
+        for (size_t i = 0; i < report->site_count; i++)
+            if (report->sites[i].phases)
+                print_site(&json, &report->sites[i]);
+        sw_json_close(&json, ']');
+    }
     sw_json_close(&json, '}');
     fputc('\n', stream);
 }

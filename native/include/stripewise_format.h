@@ -119,31 +119,33 @@ enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_C
 #define SW_KEY_STRIPE_UNIT "stripe_unit"
 
 /* ---- the report ---- */
-struct sw_keys { const char *abi, *address, *application, *application_info, *broadcast_seconds, *broken_by,
-    *broken_collective, *bytes, *bytes_read, *bytes_written, *calls, *chunk, *chunk_size, *collective,
-    *combinations, *complete, *contiguous, *count, *creates, *current, *datasets, *decision, *driver,
-    *during_collective, *during_independent, *during_write, *echoed, *elapsed, *element_size, *executable,
-    *file_system, *files, *files_left_out, *filetype_size, *filters, *format, *given, *hdf5, *histogram,
-    *independent, *info, *io, *io_time, *job, *key, *layer, *layout, *library, *max_size, *messages,
-    *min_size, *mode, *mpi, *name, *nodes, *note, *object_size, *opens, *operations, *outcome, *path,
-    *pattern, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *programs, *properties, *random,
-    *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *requested, *runtime, *seconds,
-    *selections, *settings, *simulated, *size, *sizes, *span, *start, *storage, *strided, *stripe_count,
-    *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *write,
+struct sw_keys { const char *abi, *address, *application, *application_info, *bandwidth, *broadcast_seconds,
+    *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *calls, *candidates, *choice, *chunk,
+    *chunk_size, *collective, *combinations, *complete, *contiguous, *count, *creates, *current, *datasets,
+    *decision, *driver, *dropped, *during_collective, *during_independent, *during_write, *echoed, *elapsed,
+    *element_size, *executable, *file_system, *files, *files_left_out, *filetype_size, *filters, *format,
+    *given, *hdf5, *histogram, *independent, *info, *io, *io_time, *job, *key, *layer, *layout, *library,
+    *max_size, *messages, *min_size, *mode, *mpi, *name, *nodes, *note, *object_size, *online, *opens,
+    *operation, *operations, *outcome, *path, *pattern, *phases, *piece_size, *plan, *plan_error, *plan_id,
+    *posix, *predicted, *programs, *properties, *random, *ranks, *ranks_reported, *read, *read_bandwidth,
+    *read_span, *read_time, *reopened, *requested, *runtime, *seconds, *selections, *settings, *settled,
+    *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count, *stripe_size,
+    *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *write,
     *write_bandwidth, *write_span, *write_time; };
-#define SW_KEY_NAMES "abi", "address", "application", "application_info", "broadcast_seconds", "broken_by", \
-    "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", "chunk", "chunk_size", \
-    "collective", "combinations", "complete", "contiguous", "count", "creates", "current", "datasets", \
-    "decision", "driver", "during_collective", "during_independent", "during_write", "echoed", "elapsed", \
-    "element_size", "executable", "file_system", "files", "files_left_out", "filetype_size", "filters", \
-    "format", "given", "hdf5", "histogram", "independent", "info", "io", "io_time", "job", "key", "layer", \
-    "layout", "library", "max_size", "messages", "min_size", "mode", "mpi", "name", "nodes", "note", \
-    "object_size", "opens", "operations", "outcome", "path", "pattern", "piece_size", "plan", "plan_error", \
+#define SW_KEY_NAMES "abi", "address", "application", "application_info", "bandwidth", "broadcast_seconds", \
+    "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", "candidates", \
+    "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", "count", \
+    "creates", "current", "datasets", "decision", "driver", "dropped", "during_collective", \
+    "during_independent", "during_write", "echoed", "elapsed", "element_size", "executable", "file_system", \
+    "files", "files_left_out", "filetype_size", "filters", "format", "given", "hdf5", "histogram", \
+    "independent", "info", "io", "io_time", "job", "key", "layer", "layout", "library", "max_size", \
+    "messages", "min_size", "mode", "mpi", "name", "nodes", "note", "object_size", "online", "opens", \
+    "operation", "operations", "outcome", "path", "pattern", "phases", "piece_size", "plan", "plan_error", \
     "plan_id", "posix", "predicted", "programs", "properties", "random", "ranks", "ranks_reported", "read", \
-    "read_bandwidth", "read_span", "read_time", "requested", "runtime", "seconds", "selections", "settings", \
-    "simulated", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", "stripe_size", \
-    "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", "why", "write", \
-    "write_bandwidth", "write_span", "write_time"
+    "read_bandwidth", "read_span", "read_time", "reopened", "requested", "runtime", "seconds", "selections", \
+    "settings", "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", \
+    "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", \
+    "version", "view", "why", "write", "write_bandwidth", "write_span", "write_time"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

@@ -10,6 +10,7 @@
 #include "posix.h"
 #include "report.h"
 #include "setup.h"
+#include "sites.h"
 
 struct sw_runtime sw_runtime;
 
@@ -63,6 +64,8 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .each = sw_setup.each_report,
         .hurried = sw_lock_is_impatient(),
     };
+    if (sw_runtime.mode == SW_RUN_ONLINE)
+        report.sites = sw_sites_learned(&report.site_count);
     if (!sw_report_write(&report, sw_setup.report, error, sizeof error))
         sw_complain("report %.300s cannot be written: %s", sw_setup.report, error);
 }

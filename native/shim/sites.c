@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "history.h"
-#include "online.h"
 #include "setup.h"
 
 #define SITES 64
@@ -245,4 +244,14 @@ bool sw_site_measured(uint32_t number, uint32_t candidate, const char *path, str
         snprintf(phase->settings, sizeof phase->settings, "%s", settings);
     sw_lock_release(&sites_lock);
     return fits && settings && phase->bytes > 0 && phase->seconds > 0;
+}
+
+const struct sw_site *sw_sites_learned(size_t *count) {
+    sw_lock_take(&sites_lock);
+    for (size_t i = 0; i < SITES; i++)
+        if (sites[i].name)
+            sw_site_pick(&sites[i]);
+    sw_lock_release(&sites_lock);
+    *count = SITES;
+    return sites;
 }

@@ -6,6 +6,7 @@
 
 #include "journal.h"
 #include "known.h"
+#include "online.h"
 
 /* On rank 0: the candidate for this open, into orders. */
 void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
@@ -13,5 +14,8 @@ void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches
 /* A phase of a candidate of a site, both as orders numbered them, was measured: phase says all but its site
  * and settings, which are filled in. Returns whether it is worth a line in the journal. */
 bool sw_site_measured(uint32_t site, uint32_t candidate, const char *path, struct sw_phase *phase);
+
+/* All sites, those not used among them, each with what its next phase would use. For the end of a program. */
+const struct sw_site *sw_sites_learned(size_t *count);
 
 #endif

@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,6 +93,33 @@ static void bandwidth(void) {
     CHECK(strstr(printed, "\"complete\":false"));
     CHECK(strstr(printed, "\"io\":\"romio\""));
     CHECK(!strstr(printed, SW_OTHER_FILES));
+    CHECK(!strstr(printed, "\"online\""));
+}
+
+/* What was learned of a site stands in the report; a place that no site has does not. */
+static void learned(void) {
+    struct sw_site sites[2] = {{.name = "/c.#", .write = true, .pattern = 'C', .asked = true}};
+    sw_site_add(&sites[0], "", 0);
+    sw_site_add(&sites[0], "hint cb_nodes 2", log(1.5));
+    for (int phase = 0; phase < 4; phase++) {
+        uint32_t choice = sw_site_pick(&sites[0]);
+        sw_site_learn(&sites[0], choice, 1048576, choice ? 0.25 : 0.5);
+    }
+    sw_site_pick(&sites[0]);
+    struct sw_json json = start();
+    struct sw_report it = report();
+    it.sites = sites;
+    it.site_count = 2;
+    sw_report_print(&it, json.file);
+    fclose(json.file);
+    const char *online = strstr(printed, "\"online\":");
+    CHECK(online);
+    CHECK_TEXT(online,
+               "\"online\":[{\"site\":\"/c.#\",\"operation\":\"write\",\"collective\":true,\"strided\":true,"
+               "\"phases\":4,\"reopened\":0,\"settled\":true,\"choice\":1,\"why\":null,\"candidates\":["
+               "{\"settings\":\"\",\"phases\":2,\"bandwidth\":2.000000,\"predicted\":null,\"dropped\":false},"
+               "{\"settings\":\"hint cb_nodes 2\",\"phases\":2,\"bandwidth\":4.000000,\"predicted\":1.500000,"
+               "\"dropped\":false}]}]}\n");
 }
 
 static void writing(void) {
@@ -130,6 +158,7 @@ int main(void) {
     values();
     encodings();
     bandwidth();
+    learned();
     writing();
     sw_files_close(&files);
     free(printed);

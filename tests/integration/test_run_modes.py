@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from stripewise.model.artifact.content import InputValue as Choice
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
-from stripewise.runner.inject.injection import Guidance, inject
+from stripewise.runner.inject.foreground import Foreground
+from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.spec.formats import TUNABLE
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy, PolicyStriping
+from tests.unit.reports import recorded
 
 LIBRARY, FOLDER = Path("/cache/libstripewise.so"), Path("/runs/3")
 MPICH = Program(abi="mpich", io="romio")
@@ -126,6 +129,30 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
     model = given[0].model
     assert model is not None and len(read_artifact(model).inputs[0].values) == kept
     assert (model == tmp_path / "site.swm") == (most is None)
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit 3", 3), ("kill -USR1 $PPID; wait", 5)])
+def test_mode_online_says_at_the_end_what_it_did(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], ends: str, code: int
+) -> None:
+    """The exit code is the program's, and signals reach it."""
+
+    def prepared(_plan: Plan, _command: list[str], folder: Path, **_: object) -> Foreground:
+        report = recorded("romio_strided_write")["default"]
+        candidates = [{"settings": "", "bandwidth": 4.0}, {"settings": "hint cb_nodes 1", "bandwidth": 2.0}]
+        site = {"site": "/c.#", "phases": 4, "settled": True, "candidates": candidates}
+        (tmp_path / "made.json").write_text(json.dumps({**report, "online": [site]}))
+        script = f"trap 'exit 5' USR1; cp {tmp_path}/made.json {folder}/report.json; sleep 5 & {ends}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Foreground(("sh", "-c", script), Injection({}, {}, ()), ())
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+    (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
+    assert main(["run", str(tmp_path / "my.plan"), "--mode", "online", "--", "true"]) == code
+    said = capsys.readouterr().err
+    assert "writing /c.#, 4 phases: 1 candidate tried, and settled on the default (4 MiB/s)" in said
+    assert "also tried: cb_nodes=1 (0.50 times the default's 4 MiB/s" in said
 
 
 @pytest.mark.parametrize("line", ["allow everything", "workload file_size", "workload  "])

@@ -319,6 +319,12 @@ def test_online_tries_its_candidates_in_turn_and_settles(bench: Bench, tmp_path:
     assert all("keeping" in line for line in said[8:]), said
     for number in range(count):
         assert (tmp_path / f"chk.{number:04d}").read_bytes() == expected(RANKS, number)
+    assert outcome.report is not None
+    (site,) = outcome.report["online"]
+    assert site["site"] == re.sub(r"\d+", "#", str(tmp_path / "chk.0000")) and site["settled"]
+    assert len(site["candidates"]) == 4 and site["candidates"][0]["settings"] == ""
+    assert sum(candidate["phases"] for candidate in site["candidates"]) == site["phases"] == count
+    assert all(candidate["bandwidth"] > 0 for candidate in site["candidates"])
     lines = journal.read_text().splitlines()
     assert lines[0] == "stripewise-journal 1" and len(lines) == count + 1
     for line in lines[1:]:

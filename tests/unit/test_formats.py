@@ -17,6 +17,8 @@ from tests.formats import ROOT, faults, generator, objects
 
 MODELS: dict[str, type[BaseModel]] = {
     "report": report.Report,
+    "learned": report.Learned,
+    "candidate": report.Candidate,
     "program": report.ReportedProgram,
     "runtime": report.Runtime,
     "mpi": report.ReportedMpi,

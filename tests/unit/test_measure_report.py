@@ -5,6 +5,7 @@ import json
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.measure.journal import learned_lines
 from stripewise.measure.observed import observed_workload
 from stripewise.runner.local.scratch import Scratch
 from stripewise.spec.report import parse_report, summed
@@ -140,6 +141,36 @@ def test_several_programs_of_a_command_are_summed():
     assert [program.executable for program in both.programs] == [one.job.executable, "/apps/second"]
     assert parse_report(both.as_json(20)).programs == both.programs
     assert summed([one]) is one
+
+
+def learned(*bandwidths, choice=0, settled=True, why=None):
+    """A report of the mode online, with one site whose candidates have these bandwidths."""
+    settings = ("", "hint cb_nodes 2;layout lustre stripe_count 8", "hint romio_cb_write disable")
+    site = {
+        "site": "/c.#",
+        "phases": 6,
+        "settled": settled,
+        "choice": choice,
+        "why": why,
+        "candidates": [
+            {"settings": s, "phases": 2, "bandwidth": b} for s, b in zip(settings, bandwidths, strict=False)
+        ],
+    }
+    return parse_report({**recorded("romio_strided_write")["default"], "online": [site]})
+
+
+def test_the_mode_online_says_what_it_did():
+    assert learned_lines(learned(100.0, 150.0, 50.0, choice=1)) == [
+        "writing /c.#, 6 phases: 2 candidates tried, and settled on cb_nodes=2 lustre.stripe_count=8 "
+        "(1.50 times the default's 100 MiB/s, 2 phases)",
+        "  also tried: romio_cb_write=disable (0.50 times the default's 100 MiB/s, 2 phases)",
+    ]
+    (unfinished,) = learned_lines(learned(100.0, None, settled=False, choice=1))
+    assert "0 of 1 candidate tried, not yet decided; the next phase would try cb_nodes=2" in unfinished
+    (nothing,) = learned_lines(learned(100.0, why="the model has no inputs here"))
+    assert nothing == "writing /c.#, 6 phases: nothing was tried (the model has no inputs here)"
+    with pytest.raises(StripewiseError, match="'choice' is not one of the candidates"):
+        learned(100.0, choice=1)
 
 
 def test_one_of_several_programs_is_chosen_by_name_or_path():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +16,10 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, ServerOption, StoreOption
-from stripewise.cli.output import notes, print_json, say, write_text
+from stripewise.cli.output import notes, print_json, printable, say, write_text
 from stripewise.cli.remote import open_experiments
-from stripewise.errors import UserError
+from stripewise.errors import StripewiseError, UserError
+from stripewise.measure.journal import learned_lines
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
@@ -26,6 +31,7 @@ from stripewise.spec.documents import read_document
 from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy, load_policy
+from stripewise.spec.report import read_report_file
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
 
@@ -70,7 +76,7 @@ def run(
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
     With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
-    program runs. The program replaces this command: its output, signals and exit code are its own.
+    program runs, and this command says at the end what was learned. Output, signals and exit code are the program's.
     """
     command: list[str] = context.obj["command"]
     if not command:
@@ -100,7 +106,48 @@ def run(
         notes.print(f"stripewise: {escape(settings or 'no settings: the default was best')}")
         for warning in (*([_SIMULATED] if simulated else []), *doubts, *ready.warnings):
             notes.print(f"stripewise: {escape(warning)}")
-    os.execvp(ready.words[0], list(ready.words))
+    if mode != "online" or quiet:
+        os.execvp(ready.words[0], list(ready.words))
+    report = folder / "report.json"
+    report.unlink(missing_ok=True)
+    ended = _attend(ready.words)
+    for line in _learned(report):
+        notes.print(f"stripewise: {escape(printable(line))}")
+    if ended < 0:
+        # What started this command is to see the signal that ended the program.
+        with contextlib.suppress(OSError):  # SIGKILL needs no default
+            signal.signal(-ended, signal.SIG_DFL)
+        signal.raise_signal(-ended)
+    raise typer.Exit(ended)
+
+
+def _attend(words: Sequence[str]) -> int:
+    """Run a command as if it had replaced this process, and give its exit code, negative for a signal."""
+    child: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, _frame: object) -> None:
+        if child is not None:
+            child.send_signal(number)
+
+    def ignore(_number: int, _frame: object) -> None:
+        """A terminal sends these to the command as well."""
+
+    passed = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    before = {number: signal.signal(number, pass_on) for number in passed}
+    before |= {number: signal.signal(number, ignore) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        child = subprocess.Popen(words)
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _learned(report: Path) -> list[str]:
+    try:
+        return learned_lines(read_report_file(report)) or ["mode online opened no file to learn from"]
+    except StripewiseError as error:
+        return [f"what mode online learned is not known: {error.what}"]
 
 
 def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path | None) -> None:

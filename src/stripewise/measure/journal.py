@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stripewise.spec.formats import JOURNAL_HEADER
+from stripewise.spec.report import Candidate, Report
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 
@@ -98,6 +99,47 @@ def parse_journal(text: str) -> Journal:
         else:
             phases.append(phase)
     return Journal(tuple(phases), damaged)
+
+
+def learned_lines(report: Report) -> list[str]:
+    """Say in a line or two for each site what the mode ``online`` explored, chose and gained in a job."""
+    lines = []
+    for site in report.online:
+        default, *tried = site.candidates
+        chosen = site.candidates[site.choice]
+        known = [one for one in tried if one.bandwidth and default.bandwidth]
+        doing = "writing" if site.operation == "write" else "reading"
+        did = f"{doing} {site.site}, {_count(site.phases, 'phase')}"
+        if not tried:
+            why = site.why or (
+                "the plan has no settings for it" if site.settled else "candidates follow from the second phase on"
+            )
+            lines.append(f"{did}: nothing was tried ({why})")
+            continue
+        if not site.settled:
+            said = f"{len(known)} of {_count(len(tried), 'candidate')} tried, not yet decided; the next phase would try"
+        else:
+            said = f"{_count(len(known), 'candidate')} tried, and settled on"
+        lines.append(f"{did}: {said} {_described(chosen, default)}")
+        others = [_described(one, default) for one in known if one is not chosen]
+        if others:
+            lines.append(f"  also tried: {'; '.join(others)}")
+    return lines
+
+
+def _described(one: Candidate, default: Candidate) -> str:
+    """Its settings, its bandwidth and how many times that of the default it is."""
+    if one is default or not one.settings:
+        return "the default" + (f" ({one.bandwidth:,.4g} MiB/s)" if one.bandwidth else "")
+    words = " ".join(f"{key.replace(' ', '.')}={value}" for key, value in _settings(one.settings).items())
+    if not (one.bandwidth and default.bandwidth):
+        return words
+    times = f"{one.bandwidth / default.bandwidth:.2f} times the default's {default.bandwidth:,.4g} MiB/s"
+    return f"{words} ({times}, {_count(one.phases, 'phase')})"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word if number == 1 else word + 's'}"
 
 
 def _phase(line: str) -> JournalPhase | None:

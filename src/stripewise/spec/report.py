@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
@@ -76,6 +76,32 @@ class ReportedProgram(ReportPart):
         return PurePath(self.executable).name
 
 
+class Candidate(ReportPart):
+    """Settings that the mode ``online`` considered for a site; empty for the default."""
+
+    settings: str = ""
+    phases: int = 0
+    bandwidth: float | None = None
+
+
+class Learned(ReportPart):
+    """What the mode ``online`` learned of a site."""
+
+    site: str
+    operation: str = "write"
+    phases: int = 0
+    settled: bool = False
+    choice: int = Field(default=0, ge=0)
+    why: str | None = None
+    candidates: list[Candidate] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _chosen(self) -> Self:
+        if self.choice >= len(self.candidates):
+            raise ValueError("'choice' is not one of the candidates")
+        return self
+
+
 class Report(ReportPart):
     """A whole report."""
 
@@ -86,6 +112,7 @@ class Report(ReportPart):
     job: ReportedJob
     totals: ReportedTotals
     files: list[FileReport] = Field(default_factory=list)
+    online: list[Learned] = Field(default_factory=list)
     programs: list[ReportedProgram] = Field(default_factory=list)
     files_left_out: int = 0
 
