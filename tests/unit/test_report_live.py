@@ -16,7 +16,7 @@ from stripewise.report.bundle import Redactor, helpdesk_bundle, log_tail
 from stripewise.report.placement import node_names, placement, sentence
 from stripewise.report.unfinished import reading_of
 from stripewise.spec.configuration import Configuration
-from stripewise.spec.facts import Facts
+from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.again import confirm_again
 from tests.unit.finished_experiment import changed, finished
@@ -113,6 +113,35 @@ def test_words_within_words_stay_and_the_same_name_gets_the_same_word():
         "USER1@x bobsleigh HOST1 /home/USER/a [address removed] https://[removed]@h/"
     )
     assert redactor.text("Authorization: Bearer abcdef0123456789").endswith("[removed]")
+
+
+@pytest.mark.parametrize(
+    "text, secret",
+    [
+        ("app --apikey geheim -v", "geheim"), ("app --api-key=geheim", "geheim"), ("mysql pw=geheim", "geheim"),
+        ("DB_PWD: 'geheim'", "geheim"), ("--pass geheim", "geheim"), ("AccountKey=geheim;x", "geheim"),
+        ("AKIAIOSFODNN7EXAMPLE", "IOSFOD"), ("key ghp_" + "a1" * 18, "a1a1"), ("AIza" + "b2345" * 7, "b2345"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.abcdefgh", "eyJz"),
+        ("https://x/y?sv=1&sig=abcdefghijklmnop%3D", "abcdef"),
+        ("open node7.hpc.example.org:22", "hpc"), ("ssh login1.example.edu", "example"),
+        ("on node7.cluster", "cluster"),
+    ],
+)  # fmt: skip
+def test_the_bundle_removes_secrets_and_hosts_however_they_are_written(text, secret):
+    redactor = Redactor()
+    redactor.host("node7")
+    assert secret not in redactor.text(text)
+    assert secret not in str(redactor.value({"command": ["./app", *text.split()]}))
+
+
+def test_the_bundle_knows_the_nodes_of_the_runs_and_leaves_ordinary_words():
+    record, tried = finished()
+    run = replace(tried[0].runs[0], facts=RunFacts(node_list="gpu[08-09]"))
+    redactor = Redactor.of(record, (replace(tried[0], runs=(run,)),))
+    told = redactor.text("gpu08 wrote to gpu09.site.org, gpu[08-09]")
+    assert "gpu" not in told and "site" not in told and len(set(told.replace(",", "").split())) == 5
+    plain = "pass 3 of 4: compass=2, monkey=5, libmpi.so.12, job.sh, write.dat, key=value, ./ior -o /scratch/x"
+    assert Redactor().text(plain) == plain
 
 
 def test_logs_are_read_from_the_runs_folder_alone(tmp_path):

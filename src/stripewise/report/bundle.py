@@ -14,14 +14,33 @@ from typing import Any
 
 from stripewise import __version__
 from stripewise.errors import StripewiseError
+from stripewise.report.placement import nodes_of
 from stripewise.spec.trial import Run, State, Trial
 from stripewise.store.base import Record
 
 _TAIL = 32 << 10
 _MOST_LOGS = 20
+_NAMED = (
+    r"(?:[A-Za-z0-9_.-]*(?:token|secret|passw|passphrase|credential|(?:api|access|private|account|ssh)[_-]?key|auth)"
+    r"[A-Za-z0-9_.-]*)"
+)
+_SHORT = r"(?:(?:[A-Za-z0-9_.-]*[_.-])(?:pw|pwd|pass)|pw|pass)"
+"""What names of secrets look like, in variables and options; the short ones are words of ordinary texts, too."""
 _SECRET = re.compile(
-    r"(?i)\b((?:[A-Za-z0-9_]*(?:token|secret|passw(?:or)?d|passwd|credential|api_?key|private_?key|auth)[A-Za-z0-9_]*))"
-    r"(\s*[=:]\s*|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"',;}]+)"
+    rf"(?i)(?<![A-Za-z0-9_.-])({_NAMED}|--?{_SHORT}|{_SHORT}(?=\s*[=:]))(\s*[=:]\s*|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"',;}}]+)"
+)
+_SECRET_OPTION = re.compile(rf"(?i)--?(?:{_NAMED}|{_SHORT})|(?:{_NAMED}|{_SHORT})[=:]")
+_CLOUD_KEY = re.compile(
+    r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{35}|ya29\.[\w.-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|xox[a-z]-[\w-]{10,}|sk-[\w-]{20,}|hf_\w{20,}|npm_\w{20,}|sw_[0-9a-f]{12}_[\w-]{43}"
+    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})"
+    r"|(?<=[?&]sig=)[\w%+/=-]{16,}"
+)
+"""Keys that are known by their shape, whatever they are called: of clouds, code hosts and this program's service."""
+_DOMAIN = re.compile(
+    r"(?i)(?<![\w.-])(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+"
+    r"(?:com|org|net|edu|gov|mil|int|eu|uk|de|fr|ch|at|nl|se|no|fi|dk|jp|cn|kr|au|ca|pl|cz"
+    r"|local|lan|internal|intranet|cluster)(?![\w-]|\.\w)"
 )
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _URL_PASSWORD = re.compile(r"(?<=://)[^/:@\s]+:[^/@\s]+@")
@@ -29,7 +48,7 @@ _MAIL = re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Z
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _HOME = re.compile(r"(?<![\w.])/(home|users|Users|u|global/homes/\w)/([A-Za-z0-9._-]+)")
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S)
-_SECRET_NAME = re.compile(r"(?i)token|secret|passw|credential|api_?key|private|auth")
+_SECRET_NAME = re.compile(rf"(?i){_NAMED}|{_SHORT}|.*private.*")
 
 
 @dataclass
@@ -46,8 +65,8 @@ class Redactor:
     hosts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, record: Record) -> Redactor:
-        """Learn the names that an experiment's record has."""
+    def of(cls, record: Record, trials: Sequence[Trial] = ()) -> Redactor:
+        """Learn the names that an experiment's record and its runs have."""
         made = cls()
         user, _, rest = record.owner.partition("@")
         made.user(user)
@@ -55,6 +74,11 @@ class Redactor:
         made.host(rest.partition(":")[0])
         for source in (record.facts.environment, record.result.environment if record.result else {}):
             made.host(str(source.get("host") or ""))
+        for trial in trials:
+            for run in trial.runs:
+                listed = run.facts.hosts
+                for name in (*nodes_of(run.facts), *([listed] if isinstance(listed, str) else [])):
+                    made.host(name)
         for found in _HOME.finditer(record.facts.folder or ""):
             made.user(found[2])
         return made
@@ -77,24 +101,28 @@ class Redactor:
             (_URL_PASSWORD, "[removed]@"),
             (_BEARER, r"\1 [removed]"),
             (_SECRET, r"\1\2[removed]"),
+            (_CLOUD_KEY, "[key removed]"),
             (_MAIL, "[mail removed]"),
             (_ADDRESS, "[address removed]"),
             (_HOME, r"/\1/USER"),
         ):
             text = pattern.sub(put, text)
-        for names in (self.hosts, self.users):
+        for names, more in ((self.hosts, r"(?:\.[A-Za-z][A-Za-z0-9-]*)*"), (self.users, "")):
             for name, word in sorted(names.items(), key=lambda pair: -len(pair[0])):
-                text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", word, text)
-        return text
+                text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}{more}(?![A-Za-z0-9])", word, text)
+        return _DOMAIN.sub("[host removed]", text)
 
     def value(self, value: Any, name: str = "") -> Any:
         """Redact a JSON value throughout; what stands under a name of secrets is removed whole."""
         if isinstance(value, Mapping):
             return {self.text(str(key)): self.value(entry, str(key)) for key, entry in value.items()}
         if isinstance(value, list | tuple):
-            return [self.value(entry) for entry in value]
+            # An option's value is the next word of a command.
+            before = ("", *value)
+            secret = [isinstance(one, str) and _SECRET_OPTION.fullmatch(one) is not None for one in before]
+            return ["[removed]" if after else self.value(entry) for after, entry in zip(secret, value, strict=False)]
         if isinstance(value, str):
-            return "[removed]" if name and _SECRET_NAME.search(name) and value else self.text(value)
+            return "[removed]" if name and _SECRET_NAME.fullmatch(name) and value else self.text(value)
         return value
 
 
@@ -115,7 +143,7 @@ def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:
     bytes
         The archive. The same experiment always gives the same names of files.
     """
-    redactor = Redactor.of(record)
+    redactor = Redactor.of(record, trials)
     runs = sorted((run for trial in trials for run in trial.runs), key=lambda run: run.number)
     files: dict[str, str] = {
         "experiment.json": _json(redactor.value(record.experiment.model_dump(mode="json"))),
@@ -195,8 +223,8 @@ def _readme(record: Record, names: Sequence[str]) -> str:
     listed = "\n".join(f"  {name}" for name in names)
     return (
         f"Stripewise {__version__}, experiment {record.id}, {record.state}, bundled {made}\n\n"
-        "Replaced or removed: names of users and hosts, mail and IP addresses, home folders, values of variables\n"
-        "whose names speak of tokens, passwords or keys, and passwords in addresses. Programs print what they like:\n"
-        "read the files under output/ before you send this.\n\n"
+        "Replaced or removed: names of users and hosts, mail and IP addresses, home folders, values of variables and\n"
+        "options whose names say that they are tokens, passwords or keys, passwords in addresses, and keys of known\n"
+        "shapes. Programs print anything: read the files under output/ before you send this.\n\n"
         f"{listed}\n"
     )
