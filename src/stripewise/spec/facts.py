@@ -6,12 +6,14 @@ may add keys of its own by passing a mapping.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Self, TypedDict, Unpack
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import SpaceSummary
 from stripewise.spec.workload import Workload
+
+T = TypeVar("T")
 
 
 class _Observed(Mapping[str, Any]):
@@ -36,6 +38,34 @@ class _Observed(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Any]]]:
         return type(self), (self._values,)
+
+
+class _Fact(Generic[T]):
+    """An attribute that reads the fact of its name; an empty value where the fact is unknown.
+
+    Parameters
+    ----------
+    read : callable
+        Makes the attribute's value of the fact; without an argument it makes the empty value.
+    """
+
+    def __init__(self, read: Callable[..., T]) -> None:
+        self._read = read
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, facts: _Observed, owner: type) -> T:
+        known = facts.get(self._name)
+        return self._read() if known is None else self._read(known)
+
+
+class _Maybe(_Fact[T | None]):
+    """As :class:`_Fact`, but None where the fact is unknown."""
+
+    def __get__(self, facts: _Observed, owner: type) -> T | None:
+        known = facts.get(self._name)
+        return None if known is None else self._read(known)
 
 
 class ExperimentKeys(TypedDict, total=False):
@@ -74,73 +104,44 @@ class Facts(_Observed):
         """Give the same facts with some added or replaced."""
         return Facts(self, **changes)
 
-    @property
-    def folder(self) -> str | None:
-        """The absolute folder in which the program starts; None for the current one."""
-        folder = self.get("folder")
-        return None if folder is None else str(folder)
+    folder = _Maybe(str)
+    """The absolute folder in which the program starts; None for the current one."""
 
-    @property
-    def user(self) -> str:
-        """Who began it on the command line."""
-        return str(self.get("user", ""))
+    user = _Fact(str)
+    """Who began it on the command line."""
 
-    @property
-    def submitter(self) -> str:
-        """Who gave it to a service."""
-        return str(self.get("submitter", ""))
+    submitter = _Fact(str)
+    """Who gave it to a service."""
 
-    @property
-    def seconds(self) -> float:
-        """Wall time spent in all sessions so far."""
-        return float(self.get("seconds", 0.0))
+    seconds = _Fact(float)
+    """Wall time spent in all sessions so far."""
 
-    @property
-    def runs(self) -> int:
-        """Runs spent so far."""
-        return int(self.get("runs", 0))
+    runs = _Fact(int)
+    """Runs spent so far."""
 
-    @property
-    def gave_up(self) -> int:
-        """How many runs there were when a session found that the program fails as it is."""
-        return int(self.get("gave_up", 0))
+    gave_up = _Fact(int)
+    """How many runs there were when a session found that the program fails as it is."""
 
-    @property
-    def environment(self) -> dict[str, Any]:
-        """MPI library, host, modules and the like, as the preflight found them."""
-        return dict(self.get("environment", {}))
+    environment = _Fact[dict[str, Any]](dict)
+    """MPI library, host, modules and the like, as the preflight found them."""
 
-    @property
-    def fingerprint(self) -> dict[str, str] | None:
-        """What must be the same in all runs; None before the first preflight."""
-        known = self.get("fingerprint")
-        return None if known is None else dict(known)
+    fingerprint = _Maybe[dict[str, str]](dict)
+    """What must be the same in all runs; None before the first preflight."""
 
-    @property
-    def workload(self) -> Workload | None:
-        """The workload that the space was bound with; None before that."""
-        known = self.get("workload")
-        return None if known is None else Workload.model_validate(known)
+    workload = _Maybe(Workload.model_validate)
+    """The workload that the space was bound with; None before that."""
 
-    @property
-    def io(self) -> str | None:
-        """The MPI-IO implementation that the space was bound with."""
-        return self.get("io")
+    io = _Maybe(str)
+    """The MPI-IO implementation that the space was bound with."""
 
-    @property
-    def layout(self) -> dict[str, Any]:
-        """The layout of the program's files that the space was bound with."""
-        return dict(self.get("layout", {}))
+    layout = _Fact[dict[str, Any]](dict)
+    """The layout of the program's files that the space was bound with."""
 
-    @property
-    def first_run(self) -> dict[str, Any]:
-        """What else the first run showed when the space was bound."""
-        return dict(self.get("first_run", {}))
+    first_run = _Fact[dict[str, Any]](dict)
+    """What else the first run showed when the space was bound."""
 
-    @property
-    def run_bytes(self) -> int | None:
-        """Bytes that the first run moved."""
-        return self.get("run_bytes")
+    run_bytes = _Maybe(int)
+    """Bytes that the first run moved."""
 
     @property
     def objective(self) -> Objective | None:
@@ -154,29 +155,21 @@ class Facts(_Observed):
         known = self.get("space")
         return SpaceSummary.from_json(known) if known else None
 
-    @property
-    def warm_start(self) -> list[dict[str, Any]] | None:
-        """The earlier experiments that the search started from; None before they were chosen."""
-        return self.get("warm_start")
+    warm_start = _Maybe[list[dict[str, Any]]](list)
+    """The earlier experiments that the search started from; None before they were chosen."""
 
-    @property
-    def model(self) -> dict[str, Any] | None:
-        """The performance model that the search started from."""
-        return self.get("model")
+    model = _Maybe[dict[str, Any]](dict)
+    """The performance model that the search started from."""
 
-    @property
-    def agreed(self) -> dict[str, Any] | None:
-        """The worst case that somebody agreed to."""
-        return self.get("agreed")
+    agreed = _Maybe[dict[str, Any]](dict)
+    """The worst case that somebody agreed to."""
 
-    @property
-    def campaign(self) -> dict[str, Any] | None:
-        """The campaign whose runs these are, where it is not a search."""
-        return self.get("campaign")
+    campaign = _Maybe[dict[str, Any]](dict)
+    """The campaign whose runs these are, where it is not a search."""
 
 
 class _RunKeys(TypedDict, total=False):
-    """What facts of a run are made of. Those without a property of :class:`RunFacts` are for people."""
+    """What facts of a run are made of. Those without an attribute of :class:`RunFacts` are for people."""
 
     # Of any runner.
     nodes: int
@@ -246,25 +239,17 @@ class RunFacts(_Observed):
         number = self.get("nodes")
         return int(number) if isinstance(number, int | float) else None
 
-    @property
-    def answer(self) -> dict[str, Any] | None:
-        """The configuration that a run of the default is the first to be paired with, if no trial has it yet."""
-        return self.get("answer")
+    answer = _Maybe[dict[str, Any]](dict)
+    """The configuration that a run of the default is the first to be paired with, if no trial has it yet."""
 
-    @property
-    def report(self) -> dict[str, Any] | None:
-        """The runtime's report."""
-        return self.get("report")
+    report = _Maybe[dict[str, Any]](dict)
+    """The runtime's report."""
 
-    @property
-    def folder(self) -> str | None:
-        """The run's folder."""
-        return self.get("folder")
+    folder = _Maybe(str)
+    """The run's folder."""
 
-    @property
-    def node_hours(self) -> float:
-        """Node-hours that the run took."""
-        return float(self.get("node_hours", 0.0))
+    node_hours = _Fact(float)
+    """Node-hours that the run took."""
 
     @property
     def hosts(self) -> str | list[str]:
@@ -275,50 +260,32 @@ class RunFacts(_Observed):
                 return named
         return []
 
-    @property
-    def node_list(self) -> str:
-        """Names of the nodes as the scheduler writes them; empty where there is none."""
-        return str(self.get("node_list", ""))
+    node_list = _Fact(str)
+    """Names of the nodes as the scheduler writes them; empty where there is none."""
 
-    @property
-    def no_report(self) -> str:
-        """Why a report that was expected is missing; empty where it is there, or none was expected."""
-        return str(self.get("no_report", ""))
+    no_report = _Fact(str)
+    """Why a report that was expected is missing; empty where it is there, or none was expected."""
 
-    @property
-    def notes(self) -> list[str]:
-        """What went wrong on the way and was put right."""
-        return list(self.get("notes", []))
+    notes = _Fact[list[str]](list)
+    """What went wrong on the way and was put right."""
 
-    @property
-    def job(self) -> str:
-        """The scheduler's identifier of the run's job; empty where it has none."""
-        return str(self.get("job") or "")
+    job = _Fact(str)
+    """The scheduler's identifier of the run's job; empty where it has none."""
 
-    @property
-    def darshan_log(self) -> str | None:
-        """The run's Darshan log, where its runner knows it."""
-        return self.get("darshan_log")
+    darshan_log = _Maybe(str)
+    """The run's Darshan log, where its runner knows it."""
 
-    @property
-    def against(self) -> int | None:
-        """Of a confirmation: the candidate's trial that its pair is about."""
-        return self.get("against")
+    against = _Maybe(int)
+    """Of a confirmation: the candidate's trial that its pair is about."""
 
-    @property
-    def attempt(self) -> int:
-        """How often the run was launched again after an interruption."""
-        return int(self.get("attempt", 0))
+    attempt = _Fact(int)
+    """How often the run was launched again after an interruption."""
 
-    @property
-    def bounds(self) -> dict[str, dict[str, float]]:
-        """Of a simulated run: seconds that each bound adds, by operation."""
-        return dict(self.get("bounds", {}))
+    bounds = _Fact[dict[str, dict[str, float]]](dict)
+    """Of a simulated run: seconds that each bound adds, by operation."""
 
-    @property
-    def phases(self) -> dict[str, dict[str, float]]:
-        """Of a simulated run: seconds of open, data and close, by operation."""
-        return dict(self.get("phases", {}))
+    phases = _Fact[dict[str, dict[str, float]]](dict)
+    """Of a simulated run: seconds of open, data and close, by operation."""
 
     @property
     def targets(self) -> tuple[int, ...]:
