@@ -9,27 +9,15 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
-from stripewise.runner.program.command import obeyed, placeholders
-from stripewise.runner.program.launchers import (
-    CONTAINERS,
-    INTERPRETERS,
-    LAUNCHERS,
-    SEARCHED_FOR,
-    SHELLS,
-    TOOLS,
-    WRAPPERS,
-    Grammar,
-    family,
-)
+from stripewise.runner.command_pattern import Option, Pattern, Place, Step, script_at, starts_others, wild
+from stripewise.runner.program.launchers import LAUNCHERS, SEARCHED_FOR, WRAPPERS, Grammar
 
 _REST = "..."
 """Ends a pattern: any further arguments of the program."""
 
-_WILD = frozenset("*?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 _STARTING = {
@@ -44,163 +32,8 @@ _STARTING = {
 _NAMING = re.compile(r"agent|path|file|env|prefix|rc$")
 """In names of Open MPI's parameters and options of Flux's shell: their values lead to programs or libraries."""
 
-_FLAGS = {
-    **dict.fromkeys(SHELLS, ("-e", "-l", "-u", "-x")),
-    "python": ("-B", "-E", "-I", "-O", "-P", "-S", "-s", "-u"),
-    "java": ("-jar",),
-}
-"""Options of interpreters after which the next word is the script, not the option's value."""
-
 _FOLDERS = frozenset(("wdir", "wd", "chdir", "cwd", "D"))
 """Options of launchers that set the program's folder."""
-
-
-@dataclass(frozen=True)
-class _Option:
-    """An option that a pattern names: as it is written, whether its value follows an equals sign, its values."""
-
-    key: str
-    joined: bool
-    values: tuple[str, ...]
-    listed: bool = False
-    """Whether the launcher divides its value at commas, so that a wildcard may not reach past one."""
-
-    def taken(self, words: Sequence[str], at: int, attached: str) -> int:
-        """Give how many words of a command are this option with an allowed value; 0 where they are not."""
-        word = words[at]
-        if self.joined or (self.key.startswith("--") and word.startswith(f"{self.key}=")):
-            name, equals, value = word.partition("=")
-            return int(bool(equals) and name == self.key and len(self.values) == 1 and self._fits([value]))
-        if word == self.key:
-            values = words[at + 1 : at + 1 + len(self.values)]
-            return 1 + len(self.values) if len(values) == len(self.values) and self._fits(values) else 0
-        letter = len(self.key) == 2 and self.key[1] in attached and len(self.values) == 1
-        return int(letter and word.startswith(self.key) and self._fits([word[2:]]))
-
-    def _fits(self, values: Sequence[str]) -> bool:
-        return all(
-            _word_fits(value, pattern, ",;" if self.listed else "")
-            for value, pattern in zip(values, self.values, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A launcher or a wrapper in a pattern, with its options and operands."""
-
-    word: str
-    grammar: Grammar
-    options: tuple[_Option, ...]
-    operands: tuple[str, ...]
-
-    @property
-    def launches(self) -> bool:
-        return PurePath(self.word).name in LAUNCHERS
-
-    def past(self, words: Sequence[str], at: int) -> int | None:
-        """Give the place after this step's options and operands; None where the words say anything else."""
-        left = list(self.options)
-        operands = list(self.operands)
-        if self.grammar.subcommands:
-            if words[at : at + 1] != operands[:1]:
-                return None
-            at, operands = at + 1, operands[1:]
-        while at < len(words) and (words[at].startswith("-") or (self.grammar.assignments and "=" in words[at])):
-            found = next((o for o in left if o.taken(words, at, self.grammar.attached)), None)
-            if found is None:
-                return None
-            at += found.taken(words, at, self.grammar.attached)
-            left.remove(found)
-        for operand in operands:
-            if at >= len(words) or not _word_fits(words[at], operand):
-                return None
-            at += 1
-        return None if left else at
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a command starts: what its relative and its bare words name."""
-
-    folder: Path
-    path: str
-
-    def file(self, word: str) -> Path | None:
-        """Give the file that a word names, without links; None for a bare word that ``PATH`` does not find."""
-        if "/" in word:
-            return _real(self.folder / word)
-        found = self._on_path(word)
-        # Some launchers look into the folder first.
-        here = self.folder / word
-        if here.exists() and (found is None or _real(here) != found):
-            return _real(here)
-        return found
-
-    def shadowed(self, word: str) -> bool:
-        """Say whether a bare word could mean a file of the folder in place of the one on ``PATH``."""
-        here = self.folder / word
-        return here.exists() and _real(here) != self._on_path(word)
-
-    def _on_path(self, word: str) -> Path | None:
-        for entry in self.path.split(os.pathsep):
-            candidate = Path(entry) / word
-            if entry.startswith("/") and candidate.is_file() and os.access(candidate, os.X_OK):
-                return _real(candidate)
-        return None
-
-
-@dataclass(frozen=True)
-class _Pattern:
-    """One program that may be started, and how."""
-
-    steps: tuple[_Step, ...]
-    program: str
-    arguments: tuple[str, ...]
-    rest: bool
-    moved: bool
-    """Whether an option sets the program's folder, so that only an absolute path says what is started."""
-
-    @property
-    def launcher(self) -> str:
-        return next((step.word for step in self.steps if step.launches), "")
-
-    def fits(self, words: Sequence[str], place: _Place, *, first: bool) -> bool:
-        """Say whether a part of a command is what the pattern allows; later parts begin after the launcher's name."""
-        at = 0
-        steps = list(self.steps)
-        while not first and not steps[0].launches:
-            steps.pop(0)
-        for step in steps:
-            if first or not step.launches:
-                if at >= len(words) or not _same_program(words[at], step.word, place):
-                    return False
-                at += 1
-            after = step.past(words, at)
-            if after is None:
-                return False
-            at = after
-        # What these words become in a run is not known yet.
-        return at < len(words) and not placeholders(words[: at + 1]) and self._starts(words[at:], place)
-
-    def _starts(self, words: Sequence[str], place: _Place) -> bool:
-        program, given, wanted = words[0], list(words[1:]), list(self.arguments)
-        if program.startswith("-") or (self.moved and "/" in program and not program.startswith("/")):
-            return False
-        if not _same_program(program, self.program, place):
-            return False
-        if wild(self.program) and starts_others(str(place.file(program))):
-            return False
-        script = _script_at(self.program, wanted)
-        if script is not None and script < len(given):
-            if placeholders([given[script]]) or not _same_program(given[script], wanted[script], place):
-                return False
-            del given[script], wanted[script]
-        free = given[len(wanted) :]
-        # A launcher that is not known as one divides its command at colons as well.
-        if ":" in free or (self.launcher and any(map(obeyed, free))):
-            return False
-        enough = len(given) >= len(wanted) if self.rest else len(given) == len(wanted)
-        return enough and all(_word_fits(word, pattern) for word, pattern in zip(given, wanted, strict=False))
 
 
 class AllowList:
@@ -234,7 +67,7 @@ class AllowList:
         """
         if not command or any("\0" in word for word in command):
             return False
-        place = _Place(Path(os.path.realpath(folder)), environment.get("PATH", os.defpath))
+        place = Place(Path(os.path.realpath(folder)), environment.get("PATH", os.defpath))
         parts = _parts(command)
         for pattern in self._read:
             if not pattern.launcher:
@@ -272,24 +105,14 @@ def check_application(
     raise UserError(f"the site does not allow {program} to be tuned so", f"allowed: {shown}; ask your site's staff")
 
 
-def wild(text: str) -> bool:
-    """Say whether a word of a pattern stands for more than itself."""
-    return bool(_WILD & set(text))
-
-
-def starts_others(word: str) -> bool:
-    """Say whether a program is known to start the programs that its arguments name."""
-    return family(word) in {*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS}
-
-
-def _read(text: str) -> list[_Pattern]:
+def _read(text: str) -> list[Pattern]:
     """Read a pattern; one with colons allows each of its parts."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise _wrong(text, f"cannot be read: {error}") from error
-    found: list[_Pattern] = []
-    before: list[_Step] = []
+    found: list[Pattern] = []
+    before: list[Step] = []
     for part in _parts(words):
         steps, at = _steps(text, part, next((step for step in before if step.launches), None))
         found.append(_pattern(text, [*(s for s in before if not s.launches), *steps], part[at:]))
@@ -301,13 +124,13 @@ def _read(text: str) -> list[_Pattern]:
     return found
 
 
-def _steps(text: str, words: Sequence[str], launcher: _Step | None) -> tuple[list[_Step], int]:
+def _steps(text: str, words: Sequence[str], launcher: Step | None) -> tuple[list[Step], int]:
     """Read launchers and wrappers; a part after a colon begins with the launcher's options."""
-    steps: list[_Step] = []
+    steps: list[Step] = []
     at = 0
     if launcher is not None:
         options, operands, at = _options(text, words, 0, launcher.grammar, subcommand=False)
-        steps.append(_Step(launcher.word, launcher.grammar, options, operands))
+        steps.append(Step(launcher.word, launcher.grammar, options, operands))
     while at < len(words):
         name = PurePath(words[at]).name
         launched = any(step.launches for step in steps)
@@ -316,21 +139,21 @@ def _steps(text: str, words: Sequence[str], launcher: _Step | None) -> tuple[lis
             break
         word = words[at]
         options, operands, at = _options(text, words, at + 1, grammar)
-        steps.append(_Step(word, grammar, options, operands))
+        steps.append(Step(word, grammar, options, operands))
     return steps, at
 
 
 def _options(
     text: str, words: Sequence[str], at: int, grammar: Grammar, *, subcommand: bool = True
-) -> tuple[tuple[_Option, ...], tuple[str, ...], int]:
-    options: list[_Option] = []
+) -> tuple[tuple[Option, ...], tuple[str, ...], int]:
+    options: list[Option] = []
     operands: list[str] = []
     if grammar.subcommands and subcommand:
         operands, at = list(words[at : at + 1]), at + 1
     while at < len(words):
         word = words[at]
         if grammar.assignments and (_ASSIGNMENT.match(word) or (wild(word) and "=" in word)):
-            option = _Option(word.partition("=")[0], True, (word.partition("=")[2],))
+            option = Option(word.partition("=")[0], True, (word.partition("=")[2],))
             at += 1
         elif word.startswith("-") and len(word) > 1:
             option = _option(words, at, grammar)
@@ -344,24 +167,24 @@ def _options(
     return tuple(options), (*operands, *words[at : at + count]), at + count
 
 
-def _option(words: Sequence[str], at: int, grammar: Grammar) -> _Option:
+def _option(words: Sequence[str], at: int, grammar: Grammar) -> Option:
     word = words[at]
     key, equals, value = word.partition("=")
     name = key.lstrip("-")
     listed = name in grammar.environment
     if equals and word.startswith("--"):
-        return _Option(key, True, (value,), listed)
+        return Option(key, True, (value,), listed)
     known = name in grammar.values or name in grammar.flags
     if not word.startswith("--") and len(word) > 2 and word[1] in grammar.attached and not known:
-        return _Option(word[:2], False, (word[2:],), word[1] in grammar.environment)
+        return Option(word[:2], False, (word[2:],), word[1] in grammar.environment)
     count = grammar.values.get(name)
     if count is None:
         following = words[at + 1] if at + 1 < len(words) else "-"
         count = 0 if name in grammar.flags or following.startswith("-") else 1
-    return _Option(word, False, tuple(words[at + 1 : at + 1 + count]), listed)
+    return Option(word, False, tuple(words[at + 1 : at + 1 + count]), listed)
 
 
-def _check_option(text: str, option: _Option, grammar: Grammar) -> None:
+def _check_option(text: str, option: Option, grammar: Grammar) -> None:
     """Refuse a pattern that leaves open which programs, libraries or variables an option brings in."""
     name = option.key.lstrip("-")
     if wild(option.key):
@@ -378,7 +201,7 @@ def _check_option(text: str, option: _Option, grammar: Grammar) -> None:
         raise _wrong(text, f"leaves open what {option.key} reads or starts: write its value out")
 
 
-def _pattern(text: str, steps: Sequence[_Step], words: Sequence[str]) -> _Pattern:
+def _pattern(text: str, steps: Sequence[Step], words: Sequence[str]) -> Pattern:
     rest = bool(words) and words[-1] == _REST
     words = words[:-1] if rest else words
     if not words:
@@ -395,27 +218,9 @@ def _pattern(text: str, steps: Sequence[_Step], words: Sequence[str]) -> _Patter
     if moved and "/" in program and not program.startswith("/"):
         raise _wrong(text, f"sets the program's folder: give an absolute path in place of '{program}'")
     fixed = not rest and not any(map(wild, arguments))
-    if starts_others(program) and not fixed and _script_at(program, arguments) is None:
+    if starts_others(program) and not fixed and script_at(program, arguments) is None:
         raise _wrong(text, f"allows any program, since {program} starts what its arguments name: write all of them out")
-    return _Pattern(tuple(steps), program, arguments, rest, moved)
-
-
-def _script_at(program: str, arguments: Sequence[str]) -> int | None:
-    """Give the place of the path that an interpreter's arguments name after fixed options; None where there is none."""
-    name = family(program)
-    if not starts_others(program) or name in TOOLS:
-        return None
-    at = next((at for at, word in enumerate(arguments) if "/" in word), None)
-    line = any(word.startswith("-") and "c" in word for word in arguments[:1])
-    if at is None or line or arguments[at].startswith("-") or any(map(wild, arguments[:at])):
-        return None
-    if name in CONTAINERS:
-        # What follows the image is started in it, unless the image says itself what it runs.
-        inside = arguments[at + 1 : at + 2]
-        fixed = bool(inside) and not wild(inside[0]) and not inside[0].startswith("-")
-        return at if fixed or (name in ("apptainer", "singularity") and arguments[0] == "run") else None
-    flags = _FLAGS.get(name, ())
-    return None if at and arguments[at - 1].startswith("-") and arguments[at - 1] not in flags else at
+    return Pattern(tuple(steps), program, arguments, rest, moved)
 
 
 def _wrong(text: str, why: str) -> UserError:
@@ -431,43 +236,3 @@ def _parts(words: Sequence[str]) -> list[list[str]]:
         else:
             parts[-1].append(word)
     return parts
-
-
-def _same_program(given: str, pattern: str, place: _Place) -> bool:
-    """Say whether a command's word names a file that the pattern's word allows."""
-    if "/" not in pattern:
-        if "/" not in given:
-            return given == pattern and not place.shadowed(given)
-        found = place.file(pattern)
-        return found is not None and place.file(given) == found
-    real = place.file(given)
-    if real is None:
-        return False
-    if not pattern.startswith("/"):
-        # What a link in the folder leads to is another program: whoever owns the folder made the link.
-        wanted = Path(os.path.normpath(place.folder / pattern))
-    else:
-        parts = Path(pattern).parts
-        fixed = next((at for at, part in enumerate(parts) if wild(part)), len(parts))
-        wanted = _real(Path(*parts[:fixed])).joinpath(*parts[fixed:])
-    return len(real.parts) == len(wanted.parts) and all(
-        re.fullmatch(_expression(part), own, re.DOTALL) for own, part in zip(real.parts, wanted.parts, strict=True)
-    )
-
-
-def _word_fits(given: str, pattern: str, excluded: str = "") -> bool:
-    if not wild(pattern):
-        return given == pattern
-    if placeholders([given]) or given == ":" or (given.startswith("-") and not pattern.startswith("-")):
-        return False
-    return re.fullmatch(_expression(pattern, excluded), given, re.DOTALL) is not None
-
-
-def _expression(pattern: str, excluded: str = "") -> str:
-    """Give the regular expression of a word, whose wildcards end at a slash."""
-    one = f"[^/{re.escape(excluded)}]"
-    return "".join({"*": f"{one}*", "?": one}.get(letter, re.escape(letter)) for letter in pattern)
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
