@@ -213,12 +213,12 @@ class BatchJob:
             return self._came_through(through)
         assert self._ticket is not None
         began = read_began(self.place.path)
-        self._charge(began, max(0.0, time.time() - began.time) if began else 0.0)
+        seconds = max(0.0, time.time() - began.time) if began else 0.0
+        self._charge(began, seconds)
         why = standing.why or "its job ended without leaving a result"
         if standing.lost and self._tries < self._setting.retries:
             self._again(why)
             return None
-        seconds = max(0.0, time.time() - began.time) if began else 0.0
         return Outcome(
             number=self.launch.number,
             state=State.FAILED,
@@ -245,7 +245,17 @@ class BatchJob:
             self._charge(began, through.seconds)
             self._again("the scheduler did not answer while it ran, which its launcher may have waited for")
             return None
-        return self._judged(through)
+        if began is not None:
+            self._queued += max(0.0, began.time - self._submitted)
+        return outcome_of(
+            self.launch,
+            self.place,
+            through,
+            self._assembled.injection,
+            self._setting.objective,
+            self._facts(began, through.seconds),
+            tuple(self._notes),
+        )
 
     def _again(self, why: str) -> None:
         """Submit the run again. Its job is finished or lost, which the scheduler may not have noticed yet."""
@@ -263,20 +273,6 @@ class BatchJob:
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
             self._lost_hours += (began.nodes or self._setting.nodes) * seconds / 3600
-
-    def _judged(self, through: Through) -> Outcome:
-        began = read_began(self.place.path)
-        if began is not None:
-            self._queued += max(0.0, began.time - self._submitted)
-        return outcome_of(
-            self.launch,
-            self.place,
-            through,
-            self._assembled.injection,
-            self._setting.objective,
-            self._facts(began, through.seconds),
-            tuple(self._notes),
-        )
 
     def _facts(self, began: Began | None, seconds: float) -> RunFacts:
         nodes = (began.nodes if began else None) or self._setting.nodes

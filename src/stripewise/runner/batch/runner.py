@@ -14,7 +14,7 @@ from stripewise.objectives import kind_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.job import GRACE, BatchJob, JobTerms, finished_before, outcome_of
-from stripewise.runner.batch.script import Work, job_script
+from stripewise.runner.batch.script import Work, job_script, of_user_script
 from stripewise.runner.inject.assemble import assemble, defaults_of, exports_of, values_of, words_of
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.local.output import DEFAULT_LIMIT
@@ -23,7 +23,6 @@ from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, run_id
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import look
-from stripewise.schedulers.base import Scheduler
 from stripewise.schedulers.job import Directives, JobRequest, Ticket
 from stripewise.schedulers.queue import JobQueue
 from stripewise.shell import job_name
@@ -37,7 +36,6 @@ SCRIPT = "job.sh"
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 90.0
 _MARGIN_SECONDS = 60.0
-_SCRIPT_LIMIT = 1 << 20
 
 
 class BatchRunner(Runner):
@@ -107,7 +105,7 @@ class BatchRunner(Runner):
 
     def prepare(self) -> Preflight:
         """Look at the command or script, the program's MPI and the scheduler; see :class:`Runner`."""
-        self._experiment, self._directives = _of_script(self._given, self._cwd, self._queue.scheduler)
+        self._experiment, self._directives = of_user_script(self._given, self._cwd, self._queue.scheduler)
         self._queue.check()
         self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
         preflight = self._found.preflight
@@ -116,13 +114,12 @@ class BatchRunner(Runner):
         at_once = f", up to {self._jobs} at a time" if self._jobs > 1 else ""
         line = f"jobs      {self._batch.scheduler}, {nodes} node{'' if nodes == 1 else 's'} a run{at_once}"
         declared = Workload(nodes=nodes, processes_per_node=self._batch.processes_per_node)
-        self._preflight = replace(
+        return replace(
             preflight,
             environment=about,
             summary=(*preflight.summary, line),
             workload=declared.merged(preflight.workload),
         )
-        return self._preflight
 
     def charged(self, timeout: float) -> tuple[float, int]:
         """See :meth:`Runner.charged`."""
@@ -325,25 +322,6 @@ class BatchRunner(Runner):
         if self._under_way and all(job.waiting for job in self._under_way.values()):
             self._queued += now - self._ticked
         self._ticked = now
-
-
-def _of_script(experiment: Experiment, cwd: Path, scheduler: Scheduler) -> tuple[Experiment, Directives]:
-    """If the command is a job script, run it with bash and take over its directives."""
-    added = scheduler.read_options(experiment.batch.directives)
-    words = experiment.command
-    path = cwd / words[1 if len(words) > 1 and Path(words[0]).name in ("bash", "sh") else 0] if words else None
-    text = ""
-    if path is not None and path.is_file():
-        with path.open("rb") as file:
-            text = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
-    if not text.startswith("#!") or "\0" in text[:4096]:
-        return experiment, Directives((), added.nodes, added.walltime)
-    found = scheduler.read_script(text)
-    if not found.lines:
-        return experiment, Directives((), added.nodes, added.walltime)
-    if path is not None and path == cwd / words[0]:
-        experiment = experiment.model_copy(update={"command": ["bash", *words]})
-    return experiment, Directives(found.lines, added.nodes or found.nodes, added.walltime or found.walltime)
 
 
 def _name(folder: Path, launch: Launch) -> str:

@@ -1,10 +1,10 @@
-"""The shell script that carries out one run within a job, as text.
+"""The shell script that carries out one run within a job, as text; and the job script that a user may have.
 
 Compute nodes do not need Python: bash and coreutils do the local runner's work. The script leaves two records in
-the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it finishes. They are
-what the runner believes; what the scheduler says only tells it when no record will come any more. First of all it
-makes the link ``owner`` to its job's number, which only one can: a job that finds another's, or a runner's that has
-given the run up, ends without having done anything.
+the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it finishes. The runner
+believes the records. The scheduler only tells it when no record will come any more. Before anything else the script
+makes the link ``owner`` to its job's number, and only one job can make it. A job that finds the link of another job, or
+of a runner that has given the run up, ends at once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from pathlib import Path
 
 from stripewise.runner.hooks import linked, outside
 from stripewise.runner.setup import prologue
-from stripewise.schedulers.job import OUTSIDE, Inside
+from stripewise.schedulers.base import Scheduler
+from stripewise.schedulers.job import OUTSIDE, Directives, Inside
 from stripewise.shell import assign_all, quote, quote_all, variable_name
+from stripewise.spec.experiment import Experiment
 
 BEGAN = "began"
 ENDED = "ended"
 OWNER = "owner"
 _SHELL = "/bin/bash"
 _KILL_AFTER = 3
+_SCRIPT_LIMIT = 1 << 20
 
 _HEAD = """\
 #!/bin/bash
@@ -233,3 +236,18 @@ def _program(work: Work) -> str:
         f"__begin=$(__now)\n{command}\n__code=$?\n__end=$(__now)\n__cause=exit\n{limited}"
         'exec > /dev/null 2>&1\n__trim "$__folder/stdout"; __trim "$__folder/stderr"\n'
     )
+
+
+def of_user_script(experiment: Experiment, cwd: Path, scheduler: Scheduler) -> tuple[Experiment, Directives]:
+    """If the command is a job script of the user's own, run it with bash and take over its directives."""
+    words = experiment.command
+    at = 1 if len(words) > 1 and Path(words[0]).name in ("bash", "sh") else 0
+    text = ""
+    if words and (path := cwd / words[at]).is_file():
+        with path.open("rb") as file:
+            text = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
+    found = scheduler.read_script(text) if text.startswith("#!") and "\0" not in text[:4096] else Directives()
+    if found.lines and at == 0:
+        experiment = experiment.model_copy(update={"command": ["bash", *words]})
+    added = scheduler.read_options(experiment.batch.directives)
+    return experiment, Directives(found.lines, added.nodes or found.nodes, added.walltime or found.walltime)
