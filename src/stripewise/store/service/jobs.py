@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -66,21 +66,10 @@ class ServiceJob:
 
 
 def _job(row: sa.Row[Any]) -> ServiceJob:
-    what = f"job {row.id}"
-    return ServiceJob(
-        row.id,
-        row.kind,
-        row.subject,
-        row.state,
-        row.submitter,
-        row.created,
-        row.updated,
-        row.owner,
-        row.token,
-        codec.load(row.request, what),
-        None if row.result is None else codec.load(row.result, what),
-        row.error,
-    )
+    values = {entry.name: getattr(row, entry.name) for entry in fields(ServiceJob)}
+    for name in ("request", "result"):
+        values[name] = None if values[name] is None else codec.load(values[name], f"job {row.id}")
+    return ServiceJob(**values)
 
 
 class Jobs:
@@ -175,11 +164,8 @@ class Jobs:
 
     def forget(self, subject: str) -> None:
         """Delete the jobs of a subject that is gone."""
-
-        def work(connection: sa.Connection, again: bool) -> None:
-            connection.execute(jobs.delete().where(jobs.c.subject == subject, jobs.c.state != "running"))
-
-        self._database.write(work)
+        query = jobs.delete().where(jobs.c.subject == subject, jobs.c.state != "running")
+        self._database.write(lambda connection, again: connection.execute(query))
 
     # -- for workers ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -115,12 +115,8 @@ class Tokens:
 
     def all(self) -> list[Token]:
         """Give all tokens, the newest first, revoked ones included."""
-
-        def work(connection: sa.Connection) -> list[Token]:
-            query = sa.select(tokens).order_by(tokens.c.created.desc(), tokens.c.id)
-            return [_token(row) for row in connection.execute(query)]
-
-        return self._database.read(work)
+        query = sa.select(tokens).order_by(tokens.c.created.desc(), tokens.c.id)
+        return [_token(row) for row in self._database.read(lambda connection: connection.execute(query).all())]
 
     def revoke(self, identifier: str) -> Token:
         """End a token and its sessions.
@@ -142,7 +138,7 @@ class Tokens:
             now = self._database.now(connection)
             connection.execute(tokens.update().where(tokens.c.id == found[0].id).values(revoked=now))
             connection.execute(sessions.delete().where(sessions.c.token == found[0].id))
-            return Token(**{**vars(_token(found[0])), "revoked": now})
+            return replace(_token(found[0]), revoked=now)
 
         return self._database.write(work)
 
@@ -209,8 +205,5 @@ class Tokens:
 
     def end_session(self, cookie: str) -> None:
         """End a session; nothing happens if there is none."""
-
-        def work(connection: sa.Connection, again: bool) -> None:
-            connection.execute(sessions.delete().where(sessions.c.digest == _digest(cookie)))
-
-        self._database.write(work)
+        query = sessions.delete().where(sessions.c.digest == _digest(cookie))
+        self._database.write(lambda connection, again: connection.execute(query))
