@@ -1,4 +1,4 @@
-"""Which combinations of a campaign are measured: all, some at random, some spread evenly, or where the model doubts."""
+"""The combinations that a campaign measures: all, some at random, some spread evenly, or where a model is unsure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of rows that were measured by whoever: names from paths, roles, what can be tuned, what is missing."""
+"""A table of rows that other tools measured: names from paths, roles, what can be tuned, what is missing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _plain(text: str | None) -> int | float | str | bool | None:
 
 
 def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[str]) -> tuple[Table, list[str]]:
-    """Make a table of rows that were measured by whoever.
+    """Make a table of rows that other tools measured.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def changes(
 
 
 def capitalised(text: str) -> str:
-    """Begin a sentence."""
+    """Give a text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 

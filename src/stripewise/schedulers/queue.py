@@ -1,7 +1,7 @@
 """The queue of a scheduler as the runner sees it: jobs go in, and it says where they stand.
 
 PSI/J writes the scripts to disk, submits them and asks for their states in a thread of its own; the scheduler's class
-says how. What PSI/J says of a job that is over is checked: it takes jobs that have left the list for completed.
+says how. What PSI/J says of a job that is over is checked, because it counts jobs that have left the list as completed.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class SlurmSteps(Steps):
         job, nodes = environment.get("SLURM_JOB_ID", ""), environment.get("SLURM_JOB_NODELIST", "")
         if not job or not nodes:
             raise UserError(
-                "runner steps works inside a Slurm allocation, and this is none",
+                "runner steps works inside a Slurm allocation, but this process is not in one",
                 "start it by salloc or in a job script, or use --runner batch",
             )
         names, said = _hostnames(nodes, call)

@@ -177,7 +177,7 @@ def revoke_token(
 
 
 def _log() -> None:
-    """Write our own lines to standard error; libraries that log for themselves say nothing twice."""
+    """Write our own lines to standard error, and each line once."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
     ours = logging.getLogger("stripewise")

@@ -1,6 +1,6 @@
 """Forms from declarations: each field of an options class becomes an input, and what is filled in becomes its value.
 
-What is left empty keeps its default; what is given is used, so a 0 stays 0.
+A field that is left empty keeps its default. A given value is used, even 0.
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ class Guard:
 
     async def _note(self, scope: Scope, status: int) -> None:
         """Write down what changed something, and who was turned away; never more of a request than its path."""
-        # A token in an address is none, but whoever put it there wants it back unseen.
+        # A token in an address gives no access, but it must not appear in the log either.
         path = _SECRET.sub("sw_***", scope["path"])
         log.info("%s %s %d", scope["method"], path, status)
         if status not in (401, 403) and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:1]):

@@ -91,7 +91,7 @@ def _defaults(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 @functools.cache
 def static_address(name: str) -> str:
-    """Give the address of a static file, which changes with its content so that it can be cached for ever."""
+    """Give the address of a static file, which changes with its content so that it can be cached without a limit."""
     if name == "plotly.min.js":
         from importlib.metadata import version  # noqa: PLC0415
 

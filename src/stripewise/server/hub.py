@@ -223,7 +223,7 @@ class Hub:
             elif identifier in touched:
                 changes += self._look_at_runs(identifier)
         changes += self._new_messages()
-        # An experiment that nobody changes is not kept in mind for ever.
+        # Experiments that have not changed for long are forgotten.
         if len(self._known) > 5000:
             self._known = {row.id: self._known[row.id] for row in rows}
         return changes

@@ -170,7 +170,7 @@ def _joined(parts: list[SimulatedOutcome]) -> SimulatedOutcome:
 
 
 SERVERS = ("oss", "ost")
-"""Bounds that the load of others narrows: what one has for oneself (nodes, locks, rounds) it does not."""
+"""Bounds that the load of other users narrows. Nodes, locks and rounds belong to one job alone."""
 
 
 def noisy(

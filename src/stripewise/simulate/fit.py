@@ -279,7 +279,7 @@ def site_toml(site: Site, comments: Sequence[str] = ()) -> str:
     Raises
     ------
     UserError
-        If the values are none that a site can have.
+        If a site cannot have one of the values.
     """
     fields = site.model_dump(exclude_defaults=True)
     try:

@@ -113,7 +113,7 @@ class Campaign(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_stacks(cls, data: Any) -> Any:
-        """What a stack knows of a tunable need not be said again."""
+        """Fill in what a stack knows of a tunable."""
         if not isinstance(data, dict) or not isinstance(data.get("tunable"), list):
             return data
         stacks = data.get("stacks")

@@ -95,7 +95,7 @@ class Points:
         Raises
         ------
         UserError
-            If there are none, or more than two millions.
+            If there are none, or more than two million.
         """
         if operation not in self._cache:
             found = tuple(self._points(operation))

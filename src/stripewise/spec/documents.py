@@ -61,7 +61,7 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
         raise explain_validation(error, origin) from error
     except UserError as error:
         raise UserError(f"{origin}: {error.what}", error.fix) from error
-    except ValueError as error:  # TOML's own, of a date that there is not
+    except ValueError as error:  # TOML's own error for a date that does not exist
         raise UserError(f"{origin}: {error}", "fix the value") from error
 
 

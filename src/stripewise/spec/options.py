@@ -12,7 +12,7 @@ from stripewise.errors import UserError
 
 
 class Options(BaseModel):
-    """A set of options: each field has a default, bounds and a description. What is given is used: a 0 stays 0."""
+    """A set of options: each field has a default, bounds and a description. A given value is used, even 0."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

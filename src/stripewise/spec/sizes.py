@@ -28,7 +28,7 @@ def parse_size(text: str | int) -> int:
     Raises
     ------
     UserError
-        If the text is not a size, or no whole number of bytes.
+        If the text is not a size, or not a whole number of bytes.
     """
     if isinstance(text, int) and not isinstance(text, bool):
         if text < 0:

@@ -1,4 +1,4 @@
-"""Which values a carrier's key understands: MPI libraries pass over what they do not, without a word."""
+"""Which values a carrier's key understands: MPI libraries silently ignore those that they do not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from stripewise.spec.plan import Plan, spell
 from stripewise.spec.stack import every_stack
 
 _CLOSE = 0.85
-
-
 _SWITCHES = (("false", "true", "no", "yes"), ("disable", "enable", "automatic"))
 
 
@@ -24,7 +22,7 @@ def words_of(parameter: Parameter) -> tuple[str, ...] | None:
     words = tuple(spell(value) for value in parameter.values)
     if len(words) > 1:
         return words
-    # One value alone is what is searched, not all that the library knows: its others are the user's to name.
+    # A single value is what is searched, not all that the library knows: users may name its others.
     return next((switch for switch in _SWITCHES if words[0] in switch), None)
 
 
@@ -45,7 +43,7 @@ def check_value(setting: Setting, where: str) -> None:
     Raises
     ------
     UserError
-        If the key takes words and the value is none of them.
+        If the key takes words and the value is not one of them.
     """
     values = _known().get((setting.carrier, setting.key))
     if values is not None and setting.value not in values:

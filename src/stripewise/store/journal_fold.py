@@ -1,8 +1,8 @@
 """What the journals of an experiment say when they are read together.
 
 Each claim has a journal of its own, so no two processes append to one file. A new claim begins its journal with a
-*seal*: how many events of each earlier journal count. What an earlier owner appends after that, having woken up late,
-is void, for everybody and for ever; so all readers see the same history without a lock.
+*seal*: how many events of each earlier journal count. An event that an earlier owner appends after that, because it
+woke up late, never counts for any reader. So all readers see the same history without a lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is a folder on this machine's own storage? SQLite's locks and shared memory hold nowhere else."""
+"""Is a folder on this machine's own storage? SQLite's locks and shared memory work nowhere else."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def held(identifier: str, owner: str, seconds: float) -> StoreError:
     """Say who has the right to write."""
     return StoreError(
         f"experiment {identifier} is being run by {owner}",
-        f"stop it with: stripewise stop {identifier}; had it died on another host, it could be taken over in "
+        f"stop it with: stripewise stop {identifier}; if it died on another host, it can be taken over in "
         f"{math.ceil(max(seconds, 1))} s",
     )
 

@@ -191,7 +191,7 @@ class ModelContract:
         _refuses(lambda: self.make().fit(table.take(np.array([0]))), "1 rows")
 
     def test_refuses_what_it_cannot_know(self) -> None:
-        """Missing columns, unknown categories, numbers that are none."""
+        """Missing columns, unknown categories, values that are not numbers."""
         table = sample_table(repeats=1)
         reads = table.take(table.context_levels[:, 0] == 0)
         model = self.make().fit(reads)

@@ -168,7 +168,7 @@ def reap(base: Path, launch: Launch) -> None:
 
 
 def said(*outputs: Path) -> str:
-    """Give the last line that says something in the first of some outputs that has one, after a colon."""
+    """Give, after a colon, the last line with text of the first output that has one."""
     for path in outputs:
         line = last_line(tail(path))
         if line:

@@ -77,7 +77,7 @@ def read_elf(path: Path) -> Elf:
     Raises
     ------
     NotElf
-        If it is none, or cut off.
+        If it is not an ELF file, or is cut off.
     OSError
         If it cannot be read.
     """

@@ -30,7 +30,7 @@ def open_site(name: str) -> tuple[Site, Access]:
     Raises
     ------
     UserError
-        If the site or key does not exist, or a value is none of the key's.
+        If the site or key does not exist, or the key cannot have the value.
     """
     path, _, rest = name.partition("@")
     site = load_site(path)

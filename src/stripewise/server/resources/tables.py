@@ -78,7 +78,7 @@ def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
     Raises
     ------
     UserError
-        If it is none.
+        If it is not a table.
     """
     place = folder_of(service.settings.data, "table", checked_name(asked.name, "table"))
     part = place.with_name(f".{place.name}-{new_identifier()}")

@@ -176,7 +176,7 @@ async def login(
     if found is None:
         return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
     request.state.user = found
-    # A cookie that was there before is never kept: nobody can have given it to the browser beforehand.
+    # An earlier cookie ends here: somebody else may have planted it in the browser.
     await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
     cookie, _ = await run_in_threadpool(service.tokens.begin_session, found)
     answer = RedirectResponse(target, 303)
