@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import stripewise as sw
+from stripewise.search.costs import Costs
 from stripewise.search.economy import departures, economical, passed_over, price
 from stripewise.search.posterior import rank
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.tuning.result import cheapest
+from stripewise.tuning.space import BoundSpace
 from tests.unit.search_histories import ELAPSED
 
 SPACE = Space.bind(
@@ -93,6 +98,30 @@ def test_the_best_is_not_given_up_for_what_is_only_perhaps_near():
     often = history(default, (16, 1, "b", *dear * 6), (4, 1, "b", *cheap * 6))
     assert economical(SPACE, once, rank(once))[0].number == 1
     assert economical(SPACE, often, rank(often))[0].number == 2
+
+
+def cheaper_than(number, seen, tested):
+    found = cheapest(BoundSpace(SPACE, (), {}), seen, seen.trials[number], tested)
+    return found and found.trial
+
+
+def test_neither_the_default_nor_what_was_refuted_is_cheaper_and_nearly_as_good():
+    seen = history((1, 1, "a", 4.1), (16, 1, "b", 4.0), (4, 1, "b", 4.1), (8, 1, "b", 4.1))
+    assert cheaper_than(1, seen, {1}) == 2
+    assert cheaper_than(1, seen, {1, 2}) == 3
+    assert cheaper_than(2, seen, {2}) is None
+
+
+def test_what_ran_while_the_machine_was_fast_is_not_nearly_as_good():
+    """The default is repeated: the last runs came when everything took half the time."""
+    runs = [(0, 10.0), (1, 4.0), (0, 10.1), (1, 4.05), (0, 9.9), (0, 5.0), (2, 4.1), (0, 5.05), (1, 2.0), (0, 4.95)]
+    trials = history((1, 1, "a"), (16, 1, "b"), (4, 1, "b")).trials
+    for number, (place, value) in enumerate(runs):
+        run = Run(number, place, Phase.SEARCH, State.FINISHED, value, value, started=10.0 * number)
+        trials = tuple(replace(t, runs=(*t.runs, run)) if t.number == place else t for t in trials)
+    seen = History(ELAPSED, trials)
+    assert Costs.of(seen).each.level.moves
+    assert cheaper_than(1, seen, {1}) is None
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +74,10 @@ def print_result(result: Result, report: Path | None = None) -> None:
         shown = number(result.candidate.value, unit)
         console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
     if result.confirmed:
-        bounds = result.speedup_interval
-        spread = (
-            f"  ({bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f})"
-            if bounds
-            else "  (failed runs leave no interval)"
-        )
-        console.print(f"  speed-up   {result.speedup:.2f}{spread}")
+        console.print(f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)})")
+    elif result.candidate is not None and result.candidate.speedup_interval is not None:
+        bounds = _ratios(result.candidate.speedup_interval)
+        console.print(f"  speed-up   {result.candidate.speedup or 1.0:.2f}  ({bounds}; not proven)")
     console.print()
     for effect in result.effects:
         console.print(
@@ -112,29 +108,22 @@ def print_result(result: Result, report: Path | None = None) -> None:
     identifier = result.experiment
     console.print()
     if result.confirmed and result.best.role == "reference" and result.reference is not None:
-        console.print("the program is best without the component" + escape(_switched_off(result.reference.off)))
+        console.print("the program is best without the component" + escape(result.reference.how))
     if result.confirmed and _carried_by_plan(result):
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
         _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
 
 
+def _ratios(bounds: Interval | None) -> str:
+    """Say where a speed-up comes from: it need not be the ratio of the medians above it."""
+    if bounds is None:
+        return "failed runs leave no interval"
+    return f"median of paired ratios, {bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+
+
 def _say(line: str) -> None:
     say(completed(line))
-
-
-def _switched_off(off: dict[str, Any]) -> str:
-    """How the reference ran, in words that can be copied."""
-    how = [f"{key}={value}" for key, value in off.get("env", {}).items()]
-    how += [f"without {name} in the environment" for name in off.get("unset", [])]
-    how += [f"run {_one_line(off['command'])}"] if off.get("command") else []
-    return f": {', '.join(how)}" if how else ""
-
-
-def _one_line(command: str) -> str:
-    """A command that stands on several lines of its stack file: pasted so, each would be a command by itself."""
-    joined = " ".join(line.strip() for line in command.splitlines())
-    return joined if shlex.split(joined) == shlex.split(command) else command
 
 
 def _carried_by_plan(result: Result) -> bool:

@@ -109,6 +109,9 @@ def importance(
     # The pairs show what these do together; how much of it is whose, the search does not tell.
     together = [space.names[j] for j in real if shares[space.names[j]] == 0]
     shares = {name: share for name, share in shares.items() if name not in together}
+    if together and not any(shares.get(name) for name in proven):
+        # Shares of the others alone would deny the answer.
+        return Importance(note=f"share in the proven gain unknown: {', '.join(together)}")
     ordered = dict(sorted(shares.items(), key=lambda item: -item[1]))
     note = _note(space, n, set(varied), set(real), {j for j in idle if j in varied})
     note += f"{'; ' if note else ''}share in the proven gain unknown: {', '.join(together)}" if together else ""

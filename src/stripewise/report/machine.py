@@ -12,6 +12,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stripewise.spec.result import LevelChange
+
+_PROOF = "The proof compares runs side by side in time, which a slow change does not favour."
 LEAST_RUNS = 8
 """With fewer runs the limits would be guesses."""
 
@@ -78,7 +81,7 @@ def _rules(deviations: Sequence[float], scaled: Sequence[float], index: int, sig
     return tuple(broken)
 
 
-def sentence(chart: Control, runs: Sequence[int], span: str) -> str:
+def sentence(chart: Control, runs: Sequence[int], span: str, changes: Sequence[LevelChange] = ()) -> str:
     """Answer the question in words.
 
     Parameters
@@ -88,7 +91,12 @@ def sentence(chart: Control, runs: Sequence[int], span: str) -> str:
         The runs' numbers.
     span : str
         The time from the first to the last.
+    changes : sequence of LevelChange
+        Those of the machine that the search saw, in the runs of all configurations.
     """
+    if changes:
+        told = " ".join(change.sentence for change in changes)
+        return f"Yes, it changed during the search. {told} {_PROOF}"
     if chart.centre is None:
         return (
             f"Cannot be told: the default ran {len(runs)} times, and {LEAST_RUNS} runs are the least for a judgement."
@@ -100,7 +108,4 @@ def sentence(chart: Control, runs: Sequence[int], span: str) -> str:
         )
     told = "; ".join(f"run {runs[index]}: {', '.join(chart.rules[index])}" for index in chart.broken[:4])
     more = f"; and {len(chart.broken) - 4} more" if len(chart.broken) > 4 else ""
-    return (
-        f"It may have changed: the default itself does not stay within what chance allows ({told}{more}). The proof "
-        "compares runs side by side in time, which a slow change does not favour."
-    )
+    return f"It may have changed: the default itself does not stay within what chance allows ({told}{more}). {_PROOF}"

@@ -88,10 +88,17 @@ class Details:
         """Write the settings for each target, by title; nothing where the default is kept."""
         result = self.reading.result
         plan = Plan.parse(result.plan, "the result's plan")
-        if not plan.settings:
+        if not result.confirmed or not plan.settings:
             return {}
         changed = result.changed(result.best)
         return {title: export(plan, target, changed=changed) for target, title in TITLES.items()}
+
+    def nothing_to_apply(self) -> str:
+        """Say why there is nothing to export."""
+        result = self.reading.result
+        if result.confirmed and result.reference is not None:
+            return f"The program is best without the component{result.reference.how}."
+        return "The default is kept: there is nothing to apply."
 
     def program(self) -> str:
         """Write the command as it was given."""
@@ -106,7 +113,7 @@ class Details:
         """Say whether the machine changed meanwhile."""
         runs, moments, chart = self.reading.machine
         span = duration(moments[-1] - moments[0]) if len(moments) > 1 else ""
-        return sentence(chart, [run.number for run in runs], span)
+        return sentence(chart, [run.number for run in runs], span, self.reading.result.level.changes)
 
     def cost(self) -> Cost:
         """Give the account; an unfinished experiment has none yet, and one that an earlier version kept may lack it."""

@@ -95,6 +95,8 @@ def _completed(service: Service) -> Callable[[str], str]:
 
 
 def _targets(found: Reading) -> list[str]:
+    if not found.result.confirmed:
+        return []
     plan = Plan.parse(found.result.plan, "the result's plan")
     return [
         target for target in TARGETS if not export(plan, target, changed=found.result.changed(found.result.best)).empty

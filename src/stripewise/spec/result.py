@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -129,6 +130,14 @@ class Reference(Summary):
     """The program with the component switched off, and how it was switched off."""
 
     off: dict[str, Any] = {}
+
+    @property
+    def how(self) -> str:
+        """How it was switched off, in words that can be copied, after a colon; empty where nothing is known."""
+        how = [f"{key}={value}" for key, value in self.off.get("env", {}).items()]
+        how += [f"without {name} in the environment" for name in self.off.get("unset", [])]
+        how += [f"run {_one_line(self.off['command'])}"] if self.off.get("command") else []
+        return f": {', '.join(how)}" if how else ""
 
 
 class Arm(Summary):
@@ -397,6 +406,12 @@ class Result(_ResultPart):
         """The settings of a configuration that differ from the default's."""
         default = self.default.configuration
         return {k: v for k, v in (arm.configuration if arm else {}).items() if default.get(k) != v}
+
+
+def _one_line(command: str) -> str:
+    """A command that stands on several lines of its stack file: pasted so, each would be a command by itself."""
+    joined = " ".join(line.strip() for line in command.splitlines())
+    return joined if shlex.split(joined) == shlex.split(command) else command
 
 
 def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> dict[str, Any]:

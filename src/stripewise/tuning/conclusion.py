@@ -100,6 +100,13 @@ def verdict(
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
                 "from itself. Repeat when it is quieter."
             )
+        case _ if found <= 1 and math.isfinite(found) and not _failures(conclusion):
+            # The search saw a gain, or there would be no candidate.
+            told = f" ({span}, {pairs} pairs)" if span else f" in {pairs} pairs"
+            return (
+                "Not proven, so the default is kept: side by side with it, the best of the search was "
+                f"{found:.2f} times as fast{told}."
+            )
         case _ if bounds is None:
             looks = (
                 f"the best found looks {found:.2f} times as fast, but {pairs} pairs cannot tell whether that exceeds"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import beside_a_proven_gain, effects_of
 from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
-from stripewise.search.costs import Costs
+from stripewise.search.costs import Costs, RunCosts
 from stripewise.search.economy import NEAR, passed_over, price
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -71,6 +73,8 @@ def conclude(
     chosen = max(tested, key=lambda number: _standing(conclusions[number])) if tested else None
     conclusion = None if chosen is None else conclusions[chosen]
     pairs = [] if chosen is None else pairs_of(runs, chosen)
+    # What stands beside the speed-up comes from the same pairs: other candidates were tested at other times.
+    shown_runs = [run for run in runs if against(run) == chosen]
     default = next(trial for trial in trials if trial.role is Role.DEFAULT)
     reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
     found = _trial(trials, chosen)
@@ -85,7 +89,7 @@ def conclude(
     found_better = proven and best.role is Role.CANDIDATE
     shares = importance(
         bound.space,
-        _with_pairs(history),
+        at_one_level(_with_pairs(history)),
         answer=best.configuration if found_better else None,
         proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
     )
@@ -97,14 +101,14 @@ def conclude(
         simulated=simulated,
         objective=objective,
         reference=None if reference is None else Reference(**dict(_summary(reference, runs)), off=off),
-        default=Arm(**dict(_summary(default, runs)), configuration=dict(bound.space.default)),
+        default=Arm(**dict(_summary(default, shown_runs)), configuration=dict(bound.space.default)),
         best=Best(
-            **dict(_summary(best, runs)),
+            **dict(_summary(best, shown_runs)),
             configuration=_configuration(best, bound),
             trial=best.number,
             role=best.role.value,
         ),
-        speedup=_speedup(conclusion, best, default, runs, objective) if proven else 1.0,
+        speedup=_speedup(conclusion, best, default, shown_runs, objective) if proven else 1.0,
         speedup_interval=conclusion.interval if proven and conclusion is not None else None,
         confirmed=proven,
         verdict=verdict(conclusion, shown, default, reason, experiment, tried),
@@ -121,12 +125,12 @@ def conclude(
         warm_start=tuple(facts.warm_start or ()),
         model=facts.model,
         confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
-        candidate=None if shown is None or proven else _candidate(shown, bound, conclusion),
-        cheapest=cheapest(bound, history, best, objective),
+        candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
+        cheapest=cheapest(bound, history, best, tested),
         preferred_over=preferred_over(bound, history, shown),
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
-        cost=cost(trials, spent, default, best, runs),
+        cost=cost(trials, spent, default, best, shown_runs),
         plan=plan_of(identifier, experiment, bound, best).text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
         validity=Validity(
@@ -181,14 +185,29 @@ def _speedup(
     return objective.speedup(statistics.median(fast), statistics.median(slow)) if fast and slow else 1.0
 
 
-def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None) -> Candidate:
+def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None, pairs: Sequence[Run]) -> Candidate:
     return Candidate(
         configuration=_configuration(trial, bound),
         trial=trial.number,
-        value=_summary(trial, () if trial.values else trial.runs).value,
+        value=_summary(trial, pairs).value,
         speedup=conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
         speedup_interval=conclusion.interval if conclusion else None,
     )
+
+
+def at_one_level(history: History) -> History:
+    """The history as if the machine had stayed at its mean level: values are what the runs would have shown then."""
+    each = RunCosts.of(history)
+    if not each.level.moves:
+        return history
+    sign = -1 if history.objective.maximize else 1
+    factor = {run.number: math.exp(-sign * mean) for run, mean in zip(each.runs, each.level.mean, strict=True)}
+
+    def levelled(run: Run) -> Run:
+        return run if run.value is None else replace(run, value=run.value * factor.get(run.number, 1.0))
+
+    trials = (replace(trial, runs=tuple(levelled(run) for run in trial.runs)) for trial in history.trials)
+    return History(history.objective, tuple(trials))
 
 
 def _with_pairs(history: History) -> History:
@@ -203,19 +222,35 @@ def _with_pairs(history: History) -> History:
 # -- costs -------------------------------------------------------------------------------------------------
 
 
-def cheapest(bound: BoundSpace, history: History, best: Trial, objective: Objective) -> Alternative | None:
-    """The cheapest configuration within 5% of the best, if it is cheaper than the best."""
-    if best.role is not Role.CANDIDATE or best.value is None:
+def cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collection[int]) -> Alternative | None:
+    """The cheapest configuration within 5% of the best in the search, if it is cheaper than the best.
+
+    Neither the default nor another candidate of the confirmation: by its pairs, the best is better than these.
+
+    Parameters
+    ----------
+    bound : BoundSpace
+    history : History
+    best : Trial
+    tested : collection of int
+        Trials of the confirmation.
+    """
+    cost = dict(zip((trial.number for trial in history.trials), Costs.of(history).cost, strict=True))
+    if best.role is not Role.CANDIDATE or np.isnan(cost.get(best.number, np.nan)):
         return None
-    near = [
+
+    def price_of(trial: Trial) -> float:
+        return price(bound.space, trial.configuration)
+
+    cheaper = [
         trial
-        for trial in history.finished
-        if trial.value is not None and objective.speedup(trial.value, best.value) >= 1 - NEAR
+        for trial in at_one_level(history).finished
+        if trial.role is Role.CANDIDATE
+        and trial.number not in tested
+        and price_of(trial) < price_of(best)
+        and cost[trial.number] - cost[best.number] <= -math.log(1 - NEAR)
     ]
-    cheapest = min(near, key=lambda trial: (price(bound.space, trial.configuration), trial.number))
-    if price(bound.space, cheapest.configuration) >= price(bound.space, best.configuration):
-        return None
-    return _alternative(cheapest)
+    return _alternative(min(cheaper, key=lambda trial: (price_of(trial), trial.number))) if cheaper else None
 
 
 def preferred_over(bound: BoundSpace, history: History, shown: Trial | None) -> Alternative | None:
