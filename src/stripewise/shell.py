@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +43,12 @@ def _option(text: str) -> str:
     return text
 
 
+def _shown_name(text: str) -> str:
+    if not is_unicode(text) or any(unicodedata.category(letter) == "Cc" for letter in text):
+        raise ValueError("is not text that can be shown: write it in UTF-8, without control characters")
+    return text
+
+
 def _without_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("holds a NUL character, which no command or variable can carry")
@@ -52,8 +59,10 @@ ResourceName = Annotated[str, AfterValidator(_resource)]
 """A queue, account or reservation, as a directive names it."""
 VariableName = Annotated[str, AfterValidator(_variable)]
 """The name of an environment variable."""
+ShownName = Annotated[str, AfterValidator(_shown_name)]
+"""A name that people give to something, for lists and pages."""
 VariableValue = Annotated[str, AfterValidator(_without_nul)]
-"""The value of an environment variable, or a word of a command."""
+"""The value of an environment variable, a word of a command, or a path."""
 ShellLine = Annotated[str, AfterValidator(_without_nul)]
 """What its author wants a shell to read: setup lines and hooks."""
 DirectiveOption = Annotated[str, AfterValidator(_option)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from stripewise.model.table import Schema, Table, make_table
 from stripewise.profiling.importing import read_sources
 from stripewise.profiling.importing_table import table_from, with_names
 from stripewise.profiling.outcome import save
-from stripewise.spec.documents import explain_validation
+from stripewise.spec.documents import explain_validation, read_document, toml_document
 
 
 def register(app: typer.Typer) -> None:
@@ -109,13 +108,9 @@ def _observed(
 
 def _with_schema(files: list[Path], path: Path) -> Table:
     try:
-        schema = Schema.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not valid TOML: {error}", "correct the line that it names") from error
+        schema = Schema.model_validate(toml_document(read_document(path, "schema"), str(path)))
     except ValidationError as error:
         raise explain_validation(error, str(path)) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the schema {path}: {error}", "check the path") from error
     rows: list[dict[str, Any]] = []
     for file in files:
         try:

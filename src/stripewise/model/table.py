@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stripewise.carriers import Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
-from stripewise.spec.documents import explain_validation
+from stripewise.spec.documents import explain_validation, toml_document
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
@@ -266,12 +265,10 @@ def read_table(path: str | Path) -> Table:
     """
     toml, data = table_files(path)
     try:
-        schema = Schema.model_validate(tomllib.loads(toml.read_text("utf-8")))
+        schema = Schema.model_validate(toml_document(toml.read_text("utf-8"), str(toml)))
         # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
         with data.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{toml} is not valid TOML: {error}", "correct the line that it names") from error
     except ValidationError as error:
         raise explain_validation(error, str(toml)) from error
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from stripewise.model.carriers import bytes_of
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
 from stripewise.spec.configuration import Value, plain_number
-from stripewise.spec.documents import explain_validation
+from stripewise.spec.documents import explain_validation, toml_document
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
@@ -117,10 +116,7 @@ def parse_request(text: str, origin: str) -> PrescriptionRequest:
     UserError
         If it is not valid TOML, or says nothing of a workload, or something wrong.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is not valid TOML: {error}", "correct the line that it names") from error
+    document = toml_document(text, origin)
     if "workload" not in document:
         raise UserError(f"{origin} has no [workload] table", "write one: operation, nodes, file_size and so on")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from stripewise.objectives import kind_of
 from stripewise.profiling.plan import PlannedPoint, value_of
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.documents import toml_document
 from stripewise.spec.factor import Factor, Tunable
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Parameter
@@ -210,10 +210,10 @@ def check_out(path: Path) -> Path:
         raise UserError(f"--out: the folder {stem.absolute().parent} does not exist", "create it first")
     described = stem.with_name(stem.name + ".toml")
     try:
-        known = tomllib.loads(described.read_text("utf-8"))
+        known = toml_document(described.read_text("utf-8"), str(described))
     except FileNotFoundError:
         return stem
-    except (OSError, ValueError):
+    except (OSError, ValueError, UserError):
         known = {}
     if not {"name", "objective", "parameter"} <= known.keys():
         raise UserError(f"{described} is there already and describes no table", "choose another name with --out")

@@ -160,7 +160,7 @@ def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
-            archive.writestr(f"stripewise-{record.id}/{name}", files[name])
+            archive.writestr(f"stripewise-{record.id}/{name}", files[name].encode("utf-8", "backslashreplace"))
     return buffer.getvalue()
 
 

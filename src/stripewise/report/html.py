@@ -75,7 +75,8 @@ def write_whole(path: Path, text: str) -> None:
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("x", encoding="utf-8", newline="\n") as file:
+        # Names of files may be in another encoding.
+        with part.open("x", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -83,9 +83,11 @@ class Campaign(BaseModel):
     license: str = ""
     runner: str = "local"
     program: Literal["kernel", "ior", "command"] = "kernel"
-    executable: str = Field(default="", description="path of kernel or ior, if not the one that is found")
-    command: list[str] = Field(default_factory=list, description="of program = 'command', with placeholders")
-    launcher: list[str] = Field(default_factory=list, description="with {processes}, {nodes}, {processes_per_node}")
+    executable: VariableValue = Field(default="", description="path of kernel or ior, if not the one that is found")
+    command: list[VariableValue] = Field(default_factory=list, description="of program = 'command', with placeholders")
+    launcher: list[VariableValue] = Field(
+        default_factory=list, description="with {processes}, {nodes}, {processes_per_node}"
+    )
     stacks: list[str] = Field(default_factory=list)
     operations: list[Operation] = Field(default=["write", "read"], min_length=1)
     objective: str = Field(default="bandwidth", description="bandwidth is that of the operation")

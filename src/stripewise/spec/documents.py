@@ -37,6 +37,29 @@ def explain_validation(error: ValidationError, origin: str) -> UserError:
     return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", fix)
 
 
+def toml_document(text: str, origin: str, fix: str = "correct the line that it names") -> dict[str, Any]:
+    """Read TOML.
+
+    Parameters
+    ----------
+    text : str
+    origin : str
+        Where the text came from, for messages.
+    fix : str
+
+    Raises
+    ------
+    UserError
+        If it is not valid, or nested too deeply.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise UserError(f"{origin} is not valid TOML: it is nested too deeply", fix) from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{origin} is not valid TOML: {error}", fix) from error
+
+
 def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
     """Read TOML into a schema.
 
@@ -54,13 +77,12 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
         With the origin and the place that is wrong.
     """
     try:
-        return schema.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{origin} is not valid TOML: {error}", "correct the line that it names") from error
+        return schema.model_validate(toml_document(text, origin))
     except ValidationError as error:
         raise explain_validation(error, origin) from error
     except UserError as error:
-        raise UserError(f"{origin}: {error.what}", error.fix) from error
+        said = error.what if error.what.startswith(origin) else f"{origin}: {error.what}"
+        raise UserError(said, error.fix) from error
     except ValueError as error:  # TOML's own error for a date that does not exist
         raise UserError(f"{origin}: {error}", "fix the value") from error
 
@@ -74,9 +96,12 @@ def read_document(path: Path, noun: str, cure: str = "check the path", most: int
         If it cannot be read, is larger than ``most`` bytes, or is not UTF-8.
     """
     try:
-        if path.stat().st_size > most:
+        # A device or a pipe does not say beforehand how long it is.
+        with path.open("rb") as stream:
+            read = stream.read(most + 1)
+        if len(read) > most:
             raise UserError(f"{noun} file {path} is larger than {most >> 20} MiB", "is it the right file?")
-        return path.read_text("utf-8")
+        return read.decode("utf-8")
     except OSError as error:
         raise UserError(f"cannot read the {noun} file {path}: {error.strerror}", cure) from error
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from stripewise.shell import ShellLine, VariableName, VariableValue
+from stripewise.shell import ShellLine, ShownName, VariableName, VariableValue
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import parse_document
 from stripewise.spec.stack import Scalar
@@ -60,7 +60,7 @@ class Hooks(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     before: list[ShellLine] = Field(default_factory=list)
     after: list[ShellLine] = Field(default_factory=list)
-    delete: list[str] = Field(
+    delete: list[VariableValue] = Field(
         default_factory=list, description="files that the program writes, removed before each run"
     )
     drop_caches: Literal["none", "advise", "system"] = "none"
@@ -80,8 +80,8 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = ""
-    command: list[str] = Field(default_factory=list)
+    name: ShownName = ""
+    command: list[VariableValue] = Field(default_factory=list)
     runner: str = "local"
     stacks: list[str] = Field(default_factory=list, description="names or paths; found from the program if empty")
     objective: ObjectiveEntry = ObjectiveEntry()
@@ -91,7 +91,7 @@ class Experiment(BaseModel):
     resampling: dict[str, Any] = Field(default_factory=dict)
     pruning: dict[str, Any] = Field(default_factory=dict)
     stopping: dict[str, Any] = Field(default_factory=dict)
-    model: str | None = None
+    model: VariableValue | None = None
     warm_start: list[str] = Field(
         default_factory=list,
         description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
@@ -113,7 +113,7 @@ class Experiment(BaseModel):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="seconds a run; default from the warm-up"
     )
-    scratch: str | None = Field(default=None, description="folder for the runs' own folders")
+    scratch: VariableValue | None = Field(default=None, description="folder for the runs' own folders")
     override: bool = Field(default=False, description="the plan wins over the application's own hints")
     files: str = Field(default="*", description="glob of the files that the plan governs")
 

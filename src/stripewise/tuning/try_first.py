@@ -35,7 +35,7 @@ def proposals(path: Path) -> list[str]:
         document: Any = json.loads(text)
         groups = [document["settings"], *(finding["settings"] for finding in document["findings"])]
         entries = ["; ".join(group) for group in groups if group]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise wrong from error
     if not entries:
         raise UserError(f"the diagnosis {path} proposes no settings", "tune without --from")

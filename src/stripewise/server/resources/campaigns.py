@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Once
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.campaign import Campaign, campaign_text, changed_campaign, parse_campaign, preset_names
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.documents import toml_document
 from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.tokens import Token
 from stripewise.summaries import SummaryReport, summarise
@@ -222,11 +222,7 @@ def show(service: Service, identifier: str) -> dict[str, Any]:
 
 def _check_stacks(service: Service, text: str) -> None:
     """Confine stack files before reading the campaign reads them."""
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UserError(f"the campaign is not valid TOML: {error}", "correct the line that it names") from error
-    stacks = document.get("stacks", [])
+    stacks = toml_document(text, "the campaign").get("stacks", [])
     for stack in files_of([str(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]):
         confined(Path(stack), service.settings, "stack")
 

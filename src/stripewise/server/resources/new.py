@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -28,7 +27,7 @@ from stripewise.server.resources import experiments
 from stripewise.server.service import Here, User
 from stripewise.spec.batch import Batch
 from stripewise.spec.campaign import LAUNCHING
-from stripewise.spec.documents import explain_validation
+from stripewise.spec.documents import explain_validation, toml_document
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
 from stripewise.spec.site import site_names
 from stripewise.spec.stack import load_stack, stack_names
@@ -190,10 +189,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _toml(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"parameters: this is not valid TOML: {error}", "write tables as in [cb_nodes]") from error
+    return toml_document(text, "parameters: this", "write tables as in [cb_nodes]")
 
 
 def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
