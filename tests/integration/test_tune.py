@@ -18,6 +18,7 @@ import pytest
 from stripewise.cli.main import main
 from stripewise.store.opening import open_store
 from tests.integration.building import cache_home
+from tests.integration.forked import finished, started
 
 STRIPEWISE = [sys.executable, "-m", "stripewise"]
 
@@ -29,8 +30,8 @@ def home(tmp_path, tmp_path_factory):
     return environment | {"XDG_CACHE_HOME": str(cache_home(tmp_path_factory))}
 
 
-def stripewise(*words, env, check=True, **options):
-    done = subprocess.run([*STRIPEWISE, *words], env=env, capture_output=True, text=True, check=False, **options)
+def stripewise(*words, env, check=True):
+    done = finished(words, env)
     if check and done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
@@ -159,28 +160,29 @@ def carried_through_kills(options, command, env, kills, seed):
     """Run an experiment whose process group gets kill -9 at random moments, until it ends; give its identifier."""
     rng = random.Random(seed)
     store = open_store(f"sqlite:///{env['XDG_DATA_HOME']}/stripewise/stripewise.db")
-    quiet = {"env": env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-    process = subprocess.Popen([*STRIPEWISE, "tune", *options, "--", *command], **quiet)
+    quiet = {"environment": env, "out": Path("/dev/null"), "err": Path("/dev/null")}
+    process = started(["tune", *options, "--", *command], **quiet)
     ended = 0
     for _ in range(kills):
         records = store.records()
-        while process.poll() is None and not (records and records[0].ended > ended):
-            time.sleep(0.01)
+        while process.is_alive() and not (records and records[0].ended > ended):
+            time.sleep(0.02)
             records = store.records()
-        assert process.poll() is None, f"the experiment ended after {ended} runs, before its last kill"
+        assert process.is_alive(), f"the experiment ended after {ended} runs, before its last kill"
         ended = records[0].ended
         time.sleep(rng.uniform(0, 0.1))
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        process = subprocess.Popen([*STRIPEWISE, "resume", records[0].id], **quiet)
-    assert process.wait(240) == 0
+        process.join()
+        process = started(["resume", records[0].id], **quiet)
+    process.join(240)
+    assert process.exitcode == 0
     store.close()
     return records[0].id
 
 
 def test_ten_kills_leave_the_history_of_an_undisturbed_experiment(mpich, kernel, home, tmp_path):
     command = [str(kernel(mpich)), *DUMMY, "--dummy-effect", "romio_cb_write=disable:1.5"]
-    options = ["--budget", "40", "--stack", "romio", "--seed", "3", "--objective", "regex:write bandwidth: (\\S+)"]
+    options = ["--budget", "28", "--stack", "romio", "--seed", "3", "--objective", "regex:write bandwidth: (\\S+)"]
     options += ["--direction", "maximize", "--name", "killed"]
     whole = {**home, "XDG_DATA_HOME": str(tmp_path / "whole")}
     first = json.loads(stripewise("tune", *options, "--json", "--", *command, env=whole).stdout)
@@ -192,13 +194,13 @@ def test_ten_kills_leave_the_history_of_an_undisturbed_experiment(mpich, kernel,
 
 def test_ten_kills_of_real_runs_leave_one_result_for_each(mpich, kernel, home, tmp_path):
     file = tmp_path / "checkpoint"
-    options = ["--budget", "24", "--objective", "io_time", "--delete", str(file)]
+    options = ["--budget", "18", "--objective", "io_time", "--delete", str(file)]
     command = strided_write(mpich, kernel, file)
     identifier = carried_through_kills(options, command, home, kills=10, seed=2)
     shown = json.loads(told("show", identifier, "--json", env=home))
     runs = [run for trial in shown["trials"] for run in trial["runs"]]
     assert sorted(run["number"] for run in runs) == list(range(len(runs)))
-    assert len(runs) == shown["result"]["runs"] <= 24
+    assert len(runs) == shown["result"]["runs"] <= 18
     assert all(run["state"] == "finished" and run["value"] > 0 for run in runs), runs
 
 

@@ -1,0 +1,45 @@
+"""Commands of stripewise in processes of their own, forked from one that has loaded it: loading takes over a second."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload([__name__, "stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session"])
+
+
+def started(words: Sequence[str], environment: Mapping[str, str], out: Path, err: Path) -> BaseProcess:
+    """Start `stripewise WORDS` in a session of its own, its output in two files."""
+    process = _CONTEXT.Process(target=_run, args=(list(words), dict(environment), str(Path.cwd()), str(out), str(err)))
+    process.start()
+    return process
+
+
+def finished(words: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run `stripewise WORDS` to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = started(words, environment, out, err)
+        process.join()
+        code = process.exitcode
+        assert code is not None
+        return subprocess.CompletedProcess(list(words), code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def _run(words: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
+    os.setsid()
+    os.chdir(folder)
+    for descriptor, path in ((1, out), (2, err)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, descriptor)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    from stripewise.cli.main import main
+
+    sys.exit(main(words))
