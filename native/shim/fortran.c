@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "hints.h"
 #include "view.h"
 #include "world.h"
 
@@ -117,11 +118,16 @@ SW_FORTRAN_NAMES(file_delete, DELETE, )
              (MPI_Fint *, MPI_Offset *, MPI_Fint *, MPI_Fint *, const char *, MPI_Fint *, MPI_Fint *, int))  \
         MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
         struct sw_call call;                                                                                 \
-        bool counts = follows() && sw_call_begin(&call, SW_OP_set_view, sw_pmpi.File_f2c(*fh));              \
-        next(fh, offset, etype, filetype, form, info, error, length);                                        \
-        if (counts)                                                                                          \
-            sw_call_end(&call);                                                                              \
-        if (counts && *error == MPI_SUCCESS)                                                                 \
+        if (!follows() || !sw_call_begin(&call, SW_OP_set_view, sw_pmpi.File_f2c(*fh))) {                    \
+            next(fh, offset, etype, filetype, form, info, error, length);                                    \
+            return;                                                                                          \
+        }                                                                                                    \
+        MPI_Info given = SW_INFO_F2C(*info), passed = sw_hints_given(call.handle, given);                    \
+        MPI_Fint number = passed == given ? *info : SW_INFO_C2F(passed);                                     \
+        next(fh, offset, etype, filetype, form, &number, error, length);                                     \
+        sw_call_end(&call);                                                                                  \
+        sw_hints_taken(call.handle, given, passed, *error == MPI_SUCCESS);                                   \
+        if (*error == MPI_SUCCESS)                                                                           \
             sw_view_record(call.handle, *offset, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype));               \
     }
 
@@ -136,6 +142,22 @@ SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
         next(fh, argument, ierr);                                                                            \
         if (counts)                                                                                          \
             sw_call_end(&call);                                                                              \
+    }
+
+#define SET_INFO(NAME, OP)                                                                                   \
+    SW_EXPORT void NAME(MPI_Fint *fh, MPI_Fint *info, MPI_Fint *ierr) {                                      \
+        NEXT(NAME, (MPI_Fint *, MPI_Fint *, MPI_Fint *))                                                     \
+        MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
+        struct sw_call call;                                                                                 \
+        if (!follows() || !sw_call_begin(&call, SW_OP_set_info, sw_pmpi.File_f2c(*fh))) {                    \
+            next(fh, info, error);                                                                           \
+            return;                                                                                          \
+        }                                                                                                    \
+        MPI_Info given = SW_INFO_F2C(*info), passed = sw_hints_given(call.handle, given);                    \
+        MPI_Fint number = passed == given ? *info : SW_INFO_C2F(passed);                                     \
+        next(fh, &number, error);                                                                            \
+        sw_call_end(&call);                                                                                  \
+        sw_hints_taken(call.handle, given, passed, *error == MPI_SUCCESS);                                   \
     }
 
 #define SEEK(NAME, OP)                                                                                       \
@@ -159,7 +181,7 @@ SW_FORTRAN_NAMES(file_seek, SEEK, )
             sw_call_end(&call);                                                                              \
     }
 
-SW_FORTRAN_NAMES(file_set_info, WITH_ONE, set_info)
+SW_FORTRAN_NAMES(file_set_info, SET_INFO, )
 SW_FORTRAN_NAMES(file_set_size, WITH_ONE, set_size)
 SW_FORTRAN_NAMES(file_preallocate, WITH_ONE, preallocate)
 SW_FORTRAN_NAMES(file_sync, SYNC, )

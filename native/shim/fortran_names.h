@@ -18,10 +18,12 @@
 #ifdef OPEN_MPI
 #define SW_COMM_F2C(comm) sw_pmpi.Comm_f2c(comm)
 #define SW_INFO_F2C(info) sw_pmpi.Info_f2c(info)
+#define SW_INFO_C2F(info) sw_pmpi.Info_c2f(info)
 #define SW_TYPE_F2C(type) sw_pmpi.Type_f2c(type)
 #else
 #define SW_COMM_F2C(comm) ((MPI_Comm)(comm))
 #define SW_INFO_F2C(info) ((MPI_Info)(info))
+#define SW_INFO_C2F(info) ((MPI_Fint)(info))
 #define SW_TYPE_F2C(type) ((MPI_Datatype)(type))
 #endif
 

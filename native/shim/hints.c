@@ -215,9 +215,7 @@ void sw_launcher_check(struct sw_matches *matches) {
     }
 }
 
-/* Appends word and a newline; control characters inside it become blanks, since newlines separate the words.
- */
-static void append(struct sw_bytes *bytes, const char *word) {
+void sw_words_add(struct sw_bytes *bytes, const char *word) {
     for (; *word; word++) {
         char c = (unsigned char)*word < ' ' ? ' ' : *word;
         sw_bytes_add(bytes, &c, 1);
@@ -225,15 +223,15 @@ static void append(struct sw_bytes *bytes, const char *word) {
     sw_bytes_add(bytes, "\n", 1);
 }
 
-static const char *info_text(MPI_Info used) {
+const char *sw_info_text(MPI_Info used) {
     struct sw_bytes bytes = {0};
     int keys = 0;
     sw_pmpi.Info_get_nkeys(used, &keys);
     for (int i = 0; i < keys; i++) {
         char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
         if (sw_pmpi.Info_get_nthkey(used, i, key) == MPI_SUCCESS && sw_info_get(used, key, value)) {
-            append(&bytes, key);
-            append(&bytes, value);
+            sw_words_add(&bytes, key);
+            sw_words_add(&bytes, value);
         }
     }
     sw_bytes_add(&bytes, "", 1);
@@ -298,7 +296,7 @@ void sw_matches_add(struct sw_file *record, const struct sw_result *results, siz
 void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file,
                      struct sw_file *record) {
     char value[MPI_MAX_INFO_VAL + 1];
-    const char *own = application == MPI_INFO_NULL ? NULL : info_text(application);
+    const char *own = application == MPI_INFO_NULL ? NULL : sw_info_text(application);
     MPI_Info used = MPI_INFO_NULL;
     if (sw_pmpi.File_get_info(file, &used) != MPI_SUCCESS)
         used = MPI_INFO_NULL;
@@ -307,7 +305,7 @@ void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File 
             matches->results[i].echoed = keep(value);
     const char *text = NULL;
     if (used != MPI_INFO_NULL) {
-        text = info_text(used);
+        text = sw_info_text(used);
         sw_pmpi.Info_free(&used);
     }
     sw_lock_take(&record->lock);

@@ -56,6 +56,18 @@ void sw_hints_withdrawn(struct sw_matches *matches, const char *reason);
  * settings. Called on the communicator's rank 0. */
 void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file, struct sw_file *record);
 
+/* The program gives hints to an open file: the info to pass on, which is a copy with the plan's values of the
+ * keys in it where the plan overrides. After the call sw_hints_taken frees the copy; on rank 0 of the
+ * communicator it also notes the program's hints and what they do to the plan's. */
+MPI_Info sw_hints_given(const struct sw_handle *handle, MPI_Info given);
+void sw_hints_taken(struct sw_handle *handle, MPI_Info given, MPI_Info passed, bool good);
+
+/* An info as "KEY NEWLINE VALUE NEWLINE ...", interned; NULL if memory is short. */
+const char *sw_info_text(MPI_Info info);
+
+/* Appends a word and a newline; control characters in it become blanks, since newlines separate the words. */
+void sw_words_add(struct sw_bytes *bytes, const char *word);
+
 /* What drives an open file: ROMIO's driver as its info (interned text of sw_file) names it, else what the
  * library that opened the file tells: "romio" or "ompio"; NULL if nothing does. */
 const char *sw_driver_name(const char *info, const char *opener);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The C calls on open files that move no data. */
 #include "call.h"
+#include "hints.h"
 #include "types.h"
 #include "view.h"
 
@@ -17,9 +18,21 @@
     }
 
 WRAP(sync, fh, (MPI_File fh), fh)
-WRAP(set_info, fh, (MPI_File fh, MPI_Info info), fh, info)
 WRAP(set_size, fh, (MPI_File fh, MPI_Offset size), fh, size)
 WRAP(preallocate, fh, (MPI_File fh, MPI_Offset size), fh, size)
+
+SW_EXPORT int MPI_File_set_info(MPI_File fh, MPI_Info info) {
+    static int (*next)(MPI_File, MPI_Info);
+    struct sw_call call;
+    SW_RESOLVE_OR_FAIL(next, "MPI_File_set_info");
+    if (!sw_call_begin(&call, SW_OP_set_info, fh))
+        return next(fh, info);
+    MPI_Info passed = sw_hints_given(call.handle, info);
+    int code = next(fh, passed);
+    sw_call_end(&call);
+    sw_hints_taken(call.handle, info, passed, code == MPI_SUCCESS);
+    return code;
+}
 
 void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
                     MPI_Datatype filetype) {
@@ -51,8 +64,10 @@ SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype
     SW_RESOLVE_OR_FAIL(next, "MPI_File_set_view");
     if (!sw_call_begin(&call, SW_OP_set_view, fh))
         return next(fh, disp, etype, filetype, datarep, info);
-    int code = next(fh, disp, etype, filetype, datarep, info);
+    MPI_Info passed = sw_hints_given(call.handle, info);
+    int code = next(fh, disp, etype, filetype, datarep, passed);
     sw_call_end(&call);
+    sw_hints_taken(call.handle, info, passed, code == MPI_SUCCESS);
     if (code == MPI_SUCCESS)
         sw_view_record(call.handle, disp, etype, filetype);
     return code;

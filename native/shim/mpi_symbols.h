@@ -61,7 +61,7 @@ void *sw_predefined(const char *name);
 /* clang-format on */
 
 #ifdef OPEN_MPI /* macros elsewhere: handles are integers there */
-#define SW_PMPI_CONVERSIONS(X) X(Comm_f2c) X(Info_f2c) X(Type_f2c)
+#define SW_PMPI_CONVERSIONS(X) X(Comm_f2c) X(Info_c2f) X(Info_f2c) X(Type_f2c)
 #else
 #define SW_PMPI_CONVERSIONS(X)
 #endif

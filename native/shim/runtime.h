@@ -21,7 +21,8 @@ struct sw_handle {
     /* Of the view's file type, in bytes: where its first byte lies, how far its copies are apart, what one
      * shows, and how many of these lie in one piece of the file (SW_UNKNOWN_PIECE: not known). */
     int64_t lower, extent, filetype_size, run;
-    bool pieces; /* the view has gaps */
+    bool pieces;       /* the view has gaps */
+    const char *given; /* the last hints that the program gave after the open, interned; on the root */
     _Atomic(int64_t) pointer;
     struct sw_tracking *tracking; /* of a phase that is measured; NULL: it is not */
 };

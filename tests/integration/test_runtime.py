@@ -154,6 +154,24 @@ def test_the_applications_hints_win_unless_overridden(bench: Bench, tmp_path: Pa
         assert outcome.file("data")["info"]["romio_cb_write"] == "disable"
 
 
+@pytest.mark.parametrize("override", [False, True])
+def test_hints_that_the_application_sets_after_the_open_are_its_own(
+    bench: Bench, tmp_path: Path, override: bool
+) -> None:
+    plan = HEADER + f"override {'yes' if override else 'no'}\nhint cb_buffer_size 524288\nhint cb_nodes 1\n"
+    outcome = bench.run(bench.program("scenarios.c", "-pthread"), tmp_path / "data", "later_hints", plan=plan)
+    setting = outcome.setting("data", "cb_buffer_size")
+    assert (setting["requested"], setting["application"]) == ("524288", "1048576")
+    assert setting["outcome"] == ("applied" if override else "application_wins")
+    if bench.is_mpich:
+        winner = "524288" if override else "1048576"
+        assert (setting["given"], setting["echoed"]) == (winner, winner)
+        assert outcome.file("data")["info"]["cb_buffer_size"] == winner
+    # A copy of the file's own info, given back, asks for nothing.
+    assert outcome.file("data")["application_info"] == {"cb_buffer_size": "1048576"}
+    assert outcome.setting("data", "cb_nodes")["outcome"] == "applied"
+
+
 def test_misspelt_hints_are_told_by_their_echo(
     mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

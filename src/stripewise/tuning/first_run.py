@@ -26,7 +26,7 @@ class FirstRun:
     idle : str
         Why settings of MPI-IO cannot act on the program; empty where they can, or where nothing is known.
     hints : mapping
-        Hints that the program gives itself at the open of every file that is tuned, with their values.
+        Hints that the program gives itself to every file that is tuned, at the open or later, with their values.
     """
 
     idle: str = ""
@@ -90,7 +90,7 @@ class FirstRun:
 
 
 def _own_hints(report: Report, files: str) -> dict[str, str]:
-    """The hints with which all files that are tuned and moved bytes were opened; values are those of the main one."""
+    """The hints that the program gave to all files that are tuned and moved bytes; values are those of the main one."""
     tuned = [f for f in report.files if f.bytes and any(fnmatchcase(n, files) for n in (f.path, Path(f.path).name))]
     main = max(tuned, key=lambda file: file.bytes, default=None)
     if main is None:
