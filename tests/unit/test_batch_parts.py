@@ -45,6 +45,10 @@ ROOT = Path(__file__).resolve().parents[2]
         ("lsf", "#BSUB -nnodes 5\n#BSUB -W 1:00\n", 5, 3600),
         ("flux", "#flux: -N 2\n#flux: -t 30s\n", 2, 30),
         ("slurm", "echo first\n#SBATCH -N 4\n", None, None),
+        ("slurm", "#SBATCH -N 2\n#SBATCH --job-name=ior-N16-t5\n#SBATCH -w gpu-t12\n", 2, None),
+        ("lsf", "#BSUB -nnodes 5\n#BSUB -J test-nnodes9-W3\n", 5, None),
+        ("pbs", "#PBS -l nodes=2:ppn=16,walltime=01:00:00\n", 2, 3600),
+        ("pbs", "#PBS -N x-lnodes=7\n#PBS -l mem=4gb,walltime=60,select=3:ncpus=2\n", 3, 60),
     ],
 )
 def test_directives_at_the_head_of_a_script(

@@ -65,7 +65,13 @@ def test_a_slow_target_is_named_and_others_are_not():
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [("n1", ["n1"]), ("n[1-3]", ["n1", "n2", "n3"]), ("a,b[08,10-11]", ["a", "b08", "b10", "b11"]), ("x[a]", ["xa"])],
+    [
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("a,b[08,10-11]", ["a", "b08", "b10", "b11"]),
+        ("x[a]", ["xa"]),
+        ("r[1-2]n[3,5]-ib,z", ["r1n3-ib", "r1n5-ib", "r2n3-ib", "r2n5-ib", "z"]),
+    ],
 )
 def test_lists_of_nodes_are_read_as_schedulers_write_them(text, names):
     assert list(node_names(text)) == names

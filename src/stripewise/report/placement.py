@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -103,19 +104,29 @@ def node_names(text: str) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> node_names("n1,gpu[08-10,12]")
-    ('n1', 'gpu08', 'gpu09', 'gpu10', 'gpu12')
+    >>> node_names("n1,gpu[08-10,12],r[1-2]n[3-4]")
+    ('n1', 'gpu08', 'gpu09', 'gpu10', 'gpu12', 'r1n3', 'r1n4', 'r2n3', 'r2n4')
     """
     names: list[str] = []
-    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?", text):
-        head, bracket, rest = part.partition("[")
-        for span in rest.rstrip("]").split(",") if bracket else [""]:
-            low, dash, high = span.partition("-")
-            if not (dash and low.isdigit() and high.isdigit() and 0 <= int(high) - int(low) < _MOST_NODES):
-                names.append(head + span)
-                continue
-            names += [f"{head}{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        # Every other piece stood in brackets.
+        pieces = re.split(r"\[([^\]]*)\]", part)
+        choices = [_spans(piece) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+        many = math.prod(map(len, choices)) > _MOST_NODES
+        names += [part] if many else map("".join, itertools.product(*choices))
     return tuple(names)
+
+
+def _spans(text: str) -> list[str]:
+    """Read what stands in brackets: numbers, and spans of numbers with as many digits as the first."""
+    found = []
+    for span in text.split(","):
+        low, dash, high = span.partition("-")
+        if dash and low.isdigit() and high.isdigit() and 0 <= int(high) - int(low) < _MOST_NODES:
+            found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+        else:
+            found.append(span)
+    return found
 
 
 def _places(relative: Sequence[tuple[Run, float]], used: Mapping[int, Sequence[str]]) -> tuple[Place, ...]:

@@ -208,8 +208,8 @@ class Scheduler(ABC):
     def read_directives(self, lines: Sequence[str]) -> Directives:
         """Find nodes and time in directives; of several options the last one counts."""
         said = " " + " ".join(_words(line.removeprefix(self.mark)) for line in lines)
-        nodes, time = self.nodes_option.findall(said), self.time_option.findall(said)
-        return Directives(tuple(lines), int(nodes[-1]) if nodes else None, self.read_time(time[-1]) if time else None)
+        nodes, time = _last(self.nodes_option, said), _last(self.time_option, said)
+        return Directives(tuple(lines), int(nodes) if nodes else None, self.read_time(time) if time else None)
 
     def read_options(self, options: Sequence[str]) -> Directives:
         """Find nodes and time in options that have no mark yet."""
@@ -288,6 +288,11 @@ def read_clock(text: str, units: Mapping[int, Sequence[int]]) -> float | None:
     if len(parts) not in units or not all(part.isascii() and part.isdigit() for part in parts):
         return None
     return float(sum(int(part) * unit for part, unit in zip(parts, units[len(parts)], strict=True)))
+
+
+def _last(option: re.Pattern[str], said: str) -> str:
+    """Give an option's last value; empty if there is none. An option begins a word: ``ior-N4`` is a job's name."""
+    return next((m[1] for m in reversed([*option.finditer(said)]) if said[m.start() - 1] == " "), "")
 
 
 def _words(line: str) -> str:

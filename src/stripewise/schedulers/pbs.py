@@ -39,8 +39,8 @@ class Pbs(Scheduler):
         folder="PBS_O_WORKDIR",
     )
     overview = ("qstat", "-B")
-    nodes_option = re.compile(r"-l ?(?:select=|nodes=)(\d+)")
-    time_option = re.compile(r"-l ?walltime=([\d:]+)")
+    nodes_option = re.compile(r"-l ?(?:\S*,)?(?:select=|nodes=)(\d+)")
+    time_option = re.compile(r"-l ?(?:\S*,)?walltime=([\d:]+)")
 
     def place_options(self, batch: Batch) -> list[str]:
         """Write account and queue. PBS makes a queue of each reservation, so the reservation takes its place."""
