@@ -98,3 +98,8 @@ def test_a_report_with_a_name_that_is_no_text_can_be_shown():
 )
 def test_values_are_told_with_their_unit(value, unit, text):
     assert measured_text(value, unit) == text
+
+
+def test_a_name_that_is_a_field_and_a_group_is_refused():
+    with pytest.raises(UserError, match="both 'runs' and"):
+        nested({"budget.runs": "4", "budget.runs.more": "5"}, "budget")

@@ -54,6 +54,23 @@ def runs_on(osts, slow, value=100.0):
     return (Trial(0, Configuration({}), Role.DEFAULT, tuple(runs)),)
 
 
+def test_a_best_of_zero_is_shown_without_a_ratio():
+    record, _ = finished()
+    value = {"name": "elapsed", "direction": "minimize", "unit": "s"}
+    record = replace(record, result=None, facts=Facts(objective=value))
+    tried = tuple(
+        Trial(
+            number,
+            Configuration({"a": number}),
+            role,
+            (Run(number, number, Phase.SEARCH, State.FINISHED, 2.0 - 2 * number),),
+        )
+        for number, role in enumerate((Role.DEFAULT, Role.CANDIDATE))
+    )
+    candidate = reading_of(record, tried).result.candidate
+    assert candidate is not None and (candidate.value, candidate.speedup) == (0.0, None)
+
+
 def test_a_slow_target_is_named_and_others_are_not():
     record, _ = finished()
     record = changed(record, objective={"name": "b", "unit": "", "direction": "maximize"})

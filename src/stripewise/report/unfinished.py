@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -112,6 +111,7 @@ def _parameters(trials: Sequence[Trial]) -> tuple[ParameterSummary, ...]:
 
 def _candidate(best: Trial, default: Trial | None, objective: Objective) -> Candidate:
     speedup = None
-    if default is not None and default.values and best.values:
-        speedup = objective.speedup(statistics.median(best.values), statistics.median(default.values))
+    # A value of zero has no ratio to another.
+    if default is not None and default.value and best.value:
+        speedup = objective.speedup(best.value, default.value)
     return Candidate(configuration=dict(best.configuration), trial=best.number, value=best.value, speedup=speedup)

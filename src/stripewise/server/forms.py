@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from stripewise.errors import UserError
+
 Kind = Literal["number", "text", "choice", "truth", "json"]
 
 
@@ -141,7 +143,13 @@ def _written(value: Any) -> str:
 
 
 def nested(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    """Collect what a form says under a prefix as a nested mapping; empty fields are left out."""
+    """Collect what a form says under a prefix as a nested mapping; empty fields are left out.
+
+    Raises
+    ------
+    UserError
+        If one name is a field and a group of fields at once.
+    """
     found: dict[str, Any] = {}
     for name, value in given.items():
         if not name.startswith(f"{prefix}.") or not value.strip():
@@ -150,6 +158,8 @@ def nested(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
         place = found
         for step in path:
             place = place.setdefault(step, {})
+            if not isinstance(place, dict):
+                raise UserError(f"the form has both '{step}' and '{name}'", "load the page again and fill it in anew")
         place[last] = {"yes": True, "no": False}.get(value, value) if value in ("yes", "no") else value.strip()
     return found
 

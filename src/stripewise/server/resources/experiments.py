@@ -157,11 +157,10 @@ def prepared(service: Service, definition: Experiment, folder: str | None) -> tu
         If the service does not allow it.
     """
     place = FilePath(folder) if folder else service.settings.data
-    if folder and not place.is_dir():
-        # Asked only within the service's folders, so that nothing is learned about others.
-        check_experiment(definition, place, service.settings)
-        raise Refused(422, "folder: it does not exist", "make it first")
+    # Checked first, so that nobody learns which folders exist outside of the service's.
     check_experiment(definition, place, service.settings)
+    if folder and not place.is_dir():
+        raise Refused(422, "folder: it does not exist", "make it first")
     return with_options(definition, command=definition.command), place
 
 
