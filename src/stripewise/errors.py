@@ -26,6 +26,10 @@ class StripewiseError(Exception):
         self.fix = " ".join(fix.split())
         super().__init__(self.what)
 
+    def naming(self, identifier: str) -> None:
+        """Put an experiment's identifier where the fix says how to resume it: lower layers do not know which it is."""
+        self.fix = self.fix.replace("stripewise resume ID", f"stripewise resume {identifier}")
+
     def __str__(self) -> str:
         return f"{self.what}; {self.fix}" if self.fix else self.what
 

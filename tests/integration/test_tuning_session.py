@@ -1,12 +1,13 @@
 """The loop from first run to result, over Python functions."""
 
+import errno
 import math
 import random
 
 import pytest
 
 import stripewise as sw
-from stripewise.errors import NothingWorks, UserError
+from stripewise.errors import NothingWorks, StoreError, UserError
 from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.runner.function import FunctionRunner
 from stripewise.spec.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
@@ -14,6 +15,7 @@ from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Role, State
+from stripewise.store.faults import explain_system
 from stripewise.store.opening import open_store
 from stripewise.tuning.api import _space
 from stripewise.tuning.session import Session
@@ -303,6 +305,18 @@ def test_the_worst_case_is_told_before_the_first_run():
     worst = next(event.data for event in told if event.kind == "worst_case")
     # How long runs take is not known before one has run.
     assert worst["runs"] == 5 and worst["seconds"] is None
+
+
+def test_a_full_disk_says_which_experiment_to_resume(monkeypatch):
+    def full(*given, **named):
+        raise explain_system(OSError(errno.ENOSPC, "No space left on device"), "x")
+
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(Experiment(runner="function"))
+        runner = FunctionRunner(float, _space(SPACE, {}, ()), Objective("value", "minimize", ""))
+        monkeypatch.setattr(store, "claim", full)
+        with pytest.raises(StoreError, match=rf"make room, then continue with: stripewise resume {identifier}$"):
+            Session(store, identifier, runner, "ada").run()
 
 
 def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):

@@ -91,7 +91,8 @@ class JobQueue:
             ) from error
         except OSError as error:
             raise StripewiseError(
-                f"cannot write the job script of {request.name}: {error.strerror}", "make room, then resume"
+                f"cannot write the job script of {request.name}: {error.strerror}",
+                "make room, then continue with: stripewise resume ID",
             ) from error
         return Ticket(str(job.native_id), request.name, job)
 

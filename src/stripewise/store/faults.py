@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from stripewise.errors import StoreError, StripewiseError, TransientError
 
 _CHOOSE = "or choose another store with --store"
-_RESUME = "then continue with: stripewise resume"
+_RESUME = "then continue with: stripewise resume ID"
 
 _SQLITE: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
     ("SQLITE_FULL", StoreError, "its disk is full", f"make room, {_RESUME}"),

@@ -235,7 +235,7 @@ class Writer:
             If it cannot be written; it is then as if it had not been tried.
         """
         if self._broken or self._handle < 0:
-            raise StoreError(f"the journal {self.path} can no longer be written", "continue with: stripewise resume")
+            raise StoreError(f"the journal {self.path} can no longer be written", "continue with: stripewise resume ID")
         line = write_line(self._sequence, event)
         try:
             _write_all(self._handle, line)

@@ -6,8 +6,10 @@ Connections to SQLite and PostgreSQL are set up so that nothing accepted is lost
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
@@ -94,15 +96,27 @@ def _migrate(connection: sa.Connection, version: str | None, where: str) -> None
     command.upgrade(config, "head")
 
 
-def sqlite_engine(path: Path | None) -> sa.Engine:
+def sqlite_engine(path: Path | None, *, reading: bool = False) -> sa.Engine:
     """Prepare a SQLite database, without touching it.
 
     Parameters
     ----------
     path : Path or None
         None for one in memory.
+    reading : bool
+        For a file that this process may not write, or not write beside.
     """
-    if path is None:
+    if path is not None and reading:
+        log = path.with_name(f"{path.name}-wal")
+        # Without a log of changes nobody is writing, and SQLite needs no file beside it to agree with writers.
+        alone = not log.exists() or log.stat().st_size == 0
+        uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}"
+        engine = sa.create_engine(
+            "sqlite://",
+            poolclass=sa.pool.QueuePool,
+            creator=lambda: sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False),
+        )
+    elif path is None:
         engine = sa.create_engine("sqlite://", poolclass=sa.pool.StaticPool, connect_args={"check_same_thread": False})
     else:
         url = sa.URL.create("sqlite", database=str(path))
@@ -113,7 +127,7 @@ def sqlite_engine(path: Path | None) -> sa.Engine:
         # The driver's own idea of when a transaction begins is too late for a reader that goes on to write.
         connection.isolation_level = None
         connection.execute("PRAGMA foreign_keys = ON")
-        if path is not None:
+        if path is not None and not reading:
             connection.execute("PRAGMA journal_mode = WAL")
             # In WAL mode anything less forgets the last commits when the power fails.
             connection.execute("PRAGMA synchronous = FULL")
@@ -140,11 +154,6 @@ def create_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         if new:
             sync_folder(path.parent)
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise StoreError(
-                f"store {path}: its folder is read-only, and SQLite must write beside the file",
-                "make the folder writable, or choose another store with --store",
-            )
 
 
 def postgresql_engine(text: str) -> sa.Engine:
@@ -244,12 +253,26 @@ def _open_memory() -> Store:
 
 def _open_sqlite(path: Path, statfs: Statfs) -> Store:
     check_local(path, statfs)
+    url = f"sqlite:///{path}"
+    if _only_readable(path):
+        engine = sqlite_engine(path, reading=True)
+        with explained(url), engine.connect() as connection:
+            if _version(connection, url) != HEAD:
+                raise StoreError(
+                    f"store {url} is of another version of Stripewise, and cannot be upgraded: it is read-only",
+                    "make the file and its folder writable",
+                )
+        return SqlStore(engine, url)
     create_file(path)
     engine = sqlite_engine(path)
-    url = f"sqlite:///{path}"
     with explained(url):
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)
+
+
+def _only_readable(path: Path) -> bool:
+    """Whether a file can be read, but it or its folder not written."""
+    return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK))
 
 
 def _open_journal(folder: Path) -> Store:

@@ -100,6 +100,13 @@ class Session:
         Stopped
             If someone asked for a stop.
         """
+        try:
+            return self._run()
+        except StripewiseError as error:
+            error.naming(self._identifier)
+            raise
+
+    def _run(self) -> Result:
         self._ledger = Ledger(
             self._store,
             self._identifier,

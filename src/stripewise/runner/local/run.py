@@ -136,11 +136,15 @@ class LocalRun:
             outcome = error
         except OSError as error:
             what = f"run {self.launch.number}: {error.strerror or error} ({error.filename or self._place.path})"
-            outcome = StripewiseError(what, "make room or fix the folder of the runs, then resume")
+            outcome = StripewiseError(
+                what, "make room or fix the folder of the runs, then continue with: stripewise resume ID"
+            )
         except Exception as error:
             # The session waits for this thread, so a bug of ours must not end it without an outcome.
             what = f"run {self.launch.number}: unexpected {type(error).__name__}: {error}"
-            outcome = StripewiseError(what, "this is a bug in stripewise: report it; stripewise resume continues")
+            outcome = StripewiseError(
+                what, "this is a bug in stripewise: report it; continue with: stripewise resume ID"
+            )
         if not self._cancelled:
             self._on_end(self, outcome)
 

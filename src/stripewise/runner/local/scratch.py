@@ -88,7 +88,7 @@ class Scratch:
         except OSError as error:
             raise StripewiseError(
                 f"cannot write the run's folder {self.path}: {error.strerror}",
-                "make room or choose another folder with 'scratch', then resume",
+                "make room or choose another folder with 'scratch', then continue with: stripewise resume ID",
             ) from error
 
     def note(self, process: Mapping[str, Any], pid: int | None = None) -> None:
