@@ -14,8 +14,10 @@ from stripewise.errors import NothingWorks, StripewiseError, TransientError, Use
 _PATIENCE_SECONDS = 120.0
 
 
-def _silent(job: Mapping[str, Any]) -> None:
-    """Tell nobody."""
+def error_of(name: object) -> type[StripewiseError]:
+    """Give the kind of error that a worker has met, by its name."""
+    kinds: dict[object, type[StripewiseError]] = {"NothingWorks": NothingWorks, "UserError": UserError}
+    return kinds.get(name, StripewiseError)
 
 
 class Client:
@@ -80,7 +82,9 @@ class Client:
         data, kind = self._transport.send(method, f"/api{path}", **given)
         return json.loads(data) if kind == "application/json" else data.decode("utf-8", "replace")
 
-    def wait(self, job: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None] = _silent) -> dict[str, Any]:
+    def wait(
+        self, job: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None] = lambda job: None
+    ) -> dict[str, Any]:
         """Wait for a job of the workers, and give its result.
 
         Parameters
@@ -111,8 +115,7 @@ class Client:
         if job["state"] == "done":
             return dict(job["result"])
         what, _, fix = str(job["error"] or f"job {job['id']} was stopped").partition("; ")
-        kind = (job["result"] or {}).get("error")
-        raise {"UserError": UserError, "NothingWorks": NothingWorks}.get(str(kind), StripewiseError)(what, fix)
+        raise error_of((job["result"] or {}).get("error"))(what, fix)
 
     # -- tables, models and campaigns ----------------------------------------------------------------------
 

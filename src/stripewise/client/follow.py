@@ -8,9 +8,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from stripewise.client.client import Client
+from stripewise.client.client import Client, error_of
 from stripewise.client.store import RemoteStore, run_of
-from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
+from stripewise.errors import StripewiseError, TransientError
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import Result
@@ -98,7 +98,7 @@ class Follower:
 
     def _hear(self) -> None:
         """Learn what the session has said, up to its failure: what the runs need to be understood comes before them."""
-        for message in self._client.get(f"/experiments/{self._identifier}/messages", after=self._after)["items"]:
+        for message in self._client.messages(self._identifier, self._after):
             if message["kind"] == "failed":
                 return
             self._after = int(message["number"])
@@ -176,19 +176,15 @@ class Follower:
             return None
         if document["state"] == "failed" or document["error"]:
             # Why comes as a message of the session; where it could not say it, the job does.
-            for message in self._messages():
-                raise _error(message)
+            said = self._client.messages(self._identifier, self._after)
+            if why := [message["data"] for message in said if message["kind"] == "failed"]:
+                raise _error(why[-1])
             what, _, fix = str(document["error"] or f"experiment {self._identifier} has failed").partition("; ")
             raise StripewiseError(what, fix)
         raise StripewiseError(
             f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
         )
 
-    def _messages(self) -> list[dict[str, Any]]:
-        found = self._client.get(f"/experiments/{self._identifier}/messages", after=self._after)["items"]
-        return [dict(message["data"]) for message in found if message["kind"] == "failed"][-1:]
-
 
 def _error(data: Mapping[str, Any]) -> StripewiseError:
-    kinds: dict[str, type[StripewiseError]] = {"NothingWorks": NothingWorks, "UserError": UserError}
-    return kinds.get(str(data.get("error")), StripewiseError)(str(data["what"]), str(data.get("fix", "")))
+    return error_of(data.get("error"))(str(data["what"]), str(data.get("fix", "")))

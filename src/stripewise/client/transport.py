@@ -93,7 +93,7 @@ class Address:
         Raises
         ------
         UserError
-            If it is none, or holds a user or a token.
+            If it cannot be read, or holds more than an address.
         """
         if url.startswith("unix:"):
             path = url.removeprefix("unix:").removeprefix("//")
@@ -104,9 +104,9 @@ class Address:
         except ValueError as error:
             raise UserError(f"the service's address cannot be read: {error}", _KINDS) from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError("the service's address is of no known kind", _KINDS)
+            raise UserError("the service's address has an unknown scheme", _KINDS)
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise UserError("the service's address holds more than an address", "tokens belong into the token file")
+            raise UserError("the service's address holds more than an address", "tokens belong in the token file")
         tls = parts.scheme == "https"
         if not tls and not _here(parts.hostname):
             raise UserError(
@@ -184,7 +184,7 @@ class Transport:
         TransientError
             If the service cannot be reached.
         """
-        with self._opened(method, path, query, document, body, headers, self._timeout) as answer:
+        with self._opened(method, path, query, document, body, headers) as answer:
             data = answer.read(_MOST_BYTES)
             if answer.status >= 400:
                 raise _refused(answer.status, data)
@@ -198,7 +198,7 @@ class Transport:
         ServiceError, TransientError
             As for :meth:`send`; the latter also where the stream breaks off.
         """
-        with self._opened("GET", path, query, None, None, None, 60.0) as answer:
+        with self._opened("GET", path, query, timeout=60.0) as answer:
             if answer.status >= 400:
                 raise _refused(answer.status, answer.read(1 << 20))
             name = ""
@@ -220,11 +220,11 @@ class Transport:
         self,
         method: str,
         path: str,
-        query: Mapping[str, Any] | None,
-        document: Any,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        timeout: float,
+        query: Mapping[str, Any] | None = None,
+        document: Any = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._address.prefix + quote(path) + (f"?{urlencode(given)}" if given else "")
@@ -232,7 +232,7 @@ class Transport:
         if document is not None:
             body = json.dumps(document).encode()
             sent["Content-Type"] = "application/json"
-        connection = self._connection(timeout)
+        connection = self._connection(timeout or self._timeout)
         try:
             connection.request(method, target, body, sent)
             yield connection.getresponse()

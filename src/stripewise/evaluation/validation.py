@@ -146,7 +146,7 @@ def cross_validate(
     UserError
         Fewer than two folds, more folds than rows, or a fold from which a model cannot be made.
     """
-    _check(table)
+    table.check_positive()
     if not 2 <= folds <= len(table):
         raise UserError(f"{folds} folds of {len(table)} rows are not possible", f"choose 2 to {len(table)}")
     fold = np.random.default_rng(seed).permutation(len(table)) % folds
@@ -173,7 +173,7 @@ def inverse_validate(
     UserError
         As :func:`cross_validate`, or parts too small to learn from.
     """
-    _check(table)
+    table.check_positive()
     if not 2 <= folds <= len(table) // _LEAST_TRAINING:
         raise UserError(
             f"{folds} parts of {len(table)} rows leave too few rows to learn from",
@@ -243,7 +243,7 @@ def leave_out(
     UserError
         An unknown column, columns that never vary, or depths where no whole workloads are held out.
     """
-    _check(table)
+    table.check_positive()
     names = [column.name for column in table.schema.columns]
     contexts = [column.name for column in table.schema.context]
     wanted = contexts if list(columns) == [ALL_CONTEXTS] and ALL_CONTEXTS not in names else list(columns)
@@ -270,15 +270,6 @@ def leave_out(
     predicted, skipped = _predict(table, model, options, fold, seed, progress)
     judged = prescribing(table, fold, predicted, depths, seed) if whole and not np.isnan(predicted).all() else None
     return _validation(table, model, predicted, folds, ", ".join(wanted), skipped, judged)
-
-
-def _check(table: Table) -> None:
-    if np.any(table.values <= 0):
-        row = int(np.argmax(table.values <= 0))
-        raise UserError(
-            f"table {table.name}: value {table.values[row]:g} is not positive",
-            "models predict logarithms: remove the row",
-        )
 
 
 def _predict(

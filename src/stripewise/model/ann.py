@@ -48,10 +48,9 @@ class AnnModel(PerformanceModel):
 
     def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
         """One input a column, on its own axis, as in the study; the operation has networks instead."""
-        operation = operation_column(domain)
         features: list[Feature] = []
         for index, column in enumerate(domain.columns):
-            if index == operation:
+            if index == domain.operation:
                 continue
             if column.kind == "ordinal":
                 features.append(Feature(column.name, "value", (index,)))
@@ -62,7 +61,7 @@ class AnnModel(PerformanceModel):
 
     def _fit(self, data: Data, rng: np.random.Generator) -> None:
         x, value = self.encoder.encode(data.points), np.exp(data.target)
-        operation = operation_column(self.domain)
+        operation = self.domain.operation
         each = np.full(len(data), -1) if operation is None else data.points[:, operation].astype(np.int64)
         self.networks = {}
         for place in np.unique(each):
@@ -73,7 +72,7 @@ class AnnModel(PerformanceModel):
             self.networks[int(place)] = train(self.options, x[rows], value[rows], dropout, data.noise, seed)
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
-        operation = operation_column(self.domain)
+        operation = self.domain.operation
         mean, deviation = np.empty(len(points)), np.empty(len(points))
         for place, network in self.networks.items():
             rows = np.full(len(points), True) if operation is None else points[:, operation] == place
@@ -121,14 +120,6 @@ class AnnModel(PerformanceModel):
             self.networks[place] = NeuralNetwork.restored(entry, arrays, f"network{place}.")
             if len(self.networks[place].inputs) != len(self.encoder.features):
                 raise ValueError("a network does not fit the features")
-
-
-def operation_column(domain: Domain) -> int | None:
-    """Place of the context that says read or write, or None."""
-    for index, column in enumerate(domain.columns[: domain.contexts]):
-        if column.role == "operation" and column.kind == "categorical":
-            return index
-    return None
 
 
 def is_pt(path: str | Path) -> bool:

@@ -272,9 +272,6 @@ class AutoModel(PerformanceModel):
         """See :meth:`PerformanceModel.measured`; None for single runs, of which only the places are remembered."""
         return (self.memory.points, np.exp(self.memory.estimate)) if len(self.memory.estimate) else None
 
-    def _importance(self) -> Floats:
-        return self.student.importance(len(self.encoder.features))
-
     def _rules(self) -> list[str]:
         def line(weight: Floats) -> str:
             return ", ".join(f"{name} {w:.0%}" for name, w in zip(self.blended, weight, strict=True))

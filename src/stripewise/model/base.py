@@ -77,13 +77,10 @@ class Explanation:
         Column of the table to its share in what the model predicts, largest first; they add up to 1 (or are all 0).
     rules : tuple of str
         The model as rules or equations, where it is small enough to be read.
-    notes : tuple of str
-        Sentences for the reader.
     """
 
     importance: dict[str, float] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class PerformanceModel(ABC):
@@ -162,12 +159,7 @@ class PerformanceModel(ABC):
             raise UserError(
                 f"table {table.name} has {len(table)} rows to learn from", f"at least {_LEAST_ROWS} are needed"
             )
-        if np.any(table.values <= 0):
-            row = int(np.argmax(table.values <= 0))
-            raise UserError(
-                f"table {table.name}: value {table.values[row]:g} is not positive",
-                "models predict logarithms: leave failed runs out",
-            )
+        table.check_positive()
         self._domain = Domain.of(table)
         data = Data.of(self._domain, table)
         self._encoder = self._make_encoder(self._domain, data.points)
@@ -267,8 +259,9 @@ class PerformanceModel(ABC):
         return Explanation(self._by_column(self._importance()), tuple(self._rules()))
 
     def _importance(self) -> Floats | None:
-        """Importance of each feature, or None where the model has no notion of it."""
-        return None
+        """Importance of each feature, by default the members' if they are trees; None where the model knows none."""
+        members = self.members()
+        return members.importance(len(self.encoder.features)) if isinstance(members, Trees) else None
 
     def _rules(self) -> list[str]:
         return []

@@ -110,9 +110,8 @@ def _parameter(column: Column, file_system: str | None) -> tuple[str, Parameter]
 def _own(column: Column, carrier: Carrier, key: str, layer: str) -> Parameter:
     """A parameter whose values no stack lists: pools, which are the site's, and tunables of the table's own."""
     created = carrier.acts == ("create",)
-    default = column.values[0] if column.default is None else column.default
     return replace(
-        column.parameter(default),
+        column.parameter(),
         carrier=carrier,
         key=key,
         layer=layer,

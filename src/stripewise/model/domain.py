@@ -20,9 +20,6 @@ Floats = NDArray[np.float64]
 Frame = Mapping[str, Sequence[Value] | NDArray[Any]]
 """Columns by name, all equally long; columns that a model does not know are passed over."""
 
-_COLLECTIVE_ONLY_ROLES = ("aggregators", "collective_buffer_size")
-_COLLECTIVE_ONLY_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
-
 
 @dataclass(frozen=True)
 class Domain:
@@ -84,6 +81,12 @@ class Domain:
     def contexts(self) -> int:
         """Number of context columns: they come first."""
         return len(self.schema.context)
+
+    @cached_property
+    def operation(self) -> int | None:
+        """Place of the context that says read or write, or None."""
+        contexts = enumerate(self.schema.context)
+        return next((place for place, c in contexts if c.role == "operation" and c.kind == "categorical"), None)
 
     def points(self, frame: Frame) -> Floats:
         """Turn columns by name into points, shape ``(n, c)``.
@@ -178,19 +181,13 @@ class Domain:
 
     @cached_property
     def folds(self) -> tuple[tuple[int, float, Expression], ...]:
-        """Where a value means nothing: column, the number it folds to, and the condition under which it is active.
-
-        Declared by ``active_if``; of MPI-IO hints it is known that without collective buffering its aggregators and
-        buffers mean nothing.
-        """
-        switches = [c for c in self.schema.parameter if c.role == "collective_buffering" and "disable" in c.values]
-        known = Expression.parse(" or ".join(f"{c.name} != 'disable'" for c in switches)) if switches else None
+        """Where a value means nothing: column, the number it folds to, and the condition under which it is active."""
         found = []
-        for index, column in enumerate(self.columns):
-            collective = column.role in _COLLECTIVE_ONLY_ROLES or column.name in _COLLECTIVE_ONLY_NAMES
-            condition = Expression.parse(column.active_if) if column.active_if else (known if collective else None)
-            if condition is None or index < self.contexts or not condition.names <= set(self.names):
+        for name, condition in self.schema.active.items():
+            if not condition.names <= set(self.names):
                 continue
+            index = self.names.index(name)
+            column = self.columns[index]
             default = column.values[self.seen[index][0]] if column.default is None else column.default
             number = float(column.values.index(default)) if column.kind == "categorical" else float(default)
             found.append((index, number, condition))

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.model.artifact.arithmetic import log2
+from stripewise.model.carriers import bytes_of
 from stripewise.model.domain import Domain, Floats
-from stripewise.spec.sizes import parse_size
 
 Matrix = NDArray[np.float32]
 
@@ -227,10 +227,7 @@ def _resolve(
 
 def _to_bytes(domain: Domain, index: int) -> float:
     """log2 of the bytes in a column's unit; 0 for anything but a size."""
-    column = domain.columns[index]
-    if not column.role.endswith("_size") or column.unit in ("", "B"):
-        return 0.0
-    return float(log2(np.asarray(float(parse_size(f"1 {column.unit}")))))
+    return float(log2(bytes_of(domain.columns[index])))
 
 
 def _said(column: Floats, have: Floats) -> bool:

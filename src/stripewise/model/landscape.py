@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,14 +14,9 @@ from pydantic import ValidationError
 from stripewise.errors import UserError
 from stripewise.model.table import Column, Table
 from stripewise.spec.configuration import Value
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Parameter
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.workload import Workload
-
-_COLLECTIVE_ONLY_ROLES = ("aggregators", "collective_buffer_size")
-_COLLECTIVE_ONLY_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
 
 
 @dataclass(frozen=True)
@@ -108,12 +103,13 @@ class Landscape:
             raise UserError(f"{chosen} of table {table.name} is several contexts", "give a value of each [[context]]")
         measured = np.unique(rows.levels, axis=0)
         start = measured[_start(table.schema.parameter, measured)]
+        active = table.schema.active
         parameters = tuple(
-            column.model_copy(update={"default": None}).parameter(column.values[int(level)])
+            replace(column.parameter(), default=column.values[int(level)], active_if=active.get(column.name))
             for column, level in zip(table.schema.parameter, start, strict=True)
         )
         words = workload(table, chosen).words()
-        return cls(rows, chosen, TableSpace(_with_activity(parameters), context=words, measured=measured))
+        return cls(rows, chosen, TableSpace(parameters, context=words, measured=measured))
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
@@ -176,12 +172,6 @@ class Landscape:
         return (value - self.median) / gap if self.table.objective.better(self.optimum, self.median) else 0.0
 
     @cached_property
-    def ceiling(self) -> float:
-        """Prediction accuracy in percent of an oracle that knows every true value: no model can beat it on average."""
-        values, known = self.table.values, self.truth[self.groups]
-        return float(100 - 100 * np.mean(np.abs(known - values) / np.abs(values)))
-
-    @cached_property
     def noise(self) -> float:
         """Median over points of the coefficient of variation of their runs; 0 without repeats."""
         spreads = [np.std(r, ddof=1) / abs(np.mean(r)) for r in map(self.runs, range(len(self.truth))) if len(r) > 1]
@@ -205,22 +195,6 @@ def _start(columns: list[Column], measured: Levels) -> int:
         elif column.kind == "ordinal":
             distance += np.abs(measured[:, index] / max(1, len(column.values) - 1) - 0.5)
     return int(np.argmin(distance))
-
-
-def _with_activity(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Add what is known of MPI-IO hints: without collective buffering, its aggregators and buffers mean nothing."""
-    switches = [p for p in parameters if p.role == "collective_buffering" and "disable" in p.values]
-    if not switches:
-        return parameters
-    condition = Expression.parse(" or ".join(f"{p.name} != 'disable'" for p in switches))
-
-    def add(parameter: Parameter) -> Parameter:
-        collective = parameter.role in _COLLECTIVE_ONLY_ROLES or parameter.name in _COLLECTIVE_ONLY_NAMES
-        if parameter.active_if is None and collective:
-            return Parameter(**{**vars(parameter), "active_if": condition})
-        return parameter
-
-    return tuple(add(parameter) for parameter in parameters)
 
 
 def workload(table: Table, context: Mapping[str, Value]) -> Workload:

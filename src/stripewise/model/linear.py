@@ -63,8 +63,7 @@ class LinearModel(PerformanceModel):
 
 def operation_switch(domain: Domain, encoder: Encoder) -> list[int]:
     """Features that say which operation a row is: read and write have costs of their own."""
-    columns = [i for i, c in enumerate(domain.columns) if c.role == "operation" and c.kind == "categorical"]
-    return [p for p, f in enumerate(encoder.features) if f.kind == "is" and f.plus[0] in columns[:1]]
+    return [p for p, f in enumerate(encoder.features) if f.kind == "is" and f.plus[0] == domain.operation]
 
 
 @dataclass(frozen=True, eq=False)

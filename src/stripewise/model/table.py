@@ -24,6 +24,8 @@ from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Levels
 
 _REPEAT = "repeat"
+_COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
+_COLLECTIVE_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
 
 
 class ObjectiveColumn(BaseModel):
@@ -39,7 +41,7 @@ class Column(BaseModel):
     """A ``[[parameter]]`` or ``[[context]]`` table.
 
     ``active_if`` says when a parameter means anything; where it does not, rows fold together. It is optional, and
-    :mod:`stripewise.model.landscape` knows it for MPI-IO hints. ``operations`` names those for which a parameter can be
+    :attr:`Schema.active` knows it for MPI-IO hints. ``operations`` names those for which a parameter can be
     set at all; for others it belongs to the workload, as the layout of a file that is read. ``carrier`` and ``key`` say
     how a column is set that no stack of Stripewise has.
     """
@@ -57,13 +59,13 @@ class Column(BaseModel):
     key: str | None = None
     operations: list[Literal["read", "write"]] | None = None
 
-    def parameter(self, default: Value) -> Parameter:
-        """Make a parameter of a space, with the default that is to act where none is declared."""
+    def parameter(self) -> Parameter:
+        """Make a parameter of a space; its first value is the default where none is declared."""
         return Parameter(
             name=self.name,
             kind=Kind(self.kind),
             values=tuple(self.values),
-            default=default if self.default is None else self.default,
+            default=self.values[0] if self.default is None else self.default,
             unit=self.unit,
             scale=Scale(self.scale),
             role=self.role,
@@ -88,6 +90,21 @@ class Schema(BaseModel):
     def columns(self) -> list[Column]:
         """Contexts, then parameters."""
         return [*self.context, *self.parameter]
+
+    @property
+    def active(self) -> dict[str, Expression]:
+        """When each parameter means anything, by name: as declared, or as it is known of MPI-IO hints.
+
+        Without collective buffering its aggregators and buffers mean nothing.
+        """
+        switches = [c.name for c in self.parameter if c.role == "collective_buffering" and "disable" in c.values]
+        known = " or ".join(f"{name} != 'disable'" for name in switches) or None
+        found = {}
+        for column in self.parameter:
+            collective = column.role in _COLLECTIVE_ROLES or column.name in _COLLECTIVE_NAMES
+            if (text := column.active_if or (known if collective else None)) is not None:
+                found[column.name] = Expression.parse(text)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +162,19 @@ class Table:
                 keep &= self.context_levels[:, index] == _level(column, context[column.name], "the context asked for")
         return keep
 
+    def check_positive(self) -> None:
+        """Refuse a table of which no model can be made.
+
+        Raises
+        ------
+        UserError
+            If a value is not positive.
+        """
+        if np.any(self.values <= 0):
+            wrong = self.values[self.values <= 0][0]
+            what = f"table {self.name}: value {wrong:g} is not positive"
+            raise UserError(what, "models predict logarithms: leave failed runs out")
+
     def take(self, keep: NDArray[Any]) -> Table:
         """Give the table of some rows (a mask, or indices)."""
         return Table(self.schema, self.levels[keep], self.context_levels[keep], self.repeats[keep], self.values[keep])
@@ -192,7 +222,7 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
         if [*names, schema.objective.column, _REPEAT].count(name) > 1:
             raise UserError(f"{origin}: two columns are called {name}", "rename one")
     for column in columns:
-        column.parameter(column.values[0])  # the checks of a parameter: order, scale, duplicates, default
+        column.parameter()  # the checks of a parameter: order, scale, duplicates, default
     if not rows:
         raise UserError(f"{origin} has no rows", "measure something first")
     cache: list[dict[Any, int]] = [{} for _ in columns]

@@ -89,21 +89,19 @@ class Answer:
         """Find it."""
         grid = CandidateGrid(self._model, self._free, self._every)
         now = self._fixed.copy()
-        grid_words = self._words
         today = grid.predict(now, self._groups)
-        best = grid.best(self._fixed, grid_words, self._groups)
+        best = grid.best(self._fixed, self._words, self._groups)
         point = best.points[0]
-        gain = float(best.expected.mean[0] - today.mean[0])
         changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
-        changed, gain_left, then = self._simplified(grid, now, point, changed)
+        changed, gain, then = self._simplified(grid, now, point, changed)
         deviation = float(then.gain_deviation(today)[0]) if changed else 0.0
         objective = self._domain.objective
         kept = ""
         if not changed:
             kept = "the current settings are the best of all combinations"
-        elif gain_left <= (margin := margin_of(self._model)):
+        elif gain <= (margin := margin_of(self._model)):
             kept = (
-                f"the best combination is predicted to be {np.exp(gain_left):.2f} times as fast, which is within the "
+                f"the best combination is predicted to be {np.exp(gain):.2f} times as fast, which is within the "
                 f"uncertainty (a factor of {np.exp(margin):.2f})"
             )
         if kept:
@@ -129,11 +127,11 @@ class Answer:
             directory=self._directory(changed, chosen),
             current=float(np.exp(sign * today.mean[0])),
             predicted=float(np.exp(sign * mean_then[0])),
-            gain=gain if not changed and not kept else gain_left,
+            gain=gain,
             deviation=deviation,
             combinations=int(best.combinations[0]),
             advice=self._advice(chosen, float(mean_then[0])),
-            reasons=rules(grid, self._fixed, grid_words, chosen[0]) if changes else (),
+            reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
             notes=(*notes, *self._remarks(changed)),
         )

@@ -96,7 +96,7 @@ class _Export:
                     raise UserError(f"the model reads the category {column.name} as a number, which cannot be exported")
                 program = self._inputs.value(first)
             elif feature.kind == "is":
-                code = self._inputs.number(column, column.values[feature.of])
+                code = self._inputs.number(column.values[feature.of])
                 program = apply(Op.EQUAL, self._inputs.value(first), constant(code))
             else:
                 program = constant(feature.constant)
@@ -134,14 +134,11 @@ class _Export:
 
     def _gate(self, place: int) -> Program | None:
         """Which operation a network answers for."""
-        for number, column in enumerate(self._domain.columns[: self._domain.contexts]):
-            if column.role == "operation" and column.kind == "categorical" and place >= 0:
-                return apply(
-                    Op.EQUAL,
-                    read(self._inputs.places[number]),
-                    constant(self._inputs.number(column, column.values[place])),
-                )
-        return None
+        number = self._domain.operation
+        if number is None or place < 0:
+            return None
+        code = self._inputs.number(self._domain.columns[number].values[place])
+        return apply(Op.EQUAL, read(self._inputs.places[number]), constant(code))
 
 
 def preorder(trees: Trees, root: int) -> TreeBlock:

@@ -96,7 +96,7 @@ class Inputs:
         tunable = self._tunables.get(place)
         return None if tunable is None or tunable.parameter is None else tunable.parameter.same_as_default
 
-    def number(self, column: Column, value: Any) -> float:
+    def number(self, value: Any) -> float:
         """A value as programs see it: texts by their code."""
         return float(self.texts.code(value)) if isinstance(value, str) else float(value)
 
@@ -119,7 +119,7 @@ class Inputs:
             "role": column.role,
             "unit": column.unit,
             "categorical": column.kind == "categorical",
-            "values": tuple(InputValue(self.number(column, value), self._spell(column, value)) for value in kept),
+            "values": tuple(InputValue(self.number(value), self._spell(column, value)) for value in kept),
             "default": 0 if default is None else kept.index(default),
             "factor": bytes_of(column),
         }
@@ -196,7 +196,7 @@ class Inputs:
             if parameter.default_from is not None:
                 names = self._names([parameter.default_from])
                 return compile_expression(parameter.default_from, names, self._code)
-            return constant(self.number(self._domain.columns[0], parameter.default))
+            return constant(self.number(parameter.default))
         return self._word(name)
 
     def _code(self, text: str) -> float:
@@ -237,5 +237,5 @@ class Inputs:
                 column = self._domain.columns[place]
                 value = column.values[int(number)] if column.kind == "categorical" else number
                 active = compile_expression(condition, self._names([condition]), self._code)
-                return apply(Op.SELECT, active, read(self.places[place]), constant(self.number(column, value)))
+                return apply(Op.SELECT, active, read(self.places[place]), constant(self.number(value)))
         return read(self.places[place])

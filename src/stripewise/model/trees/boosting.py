@@ -94,9 +94,6 @@ class BoostingModel(PerformanceModel):
         """See :meth:`PerformanceModel.members`."""
         return self.trees
 
-    def _importance(self) -> Floats:
-        return self.trees.importance(len(self.encoder.features))
-
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         document = {"bias": self.trees.bias, "parts": self.parts, "factor": self.factor, "floor": self.floor}
         return document, self.trees.arrays()
@@ -135,8 +132,7 @@ class Boosted:
         """The same as plain arrays."""
         if self.booster is None:
             return Trees.constant(self.bias)
-        grown = Trees.from_lightgbm(self.booster)
-        return Trees.of(grown.roots.tolist(), grown.arrays(), self.bias)
+        return replace(Trees.from_lightgbm(self.booster), bias=self.bias)
 
 
 def boost(

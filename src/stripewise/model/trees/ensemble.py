@@ -118,7 +118,7 @@ class Trees(TreeArrays):
         return cls.of(roots, {key: np.concatenate(arrays) for key, arrays in parts.items()})
 
     @classmethod
-    def from_lightgbm(cls, booster: Any, factor: float = 1.0) -> Self:
+    def from_lightgbm(cls, booster: Any) -> Self:
         """Take a LightGBM booster without categorical splits and without missing values."""
         parts: dict[str, list[NDArray[Any]]] = {key: [] for key in KEYS[1:]}
         roots, start = [], 0
@@ -139,7 +139,7 @@ class Trees(TreeArrays):
             parts["threshold"].append(_down(np.concatenate([numbers("threshold"), zeros])))
             parts["left"].append(np.concatenate([left, none]))
             parts["right"].append(np.concatenate([right, none]))
-            parts["value"].append(factor * np.concatenate([numbers("internal_value"), numbers("leaf_value")]))
+            parts["value"].append(np.concatenate([numbers("internal_value"), numbers("leaf_value")]))
             parts["gain"].append(np.concatenate([numbers("split_gain"), zeros]))
             counts = numbers("leaf_count") if inner else zeros
             parts["count"].append(np.concatenate([numbers("internal_count"), counts]))

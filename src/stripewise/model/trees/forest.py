@@ -55,9 +55,6 @@ class ForestModel(PerformanceModel):
         """See :meth:`PerformanceModel.members`."""
         return self.trees
 
-    def _importance(self) -> Floats:
-        return self.trees.importance(len(self.encoder.features))
-
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         return {}, self.trees.arrays()
 

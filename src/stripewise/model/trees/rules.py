@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stripewise.model.carriers import bytes_of
 from stripewise.model.domain import Domain
 from stripewise.model.features import Encoder, Feature
 from stripewise.model.trees.ensemble import Trees
-from stripewise.spec.sizes import format_size, parse_size
+from stripewise.spec.sizes import format_size
 
 Step = tuple[int, float, bool]
 """Feature, threshold, and whether the walk went left (feature at most threshold)."""
@@ -62,8 +63,8 @@ def _number(domain: Domain, feature: Feature, threshold: float) -> str:
         return f"{number:.4g}"
     if len(feature.plus) + len(feature.minus) > 1:
         return format_size(number)  # ratios are in bytes
-    unit = domain.columns[feature.plus[0]].unit
-    return format_size(number * parse_size(f"1 {unit}")) if unit else f"{number:.4g}"
+    column = domain.columns[feature.plus[0]]
+    return format_size(number * bytes_of(column)) if column.unit else f"{number:.4g}"
 
 
 def _counts(domain: Domain, feature: Feature) -> bool:

@@ -58,9 +58,6 @@ class TreeModel(PerformanceModel):
         """See :meth:`PerformanceModel.members`."""
         return self.trees
 
-    def _importance(self) -> Floats:
-        return self.trees.importance(len(self.encoder.features))
-
     def _rules(self) -> list[str]:
         unit = self.domain.objective.unit
         rules = []
