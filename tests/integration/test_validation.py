@@ -13,7 +13,7 @@ import pytest
 from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.evaluation.prescribing import prescribing
-from stripewise.evaluation.validation import cross_validate, inverse_validate, leave_out
+from stripewise.evaluation.validation import validate
 from stripewise.model import registry
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.model.trees.tree import TreeModel
@@ -48,19 +48,19 @@ def test_every_row_is_predicted_by_a_model_that_has_not_seen_it(monkeypatch: pyt
 
     monkeypatch.setattr(TreeModel, "fit", spy_fit)
     monkeypatch.setattr(TreeModel, "predict_table", spy_predict)
-    found = cross_validate(table, "tree", folds=4)
+    found = validate(table, "tree", folds=4)
     assert len(learned) == 4
     assert sum(len(table) - len(rows) for rows in learned) == len(table)
     assert found.tested == found.rows == len(table)
-    assert leave_out(table, "tree", ["contexts"]).folds == 24
-    inverse_validate(table, "tree", folds=4)
+    assert validate(table, "tree", columns=["contexts"]).folds == 24
+    validate(table, "tree", inverse=4)
 
 
 def test_k_fold_scores_and_oracle() -> None:
     table = sample_table(repeats=4, noise=0.1)
-    found = cross_validate(table, "forest", {"trees": 30}, folds=5)
-    assert found.oracle_accuracy is not None
-    assert 85 < found.metrics.prediction_accuracy < found.oracle_accuracy
+    found = validate(table, "forest", {"trees": 30}, folds=5)
+    assert found.oracle is not None
+    assert 85 < found.metrics.prediction_accuracy < found.oracle.prediction_accuracy
     document = found.as_json()
     assert document["prescription"] is None
     assert document["folds"] == 5
@@ -68,7 +68,7 @@ def test_k_fold_scores_and_oracle() -> None:
 
 
 def test_more_to_learn_from_is_better() -> None:
-    curve = inverse_validate(sample_table(repeats=1), "tree", folds=16).curve
+    curve = validate(sample_table(repeats=1), "tree", inverse=16).curve
     assert [point["parts"] for point in curve] == [16, 8, 4, 2]
     assert curve[0]["training_rows"] < curve[-1]["training_rows"]
     assert curve[0]["prediction_accuracy"] < curve[-1]["prediction_accuracy"]
@@ -117,7 +117,7 @@ def test_luck_is_not_crowned() -> None:
 
 
 def test_trees_by_depth_prescribe_from_the_workload() -> None:
-    found = leave_out(sample_table(noise=0.02), "tree", ["contexts"], depths=[1, 3])
+    found = validate(sample_table(noise=0.02), "tree", columns=["contexts"], depths=[1, 3])
     assert found.prescription is not None
     assert set(found.prescription.by_depth) == {1, 3}
     for quality in found.prescription.by_depth.values():
@@ -127,28 +127,28 @@ def test_trees_by_depth_prescribe_from_the_workload() -> None:
 
 def test_other_columns_can_be_left_out() -> None:
     table = sample_table(repeats=1)
-    found = leave_out(table, "linear", ["nodes"])
+    found = validate(table, "linear", columns=["nodes"])
     assert found.folds == 4
     assert found.prescription is not None
-    assert leave_out(table, "linear", ["stripes"]).prescription is None
-    grouped = leave_out(table, "linear", ["contexts"], folds=3)
+    assert validate(table, "linear", columns=["stripes"]).prescription is None
+    grouped = validate(table, "linear", columns=["contexts"], folds=3)
     assert (grouped.folds, grouped.tested) == (3, len(table))
     assert grouped.prescription is not None
     assert grouped.prescription.quality.workloads == 24
 
 
 def test_unseen_categories_are_reported_not_guessed() -> None:
-    found = leave_out(sample_table(repeats=1), "tree", ["cb", "nodes"])
+    found = validate(sample_table(repeats=1), "tree", columns=["cb", "nodes"])
     assert found.skipped == []
     with pytest.raises(UserError, match=r"never show.*leave out fewer"):
-        leave_out(sample_table(repeats=1), "tree", ["access"])
+        validate(sample_table(repeats=1), "tree", columns=["access"])
     # A category that occurs in one row only.
     table = sample_table(repeats=1)
     levels = table.levels.copy()
     levels[:, 1] = 0
     levels[0, 1] = 2
     odd = Table(table.schema, levels, table.context_levels, table.repeats, table.values)
-    found = cross_validate(odd, "tree", folds=5)
+    found = validate(odd, "tree", folds=5)
     assert found.tested == len(odd) - 1
     assert len(found.skipped) == 1
     assert "1 rows have a category" in found.skipped[0]
@@ -156,20 +156,20 @@ def test_unseen_categories_are_reported_not_guessed() -> None:
 
 def test_one_row_folds() -> None:
     table = sample_table(repeats=1).take(np.arange(0, 800, 40))
-    found = cross_validate(table, "linear", folds=len(table))
+    found = validate(table, "linear", folds=len(table))
     assert found.folds == found.tested == len(table) == 20
 
 
 @pytest.mark.parametrize(
     "call, word",
     [
-        (lambda t: cross_validate(t, "tree", folds=1), "folds"),
-        (lambda t: cross_validate(t, "tree", folds=len(t) + 1), "folds"),
-        (lambda t: inverse_validate(t, "tree", folds=len(t)), "too few rows"),
-        (lambda t: leave_out(t, "tree", ["nodez"]), "no column nodez"),
-        (lambda t: leave_out(t.take(t.context_levels[:, 1] == 0), "tree", ["nodes"]), "never varies"),
-        (lambda t: leave_out(t, "tree", ["stripes"], depths=[2]), "whole workloads"),
-        (lambda t: cross_validate(t, "treee", folds=2), "unknown model"),
+        (lambda t: validate(t, "tree", folds=1), "folds"),
+        (lambda t: validate(t, "tree", folds=len(t) + 1), "folds"),
+        (lambda t: validate(t, "tree", inverse=len(t)), "too few rows"),
+        (lambda t: validate(t, "tree", columns=["nodez"]), "no column nodez"),
+        (lambda t: validate(t.take(t.context_levels[:, 1] == 0), "tree", columns=["nodes"]), "never varies"),
+        (lambda t: validate(t, "tree", columns=["stripes"], depths=[2]), "whole workloads"),
+        (lambda t: validate(t, "treee", folds=2), "unknown model"),
     ],
 )
 def test_wrong_requests_are_refused(call: Any, word: str) -> None:

@@ -77,51 +77,46 @@ def document(nested: bool) -> str:
     return json.dumps({"Version": "4.0.0", "Command line": "ior -c", "tests": [test], "summary": []})
 
 
+def bandwidths(output):
+    return [(row.access, row.bandwidth) for row in output.rows]
+
+
 def test_text_of_version_4():
     output = parse_ior(TEXT_4)
-    assert (output.form, output.version, output.command) == ("text", "4.0.0", "ior -a MPIIO -c -b 16m -t 1m -i 2")
+    assert (output.version, output.command) == ("4.0.0", "ior -a MPIIO -c -b 16m -t 1m -i 2")
     assert output.options["xfersize"] == "1 MiB"
-    assert output.bandwidths("write") == [812.5, 640.0]
-    assert output.bandwidths("read") == [2048.0]
-    assert output.rows[0] == IorRow(
-        "write", 812.5, 0, 16 << 20, 1 << 20, 0.0021, 0.15, 0.003, 0.157538, 0.0097, 820.1, 0
-    )
+    assert sorted(bandwidths(output)) == [("read", 2048.0), ("write", 640.0), ("write", 812.5)]
+    assert output.rows[0] == IorRow("write", 812.5, 16 << 20, 1 << 20, 0.0021, 0.15, 0.003, 0.157538)
 
 
 def test_text_of_version_3_0_has_fewer_columns():
     (row,) = parse_ior(TEXT_30).rows
     assert (row.bandwidth, row.block, row.transfer, row.total) == (512.25, 4 << 20, 2 << 20, 0.015617)
-    assert row.iops is None
-    assert row.latency is None
     assert parse_ior(TEXT_30).options["api"] == "POSIX"
     assert parse_ior(TEXT_30).command == "./ior -w -t 2m"
 
 
 def test_several_tests_in_one_text():
-    assert [row.test for row in parse_ior(TEXT_30 + TEXT_30).rows] == [0, 1]
+    assert len(parse_ior(TEXT_30 + TEXT_30).rows) == 2
 
 
 def test_csv():
     output = parse_ior(CSV)
-    assert output.form == "csv"
-    assert [(row.access, row.bandwidth, row.repetition) for row in output.rows] == [
-        ("write", 812.5, 0),
-        ("read", 2048.0, 0),
-    ]
-    assert output.rows[0].latency == 0.0097
+    assert bandwidths(output) == [("write", 812.5), ("read", 2048.0)]
+    assert output.rows[0].total == 0.1575
 
 
 @pytest.mark.parametrize("nested", [True, False])
 def test_json(nested):
     output = parse_ior(document(nested))
-    assert (output.form, output.version) == ("json", "4.0.0")
-    assert output.bandwidths("write") == [812.5]
-    assert output.bandwidths("read") == [2048.0]
+    assert output.version == "4.0.0"
+    assert bandwidths(output) == [("write", 812.5), ("read", 2048.0)]
     assert output.options == {"api": "MPIIO", "collective": "1", "nodes": "2"}
 
 
 def test_json_with_a_byte_order_mark_and_text_behind():
-    assert parse_ior("\ufeff" + document(False) + "\nMax Write: 1\n").bandwidths("read") == [2048.0]
+    output = parse_ior("\ufeff" + document(False) + "\nMax Write: 1\n")
+    assert bandwidths(output) == [("write", 812.5), ("read", 2048.0)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from stripewise.measure.activity import (
     Modes,
 )
 from stripewise.measure.ior import IorOutput, IorRow
-from stripewise.spec.formats import SIZE_LIMITS
+from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
 
 _UNSEEN = (
     "IOR prints sizes and times of a whole run: order, alignment and single ranks are not judged",
@@ -40,7 +40,7 @@ def _calls(rows: list[IorRow], ranks: int) -> Calls:
     moved = round(sum(row.bandwidth * 2**20 * (row.total or 0.0) for row in rows))
     transfer = next((row.transfer for row in rows if row.transfer), None)
     count = round(moved / transfer) if transfer else 0
-    sizes = [0] * 10
+    sizes = [0] * len(SIZE_NAMES)
     if transfer:
         sizes[bisect_left(SIZE_LIMITS, transfer)] = count
     return Calls(
@@ -108,7 +108,6 @@ def activity_of(output: IorOutput, source: str) -> Activity:
         counted=Counted(
             files=files,
             shared=0 if own else 1,
-            single=files if own else 0,
             written_single=files if own and write.bytes else 0,
             writers=files if own and write.bytes else 0,
         ),

@@ -153,7 +153,6 @@ def _file(file: FileReport) -> FileActivity:
         ),
         beneath=Beneath(
             collective_ranks=max(share.ranks for share in shares),
-            collective_calls=sum(share.count for share in shares),
             read_while_writing=made.read.during_write.bytes,
         ),
         layout=_layout(file),
@@ -218,7 +217,6 @@ def activity_of(report: Report, source: str) -> Activity:
         counted=Counted(
             files=len(files),
             shared=sum(file.ranks > 1 for file in files),
-            single=sum(file.ranks == 1 for file in files),
             written_single=len(own),
             # Each of these files was opened by one rank alone; who it was the report does not say, at most all ranks.
             writers=min(len(own), report.job.ranks),

@@ -21,15 +21,8 @@ _UNITS = {
     **{f"{prefix}iB/s": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
 }
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
-_COLUMNS = {
-    "nodes": "nodes",
-    "processes_per_node": "processes_per_node",
-    "file_size": "file_size",
-    "transfer_size": "transfer_size",
-    "piece_size": "piece_size",
-    "file_per_process": "file_per_process",
-}
-"""Role, or name, of a column to the batch's."""
+_COLUMNS = ("nodes", "processes_per_node", "file_size", "transfer_size", "piece_size", "file_per_process")
+"""Roles, or names, of columns that the batch has too."""
 _SETTINGS = {
     "stripe_count": "stripe_count",
     "stripe_size": "stripe_size",
@@ -111,7 +104,7 @@ def _batch(columns: dict[str, NDArray[Any]], workload: Workload, way: str) -> Ru
     settings: dict[str, Any] = {}
     for meaning, values in columns.items():
         if meaning in _COLUMNS:
-            fields[_COLUMNS[meaning]] = values.astype(float)
+            fields[meaning] = values.astype(float)
         elif meaning == "layout":
             fields["layout"] = _codes(values, LAYOUTS, meaning)
         elif meaning == "api":

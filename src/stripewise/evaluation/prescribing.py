@@ -1,11 +1,10 @@
 """How good the settings are that a model picks for workloads it has never seen: performance achieved over the best.
 
 Only measured configurations can be judged, so the model picks among those measured for the workload. The value of a
-configuration is the median over all its runs, once folded; the best is picked on odd repeats and scored on even ones,
-so that luck is not crowned, and nothing counts as more than all of it. Shown beside it: what knowing all true values
-would score under this noise, every static choice (one
-configuration for all workloads), the best of them in hindsight, the declared default, and trees of growing depth that
-name a configuration by the workload alone.
+configuration is the median over all its runs, once folded. The best is picked on odd repeats and scored on even ones,
+so that luck does not count, and no choice scores more than 100%. Shown beside it: what knowing all true values would
+score under this noise, every static choice (one configuration for all workloads), the best of them in hindsight, the
+declared default, and trees of growing depth that name a configuration by the workload alone.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -315,14 +315,9 @@ def race(
     if budget < 1 or seeds < 1:
         raise UserError("a race needs at least one run and one seed", "raise --budget and --seeds")
     episodes: list[Episode] = []
-    for landscape in _all(tables):
+    for landscape in (landscape for table in tables for landscape in landscapes(table)):
         for name, make in contestants.items():
             for seed in range(seeds):
                 episodes.append(play(landscape, name, make, budget=budget, seed=seed, drift=drift))
                 on_episode(episodes[-1])
     return episodes
-
-
-def _all(tables: Iterable[Table]) -> Iterable[Landscape]:
-    for table in tables:
-        yield from landscapes(table)

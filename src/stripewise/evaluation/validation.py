@@ -45,9 +45,8 @@ class ValidationResult:
     how : str
         What was held out, in words.
     metrics : Scores
-    oracle_accuracy : float or None
-        Prediction accuracy of the noise-free oracle on the same rows; None where nothing was repeated.
-    oracle_r2_log : float or None
+    oracle : Scores or None
+        Of the noise-free oracle on all rows; None where nothing was repeated.
     curve : list of dict
         Of inverse k-fold: training rows with the scores, the smallest first.
     prescription : Prescribing or None
@@ -64,8 +63,7 @@ class ValidationResult:
     folds: int
     how: str
     metrics: Scores
-    oracle_accuracy: float | None
-    oracle_r2_log: float | None
+    oracle: Scores | None
     curve: list[dict[str, Any]] = field(default_factory=list)
     prescription: Prescribing | None = None
     skipped: list[str] = field(default_factory=list)
@@ -80,8 +78,8 @@ class ValidationResult:
             "held_out": self.how,
             "metrics": {
                 **self.metrics.as_json(),
-                "oracle_accuracy": self.oracle_accuracy,
-                "oracle_r2_log": self.oracle_r2_log,
+                "oracle_accuracy": None if self.oracle is None else self.oracle.prediction_accuracy,
+                "oracle_r2_log": None if self.oracle is None else self.oracle.r2_log,
             },
             "prescription": None if self.prescription is None else self.prescription.as_json(),
             "learning_curve": self.curve,
@@ -103,216 +101,178 @@ def validate(
 ) -> ValidationResult:
     """Validate in one of the three ways, as ``stripewise validate`` is asked.
 
+    By default each of ``folds`` random parts of the rows is held out. With ``inverse`` one part is learned from and all
+    others are predicted, which shows how little needs to be measured: the parts are halves, quarters ... down to
+    ``inverse`` parts, of many parts ten are learned from, and the metrics are those of the smallest parts. With
+    ``columns`` all rows that share a value in each of these are held out, one group after the other. With all context
+    columns (or the word ``contexts``) this is leave-one-workload-out. If every fold consists of whole workloads,
+    prescriptions are judged too.
+
     Parameters
     ----------
+    table : Table
+    model : str
+        A name of :mod:`stripewise.model.registry`.
+    options : mapping, optional
+        Of the model.
     folds : int, optional
-        Random parts, 5 by default; with ``columns`` groups of what is left out.
+        Random parts, 5 by default; with ``columns`` the groups are dealt at random into so many: a table may have
+        thousands.
     inverse : int, optional
         Learn from one of so many parts.
     columns : sequence of str
         Leave out what shares a value of these.
     depths : sequence of int
-        With ``columns``: of the trees that prescribe.
+        With ``columns``: of the trees that prescribe, see :func:`prescribing`.
+    seed : int
+    progress : callable
 
     Raises
     ------
     UserError
-        If the ways are mixed up, or as the functions of each.
+        If the ways are mixed up; fewer than two folds, more folds than rows, or parts too small to learn from; an
+        unknown column, columns that never vary, or depths where no whole workloads are held out.
     """
     if inverse is not None and (folds is not None or columns):
         raise UserError("--inverse excludes --folds and --leave-out", "choose one")
     if depths and not columns:
         raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
+    table.check_positive()
+    asked = _Validation(table, model, options, seed, progress)
     if columns:
-        return leave_out(table, model, columns, options, folds=folds, depths=depths, seed=seed, progress=progress)
+        return asked.leave_out(columns, folds, depths)
     if inverse is not None:
-        return inverse_validate(table, model, options, folds=inverse, seed=seed, progress=progress)
-    return cross_validate(table, model, options, folds=_FOLDS if folds is None else folds, seed=seed, progress=progress)
+        return asked.inverse(inverse)
+    return asked.random(_FOLDS if folds is None else folds)
 
 
-def cross_validate(
-    table: Table,
-    model: str,
-    options: Mapping[str, Any] | None = None,
-    *,
-    folds: int,
-    seed: int = 0,
-    progress: Progress = lambda done, of: None,
-) -> ValidationResult:
-    """Hold out each of ``folds`` random parts of the rows.
+@dataclass(frozen=True)
+class _Validation:
+    """What is validated, whichever way."""
 
-    Raises
-    ------
-    UserError
-        Fewer than two folds, more folds than rows, or a fold from which a model cannot be made.
-    """
-    table.check_positive()
-    if not 2 <= folds <= len(table):
-        raise UserError(f"{folds} folds of {len(table)} rows are not possible", f"choose 2 to {len(table)}")
-    fold = np.random.default_rng(seed).permutation(len(table)) % folds
-    predicted, skipped = _predict(table, model, options, fold, seed, progress)
-    return _validation(table, model, predicted, folds, "random rows", skipped)
+    table: Table
+    model: str
+    options: Mapping[str, Any] | None
+    seed: int
+    progress: Progress
 
+    def random(self, folds: int) -> ValidationResult:
+        rows = len(self.table)
+        if not 2 <= folds <= rows:
+            raise UserError(f"{folds} folds of {rows} rows are not possible", f"choose 2 to {rows}")
+        fold = np.random.default_rng(self.seed).permutation(rows) % folds
+        return self._result(*self._predict(fold), folds, "random rows")
 
-def inverse_validate(
-    table: Table,
-    model: str,
-    options: Mapping[str, Any] | None = None,
-    *,
-    folds: int,
-    seed: int = 0,
-    progress: Progress = lambda done, of: None,
-) -> ValidationResult:
-    """Learn from one part and predict all others: how little needs to be measured.
-
-    The parts are halves, quarters ... down to ``folds`` parts; of many parts ten are learned from. The metrics are
-    those of the smallest parts.
-
-    Raises
-    ------
-    UserError
-        As :func:`cross_validate`, or parts too small to learn from.
-    """
-    table.check_positive()
-    if not 2 <= folds <= len(table) // _LEAST_TRAINING:
-        raise UserError(
-            f"{folds} parts of {len(table)} rows leave too few rows to learn from",
-            f"choose 2 to {len(table) // _LEAST_TRAINING}",
+    def inverse(self, folds: int) -> ValidationResult:
+        table, most = self.table, len(self.table) // _LEAST_TRAINING
+        if not 2 <= folds <= most:
+            raise UserError(
+                f"{folds} parts of {len(table)} rows leave too few rows to learn from", f"choose 2 to {most}"
+            )
+        sizes = sorted({folds, *(2**i for i in range(1, 32) if 2**i < folds)}, reverse=True)
+        fits = sum(min(parts, _MOST_FITS) for parts in sizes)
+        done, curve, skipped = 0, [], []
+        found: list[tuple[Scores, int]] = []
+        for parts in sizes:
+            part = np.random.default_rng(self.seed).permutation(len(table)) % parts
+            actual, predicted = [], []
+            for chosen in range(min(parts, _MOST_FITS)):
+                train = part == chosen
+                values, reason = self._fit_predict(train, ~train)
+                done += 1
+                self.progress(done, fits)
+                if reason:
+                    skipped.append(f"part {chosen + 1} of {parts}: {reason}")
+                known = np.isfinite(values)
+                actual.append(table.values[~train][known])
+                predicted.append(values[known])
+            tested = sum(map(len, actual))
+            if not tested:
+                raise UserError(f"no row of table {table.name} could be predicted: {skipped[-1]}", "measure more rows")
+            score = scores(np.concatenate(actual), np.concatenate(predicted), maximize=table.objective.maximize)
+            curve.append({"parts": parts, "training_rows": len(table) // parts, **score.as_json()})
+            found.append((score, tested))
+        how, (score, tested) = f"all but one of {folds} random parts", found[0]
+        return ValidationResult(
+            self.model, len(table), tested, folds, how, score, oracle_scores(table), curve, None, skipped
         )
-    sizes = sorted({folds, *(2**i for i in range(1, 32) if 2**i < folds)}, reverse=True)
-    fits = sum(min(parts, _MOST_FITS) for parts in sizes)
-    done, curve, skipped = 0, [], []
-    first: tuple[Scores, Table] | None = None
-    for parts in sizes:
-        part = np.random.default_rng(seed).permutation(len(table)) % parts
-        actual, predicted, tested = [], [], []
-        for chosen in range(min(parts, _MOST_FITS)):
-            train = part == chosen
-            values, reason = _fit_predict(table, model, options, train, ~train, seed)
-            done += 1
-            progress(done, fits)
-            if reason:
-                skipped.append(f"part {chosen + 1} of {parts}: {reason}")
-            known = np.isfinite(values)
-            rows = np.flatnonzero(~train)[known]
-            actual.append(table.values[rows])
-            predicted.append(values[known])
-            tested.append(rows)
-        if not sum(map(len, actual)):
-            raise UserError(f"no row of table {table.name} could be predicted: {skipped[-1]}", "measure more rows")
-        score = scores(np.concatenate(actual), np.concatenate(predicted), maximize=table.objective.maximize)
-        rows = len(table) // parts
-        curve.append({"parts": parts, "training_rows": rows, **score.as_json()})
-        if first is None:
-            first = (score, table.take(np.concatenate(tested)))
-    if first is None:
-        raise AssertionError("unreachable: there is at least one size")
-    oracle = oracle_scores(table)
-    return ValidationResult(
-        model, len(table), len(first[1]), folds, f"all but one of {folds} random parts", first[0],
-        None if oracle is None else oracle.prediction_accuracy, None if oracle is None else oracle.r2_log,
-        curve, None, skipped,
-    )  # fmt: skip
 
+    def leave_out(self, columns: Sequence[str], folds: int | None, depths: Sequence[int]) -> ValidationResult:
+        table = self.table
+        names = [column.name for column in table.schema.columns]
+        contexts = [column.name for column in table.schema.context]
+        wanted = contexts if list(columns) == [ALL_CONTEXTS] and ALL_CONTEXTS not in names else list(columns)
+        if not wanted:
+            raise UserError(f"table {table.name} has no contexts to leave out", "name columns, or use --folds")
+        for name in wanted:
+            if name not in names:
+                raise UserError(f"table {table.name} has no column {name}", f"choose from {', '.join(names)}")
+        levels = np.concatenate([table.context_levels, table.levels], axis=1)[:, [names.index(n) for n in wanted]]
+        fold = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
+        groups = int(fold.max()) + 1
+        if groups < 2:
+            raise UserError(f"{', '.join(wanted)} never varies in table {table.name}", "leave out another column")
+        if folds is not None and folds < 2:
+            raise UserError(f"{folds} groups cannot be held out one after the other", "choose 2 or more")
+        if folds is not None and folds < groups:
+            fold = (np.random.default_rng(self.seed).permutation(groups) % folds)[fold]
+        folds = groups if folds is None else min(folds, groups)
+        whole = set(wanted) <= set(contexts)
+        if depths and not whole:
+            raise UserError(
+                "--depths needs whole workloads to be held out",
+                f"leave out contexts only: {', '.join(contexts) or 'none'}",
+            )
+        predicted, skipped = self._predict(fold)
+        judged = None
+        if whole and not np.isnan(predicted).all():
+            judged = prescribing(table, fold, predicted, depths, self.seed)
+        return self._result(predicted, skipped, folds, ", ".join(wanted), judged)
 
-def leave_out(
-    table: Table,
-    model: str,
-    columns: Sequence[str],
-    options: Mapping[str, Any] | None = None,
-    *,
-    folds: int | None = None,
-    depths: Sequence[int] = (),
-    seed: int = 0,
-    progress: Progress = lambda done, of: None,
-) -> ValidationResult:
-    """Hold out, one after the other, all rows that share a value in each of some columns.
+    def _predict(self, fold: NDArray[np.int64]) -> tuple[NDArray[np.float64], list[str]]:
+        """Predict each row by a model of the other folds; NaN where that was impossible."""
+        predicted = np.full(len(self.table), np.nan)
+        skipped: list[str] = []
+        folds = int(fold.max()) + 1
+        for chosen in range(folds):
+            test = fold == chosen
+            if test.any():
+                predicted[test], reason = self._fit_predict(~test, test)
+                if reason:
+                    skipped.append(f"fold {chosen + 1}: {reason}")
+            self.progress(chosen + 1, folds)
+        return predicted, skipped
 
-    With all context columns (or the word ``contexts``) this is leave-one-workload-out. If every fold consists of whole
-    workloads, prescriptions are judged too.
+    def _fit_predict(self, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> tuple[NDArray[np.float64], str]:
+        """Predict the test rows; those with a category that training never showed are left NaN, with the reason."""
+        learning, testing = self.table.take(train), self.table.take(test)
+        fitted = make_model(self.model, self.options).fit(learning, self.seed)
+        new = _unseen(learning, testing)
+        values = np.full(len(testing), np.nan)
+        if not new.all():
+            values[~new] = fitted.predict_table(testing.take(~new)).value
+        reason = f"{int(new.sum())} rows have a category that the other folds never show" if new.any() else ""
+        return values, reason
 
-    Parameters
-    ----------
-    folds : int, optional
-        Deal them at random into so many groups, and hold out one group after the other: a table may have thousands.
-    depths : sequence of int
-        Depths of the trees that prescribe, see :func:`prescribing`.
-
-    Raises
-    ------
-    UserError
-        An unknown column, columns that never vary, or depths where no whole workloads are held out.
-    """
-    table.check_positive()
-    names = [column.name for column in table.schema.columns]
-    contexts = [column.name for column in table.schema.context]
-    wanted = contexts if list(columns) == [ALL_CONTEXTS] and ALL_CONTEXTS not in names else list(columns)
-    if not wanted:
-        raise UserError(f"table {table.name} has no contexts to leave out", "name columns, or use --folds")
-    for name in wanted:
-        if name not in names:
-            raise UserError(f"table {table.name} has no column {name}", f"choose from {', '.join(names)}")
-    levels = np.concatenate([table.context_levels, table.levels], axis=1)[:, [names.index(name) for name in wanted]]
-    fold = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
-    groups = int(fold.max()) + 1
-    if groups < 2:
-        raise UserError(f"{', '.join(wanted)} never varies in table {table.name}", "leave out another column")
-    if folds is not None and folds < 2:
-        raise UserError(f"{folds} groups cannot be held out one after the other", "choose 2 or more")
-    if folds is not None and folds < groups:
-        fold = (np.random.default_rng(seed).permutation(groups) % folds)[fold]
-    folds = groups if folds is None else min(folds, groups)
-    whole = set(wanted) <= set(contexts)
-    if depths and not whole:
-        raise UserError(
-            "--depths needs whole workloads to be held out", f"leave out contexts only: {', '.join(contexts) or 'none'}"
+    def _result(
+        self,
+        predicted: NDArray[np.float64],
+        skipped: list[str],
+        folds: int,
+        how: str,
+        judged: Prescribing | None = None,
+    ) -> ValidationResult:
+        table, known = self.table, np.isfinite(predicted)
+        if not known.any():
+            raise UserError(
+                f"no row of table {table.name} could be predicted: {skipped[0]}", "leave out fewer columns at once"
+            )
+        actual, found = table.values[known], predicted[known]
+        score = scores(actual, found, maximize=table.objective.maximize)
+        pairs = list(zip(actual.tolist(), found.tolist(), strict=True))
+        return ValidationResult(
+            *(self.model, len(table), len(actual), folds, how, score, oracle_scores(table)), [], judged, skipped, pairs
         )
-    predicted, skipped = _predict(table, model, options, fold, seed, progress)
-    judged = prescribing(table, fold, predicted, depths, seed) if whole and not np.isnan(predicted).all() else None
-    return _validation(table, model, predicted, folds, ", ".join(wanted), skipped, judged)
-
-
-def _predict(
-    table: Table,
-    model: str,
-    options: Mapping[str, Any] | None,
-    fold: NDArray[np.int64],
-    seed: int,
-    progress: Progress,
-) -> tuple[NDArray[np.float64], list[str]]:
-    """Predict each row by a model of the other folds; NaN where that was impossible."""
-    predicted = np.full(len(table), np.nan)
-    skipped: list[str] = []
-    folds = int(fold.max()) + 1
-    for chosen in range(folds):
-        test = fold == chosen
-        if test.any():
-            values, reason = _fit_predict(table, model, options, ~test, test, seed)
-            predicted[test] = values
-            if reason:
-                skipped.append(f"fold {chosen + 1}: {reason}")
-        progress(chosen + 1, folds)
-    return predicted, skipped
-
-
-def _fit_predict(
-    table: Table,
-    model: str,
-    options: Mapping[str, Any] | None,
-    train: NDArray[np.bool_],
-    test: NDArray[np.bool_],
-    seed: int,
-) -> tuple[NDArray[np.float64], str]:
-    """Predict the test rows; those with a category that training never showed are left NaN, with the reason."""
-    learning, testing = table.take(train), table.take(test)
-    fitted = make_model(model, options).fit(learning, seed)
-    new = _unseen(learning, testing)
-    values = np.full(len(testing), np.nan)
-    if not new.all():
-        values[~new] = fitted.predict_table(testing.take(~new)).value
-    if not new.any():
-        return values, ""
-    return values, f"{int(new.sum())} rows have a category that the other folds never show"
 
 
 def _unseen(learning: Table, testing: Table) -> NDArray[np.bool_]:
@@ -324,26 +284,3 @@ def _unseen(learning: Table, testing: Table) -> NDArray[np.bool_]:
         if column.kind == "categorical":
             new |= ~np.isin(asked[:, index], seen[:, index])
     return new
-
-
-def _validation(
-    table: Table,
-    model: str,
-    predicted: NDArray[np.float64],
-    folds: int,
-    how: str,
-    skipped: list[str],
-    judged: Prescribing | None = None,
-) -> ValidationResult:
-    known = np.isfinite(predicted)
-    if not known.any():
-        raise UserError(
-            f"no row of table {table.name} could be predicted: {skipped[0]}", "leave out fewer columns at once"
-        )
-    score = scores(table.values[known], predicted[known], maximize=table.objective.maximize)
-    oracle = oracle_scores(table)
-    return ValidationResult(
-        model, len(table), int(known.sum()), folds, how, score,
-        None if oracle is None else oracle.prediction_accuracy, None if oracle is None else oracle.r2_log,
-        [], judged, skipped, list(zip(table.values[known].tolist(), predicted[known].tolist(), strict=True)),
-    )  # fmt: skip

@@ -31,10 +31,6 @@ from stripewise.measure._darshan_sums import (
 )
 from stripewise.measure._darshan_time import TimeGrid
 
-MAX_BINS = 1 << 20
-MAX_COMPONENTS = 1 << 12
-MAX_STRIPES = 1 << 20
-MAX_SEGMENTS = 1 << 28
 _KEPT_FILES = 20_000
 _LISTED_BY_TIME, _LISTED_BY_BYTES = 300, 100
 _RANKS_LISTED = 1 << 17
@@ -113,17 +109,11 @@ class Folded:
             file.last_writer = rank
         spread_single(sums, rank, spent, sum(moved))
 
-    def add_hdf5_file(self, identifier: int, flushes: int, meta: float) -> None:
-        """Add what the HDF5 library did to a file as a whole."""
+    def add_file(self, level: str, identifier: int, syncs: int, meta: float) -> None:
+        """Add what a library (``hdf5``, ``pnetcdf``) did to a file as a whole."""
         file = self._file(identifier)
-        file.syncs["hdf5"] = file.syncs.get("hdf5", 0) + max(0, flushes)
-        file.meta["hdf5"] = file.meta.get("hdf5", 0.0) + (max(0.0, meta) if np.isfinite(meta) else 0.0)
-
-    def add_pnetcdf_file(self, identifier: int, syncs: int, meta: float) -> None:
-        """Add what PnetCDF did to a file as a whole."""
-        file = self._file(identifier)
-        file.syncs["pnetcdf"] = file.syncs.get("pnetcdf", 0) + max(0, syncs)
-        file.meta["pnetcdf"] = file.meta.get("pnetcdf", 0.0) + (max(0.0, meta) if np.isfinite(meta) else 0.0)
+        file.syncs[level] = file.syncs.get(level, 0) + max(0, syncs)
+        file.meta[level] = file.meta.get(level, 0.0) + (max(0.0, meta) if np.isfinite(meta) else 0.0)
 
     def add_layout(self, identifier: int, module: str, components: list[tuple[int, list[int], int, int, int]]) -> None:
         """Add a file's stripes from a module: size, targets, extent and count of each component."""
@@ -238,7 +228,7 @@ class Folded:
         moved = int(values[place["BYTES_READ"]] + values[place["BYTES_WRITTEN"]])
         extent = 1 + max(int(values[place["MAX_BYTE_READ"]]), int(values[place["MAX_BYTE_WRITTEN"]]))
         own = not lower.reduced and lower.records == 1
-        self._dropped_counts["single" if own else "shared"] += 1
+        self._dropped_counts["shared"] += not own
         self._dropped_counts["small"] += moved > 0 and extent < 1 << 20
         if own and file.writers == 1:
             self._dropped_counts["written_single"] += 1
@@ -261,7 +251,7 @@ class Folded:
             slow, fast = lower.spread[:3], lower.spread[3:]
             entry["spread"] = {
                 "slowest_seconds": slow[0], "slowest_rank": slow[1], "slowest_bytes": slow[2],
-                "fastest_seconds": fast[0], "fastest_rank": fast[1], "fastest_bytes": fast[2],
+                "fastest_seconds": fast[0], "fastest_bytes": fast[2],
             }  # fmt: skip
         stripes = self._stripes(file, extent_of(entry))
         if stripes is not None:
@@ -313,7 +303,6 @@ class Folded:
         return {
             "files": len(real) + self._dropped,
             "shared": gone["shared"] + sum(entry["ranks"] > 1 for entry in real.values()),
-            "single": gone["single"] + sum(entry["ranks"] == 1 for entry in real.values()),
             "written_single": gone["written_single"] + len(own),
             "writers": len(self._owners | {self._files[key].last_writer for key in own}),
             "small": gone["small"]

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 from darshan.backend import cffi_backend as backend
 
-from stripewise.measure import _darshan_fold as fold
 from stripewise.measure._darshan_fold import Folded, LogError
 
 __all__ = ["LogError", "summarise"]
 
 _ffi, _library = backend.ffi, backend.libdutil
 _MAX_RANKS = 1 << 24
+_MAX_BINS = 1 << 20
+_MAX_COMPONENTS = 1 << 12
+_MAX_STRIPES = 1 << 20
+_MAX_SEGMENTS = 1 << 28
 # MPI-IO first: the time of the calls below it is within its own.
 _SUMMED = {"MPI-IO": "mpiio", "POSIX": "posix", "STDIO": "stdio", "H5D": "hdf5", "PNETCDF_VAR": "pnetcdf"}
 _HEATMAPS = {16592106915301738621: "POSIX", 3989511027826779520: "STDIO", 3668870418325792824: "MPIIO"}
@@ -179,10 +182,10 @@ def _add(folded: Folded, module: str, buffer: Any, names: dict[int, str]) -> Non
         folded.add(_SUMMED[module], owner, int(record.base_rec.rank), counters, fcounters)
     elif module == "H5F":
         record = _ffi.cast(backend._structdefs[module], buffer)[0]
-        folded.add_hdf5_file(int(record.base_rec.id), int(record.counters[1]), float(record.fcounters[4]))
+        folded.add_file("hdf5", int(record.base_rec.id), int(record.counters[1]), float(record.fcounters[4]))
     elif module == "PNETCDF_FILE":
         record = _ffi.cast(backend._structdefs[module], buffer)[0]
-        folded.add_pnetcdf_file(int(record.base_rec.id), int(record.counters[5]), float(record.fcounters[6]))
+        folded.add_file("pnetcdf", int(record.base_rec.id), int(record.counters[5]), float(record.fcounters[6]))
     elif module == "LUSTRE":
         _add_lustre(folded, _ffi.cast(backend._structdefs[module], buffer)[0])
     elif module == "HEATMAP":
@@ -190,7 +193,7 @@ def _add(folded: Folded, module: str, buffer: Any, names: dict[int, str]) -> Non
         owner = int(record.base_rec.id)
         kind = names[owner].rpartition(":")[2] if owner in names else _HEATMAPS.get(owner, "")
         bins = int(record.nbins)
-        if not 0 < bins <= fold.MAX_BINS:
+        if not 0 < bins <= _MAX_BINS:
             raise LogError(f"it is damaged: a heatmap with {bins} bins")
         written = np.frombuffer(_ffi.buffer(record.write_bins, 8 * bins), np.int64)
         read = np.frombuffer(_ffi.buffer(record.read_bins, 8 * bins), np.int64)
@@ -202,9 +205,9 @@ def _add(folded: Folded, module: str, buffer: Any, names: dict[int, str]) -> Non
 
 def _add_lustre(folded: Folded, record: Any) -> None:
     components = int(record.num_comps)
-    if not 0 <= components <= fold.MAX_COMPONENTS:
+    if not 0 <= components <= _MAX_COMPONENTS:
         raise LogError(f"it is damaged: a Lustre layout of {components} components")
-    targets = [int(record.ost_ids[i]) for i in range(max(0, min(int(record.num_stripes), fold.MAX_STRIPES)))]
+    targets = [int(record.ost_ids[i]) for i in range(max(0, min(int(record.num_stripes), _MAX_STRIPES)))]
     place = 0
     found = []
     for i in range(components):
@@ -231,7 +234,7 @@ _SEGMENT = np.dtype(
 def _add_trace(folded: Folded, buffer: Any) -> None:
     record = _ffi.cast(backend._structdefs["DXT_POSIX"], buffer)[0]
     writes, reads = int(record.write_count), int(record.read_count)
-    if writes < 0 or reads < 0 or writes + reads > fold.MAX_SEGMENTS:
+    if writes < 0 or reads < 0 or writes + reads > _MAX_SEGMENTS:
         raise LogError(f"it is damaged: a trace with {writes} writes and {reads} reads of one rank")
     start = _ffi.cast("char *", buffer[0]) + _ffi.sizeof("struct dxt_file_record")
     raw = _ffi.buffer(start, (writes + reads) * _SEGMENT.itemsize) if writes + reads else b""

@@ -164,13 +164,10 @@ def level_entry(level: str, sums: Sums, file: FileSums) -> dict[str, Any]:
     }
     entry |= {
         "opens": count("OPENS") if level != "mpiio" else count("INDEP_OPENS", "COLL_OPENS"),
-        "seeks": count("SEEKS"),
         "stats": count("STATS"),
         "syncs": count(*syncs.get(level, ())) + file.syncs.get(level, 0),
         "meta_seconds": float(times[fplace["META_TIME"]]) + file.meta.get(level, 0.0),
     }
-    if "RW_SWITCHES" in place:
-        entry["switches"] = count("RW_SWITCHES")
     if level == "posix":
         entry |= {
             "unaligned_file": count("FILE_NOT_ALIGNED"),

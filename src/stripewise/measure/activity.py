@@ -6,7 +6,7 @@ says in words what cannot be judged for that reason.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -78,15 +78,13 @@ class Level(_ActivityPart):
 
     Attributes
     ----------
-    opens, seeks, stats : int
+    opens, stats : int
     syncs : int
         fsync and fdatasync, MPI_File_sync, fflush, H5Fflush.
     meta_seconds : float
         Time in calls that move no data, summed over ranks.
-    switches : int or None
-        Changes between reading and writing.
     unaligned_file, unaligned_memory : int or None
-        Data calls whose offset is not a multiple of ``file_alignment``, and whose buffer is none of the memory's.
+        Data calls whose offset is not a multiple of ``file_alignment``, and whose buffer is not aligned in memory.
     file_alignment : int or None
         Bytes.
     """
@@ -94,11 +92,9 @@ class Level(_ActivityPart):
     read: Calls = Calls()
     write: Calls = Calls()
     opens: int = 0
-    seeks: int = 0
     stats: int = 0
     syncs: int = 0
     meta_seconds: float = 0.0
-    switches: int | None = None
     unaligned_file: int | None = None
     unaligned_memory: int | None = None
     file_alignment: int | None = None
@@ -139,14 +135,11 @@ class Beneath(_ActivityPart):
     ----------
     collective_ranks : int
         Ranks that wrote or read within collective calls: the aggregators.
-    collective_calls : int
-        System calls within collective calls.
     read_while_writing : int
         Bytes read within write calls: read-modify-write.
     """
 
     collective_ranks: int = 0
-    collective_calls: int = 0
     read_while_writing: int = 0
 
 
@@ -181,7 +174,6 @@ class FileLayout(_ActivityPart):
 class Spread(_ActivityPart):
     """How unequal the ranks of a shared file were; seconds and bytes of a single rank."""
 
-    fastest_rank: int
     fastest_seconds: float
     fastest_bytes: int
     slowest_rank: int
@@ -262,8 +254,8 @@ class Counted(_ActivityPart):
 
     Attributes
     ----------
-    files, shared, single : int
-        All, touched by several ranks, by one.
+    files, shared : int
+        All, and those touched by several ranks.
     written_single : int
         Files that one rank wrote.
     writers : int
@@ -275,7 +267,6 @@ class Counted(_ActivityPart):
 
     files: int = 0
     shared: int = 0
-    single: int = 0
     written_single: int = 0
     writers: int = 0
     small: int = 0
@@ -441,8 +432,3 @@ class Activity(_ActivityPart):
     def share(self, seconds: float) -> float:
         """Part of the time in I/O calls, 0 to 1."""
         return min(1.0, seconds / self.summed_seconds) if self.summed_seconds > 0 else 0.0
-
-
-def from_json(data: dict[str, Any]) -> Activity:
-    """Read an activity as :meth:`pydantic.BaseModel.model_dump` wrote it."""
-    return Activity.model_validate(data)

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,17 +17,14 @@ _KIB = 1024
 _COLUMNS = {
     "access": ("access", "access"),
     "bandwidth": ("bw(MiB/s)", "bwMiB"),
-    "iops": ("IOPS", "iops"),
-    "latency": ("Latency(s)", "latency"),
     "block": ("block(KiB)", "blockKiB"),
     "transfer": ("xfer(KiB)", "xferKiB"),
     "open": ("open(s)", "openTime"),
     "moving": ("wr/rd(s)", "wrRdTime"),
     "close": ("close(s)", "closeTime"),
     "total": ("total(s)", "totalTime"),
-    "repetition": ("iter", "repetition"),
 }
-_BY_NAME = {name.lower(): field for field, names in _COLUMNS.items() for name in names} | {"latency": "latency"}
+_BY_NAME = {name.lower(): field for field, names in _COLUMNS.items() for name in names}
 
 
 @dataclass(frozen=True)
@@ -39,29 +36,20 @@ class IorRow:
     access : {"write", "read"}
     bandwidth : float
         MiB/s.
-    repetition : int
-        From 0.
     block, transfer : int or None
         Bytes.
-    open, moving, close, total, latency : float or None
+    open, moving, close, total : float or None
         Seconds; None where that version does not print them.
-    iops : float or None
-    test : int
-        Place among the tests of one output, from 0.
     """
 
     access: str
     bandwidth: float
-    repetition: int
     block: int | None = None
     transfer: int | None = None
     open: float | None = None
     moving: float | None = None
     close: float | None = None
     total: float | None = None
-    latency: float | None = None
-    iops: float | None = None
-    test: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,6 @@ class IorOutput:
 
     Attributes
     ----------
-    form : {"text", "json", "csv"}
     version, command : str
         Empty where the form does not carry them.
     options : mapping
@@ -78,15 +65,10 @@ class IorOutput:
     rows : tuple of IorRow
     """
 
-    form: str
     version: str
     command: str
     options: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[IorRow, ...] = ()
-
-    def bandwidths(self, access: str) -> list[float]:
-        """MiB/s of all repetitions of ``write`` or ``read``."""
-        return [row.bandwidth for row in self.rows if row.access == access]
 
 
 def parse_ior(text: str, origin: str = "the output") -> IorOutput:
@@ -101,7 +83,7 @@ def parse_ior(text: str, origin: str = "the output") -> IorOutput:
     if stripped.startswith("{"):
         output = _parse_json(stripped, origin)
     elif re.match(r"access\s*,", stripped):
-        output = IorOutput("csv", "", "", {}, tuple(_numbered(csv.reader(stripped.splitlines()))))
+        output = IorOutput("", "", {}, tuple(_rows(csv.reader(stripped.splitlines()))))
     else:
         output = _parse_text(text)
     if not output.rows:
@@ -115,46 +97,35 @@ def _parse_text(text: str) -> IorOutput:
     options = dict(re.findall(r"^[ \t]*([A-Za-z][\w /()-]*?)\s*[:=][ \t]+(\S.*?)\s*$", text, re.MULTILINE))
     words = (line.split() for line in text.splitlines())
     return IorOutput(
-        "text",
         version.group(1) if version else "",
         command.group(1) if command else "",
         {k.strip(): v for k, v in options.items()},
-        tuple(_numbered(words)),
+        tuple(_rows(words)),
     )
 
 
-def _numbered(lines: Iterator[list[str]] | Any) -> Iterator[IorRow]:
-    """Rows of a table whose header names the columns; every header starts a test."""
+def _rows(lines: Iterable[list[str]]) -> Iterator[IorRow]:
+    """Rows of a table whose header names the columns."""
     header: list[str] = []
-    test = -1
-    seen: dict[tuple[int, str], int] = {}
     for cells in lines:
         if len(cells) > 2 and cells[0] == "access" and cells[1].startswith("bw"):
             header = [_BY_NAME.get(name.strip().lower(), "") for name in cells]
-            test += 1
-        elif header and len(cells) == len(header) and cells[0].strip() in ("write", "read"):
-            row = _row(dict(zip(header, cells, strict=True)), test, seen)
-            if row is not None:
-                yield row
+        elif header and len(cells) == len(header):
+            yield from _row(dict(zip(header, cells, strict=True)))
 
 
-def _row(cells: Mapping[str, Any], test: int, seen: dict[tuple[int, str], int]) -> IorRow | None:
-    bandwidth = _number(cells.get("bandwidth"))
-    if bandwidth is None:
-        return None
-    access = str(cells["access"]).strip()
-    count = seen.get((test, access), 0)
-    seen[(test, access)] = count + 1
-    repetition = _number(cells.get("repetition"))
+def _row(cells: Mapping[str, Any]) -> Iterator[IorRow]:
+    """The row of an access that has a bandwidth; none of other lines."""
+    access, bandwidth = str(cells.get("access")).strip(), _number(cells.get("bandwidth"))
+    if access not in ("write", "read") or bandwidth is None:
+        return
     block, transfer = _number(cells.get("block")), _number(cells.get("transfer"))
-    return IorRow(
+    yield IorRow(
         access=access,
         bandwidth=bandwidth,
-        repetition=count if repetition is None else int(repetition),
         block=None if block is None else round(block * _KIB),
         transfer=None if transfer is None else round(transfer * _KIB),
-        test=test,
-        **{name: _number(cells.get(name)) for name in ("open", "moving", "close", "total", "latency", "iops")},
+        **{name: _number(cells.get(name)) for name in ("open", "moving", "close", "total")},
     )
 
 
@@ -179,17 +150,12 @@ def _parse_json(text: str, origin: str) -> IorOutput:
         )
     rows: list[IorRow] = []
     options: Mapping[str, Any] = {}
-    seen: dict[tuple[int, str], int] = {}
-    for number, test in enumerate(entry for entry in tests if isinstance(entry, dict)):
+    for test in (entry for entry in tests if isinstance(entry, dict)):
         options = {**_mapping(test.get("Parameters")), **_mapping(test.get("Options"))}
         for result in _flat(test.get("Results")):
-            cells = {_BY_NAME.get(str(name).lower(), ""): value for name, value in result.items()}
-            if cells.get("access") in ("write", "read"):
-                row = _row(cells, number, seen)
-                if row is not None:
-                    rows.append(row)
+            rows += _row({_BY_NAME.get(str(name).lower(), ""): value for name, value in result.items()})
     shown = {str(name): str(value) for name, value in options.items()}
-    return IorOutput("json", str(data.get("Version", "")), str(data.get("Command line", "")), shown, tuple(rows))
+    return IorOutput(str(data.get("Version", "")), str(data.get("Command line", "")), shown, tuple(rows))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -121,9 +121,15 @@ def _transfer_size(file: FileReport) -> int | None:
 def _collective_calls(report: Report) -> bool | None:
     """Whether nearly all bytes moved collectively or nearly none: libraries write their headers independently."""
     together = sum(file.collective.bytes for file in report.files)
-    alone = sum(file.independent.bytes for file in report.files)
+    return _mostly(together, sum(file.independent.bytes for file in report.files))
+
+
+def _mostly(together: int, alone: int) -> bool | None:
+    """Whether nearly all is collective; None where both matter, or nothing was seen."""
+    if not together + alone:
+        return None
     if together >= _MOSTLY * (together + alone):
-        return True if together else None
+        return True
     return False if alone >= _MOSTLY * (together + alone) else None
 
 
@@ -303,11 +309,7 @@ def _collective(file: FileActivity) -> bool | None:
         return None
     together = modes.collective_reads + modes.collective_writes
     alone = modes.independent_reads + modes.independent_writes + modes.nonblocking_reads + modes.nonblocking_writes
-    if not together + alone:
-        return None
-    if together >= _MOSTLY * (together + alone):
-        return True
-    return False if alone >= _MOSTLY * (together + alone) else None
+    return _mostly(together, alone)
 
 
 def _file_per_process(activity: Activity) -> bool:
