@@ -83,7 +83,7 @@ def bandwidths(output):
 
 def test_text_of_version_4():
     output = parse_ior(TEXT_4)
-    assert (output.version, output.command) == ("4.0.0", "ior -a MPIIO -c -b 16m -t 1m -i 2")
+    assert (output.form, output.version, output.command) == ("text", "4.0.0", "ior -a MPIIO -c -b 16m -t 1m -i 2")
     assert output.options["xfersize"] == "1 MiB"
     assert sorted(bandwidths(output)) == [("read", 2048.0), ("write", 640.0), ("write", 812.5)]
     assert output.rows[0] == IorRow("write", 812.5, 16 << 20, 1 << 20, 0.0021, 0.15, 0.003, 0.157538)
@@ -102,6 +102,7 @@ def test_several_tests_in_one_text():
 
 def test_csv():
     output = parse_ior(CSV)
+    assert output.form == "csv"
     assert bandwidths(output) == [("write", 812.5), ("read", 2048.0)]
     assert output.rows[0].total == 0.1575
 
@@ -109,7 +110,7 @@ def test_csv():
 @pytest.mark.parametrize("nested", [True, False])
 def test_json(nested):
     output = parse_ior(document(nested))
-    assert output.version == "4.0.0"
+    assert (output.form, output.version) == ("json", "4.0.0")
     assert bandwidths(output) == [("write", 812.5), ("read", 2048.0)]
     assert output.options == {"api": "MPIIO", "collective": "1", "nodes": "2"}
 

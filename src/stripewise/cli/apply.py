@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption, ServerOption, StoreOption
+from stripewise.cli.options import JsonOption, ServerOption, StoreOption, pairs
 from stripewise.cli.output import notes, print_json, printable, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import StripewiseError, UserError
@@ -34,8 +34,6 @@ from stripewise.spec.policy import Policy, load_policy
 from stripewise.spec.report import read_report_file
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
-
-SourceArgument = Annotated[str, typer.Argument(help="A finished experiment, or a plan file.", metavar="ID|PLAN")]
 
 MODES = ("observe", "apply", "predict", "online")
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
@@ -89,7 +87,8 @@ def run(
     if source is not None:
         plan, _, simulated = _plan_of(source, store, server)
         doubts = check_plan(plan, source)
-    plan = replace(plan, workload=(*plan.workload, *(_word(text) for text in workload or [])))
+    words = pairs("--workload", workload, "file_size=64GiB")
+    plan = replace(plan, workload=(*plan.workload, *words.items()))
     # A run without an experiment has a folder of its own: several may go on at once.
     name = f"{mode}-{time.time_ns():x}" if source is None else _folder_name(plan, source)
     folder = state_folder() / "applied" / name
@@ -167,13 +166,6 @@ def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path
         raise UserError("only mode online keeps a journal", "add --mode online, or leave --journal out")
 
 
-def _word(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise UserError(f"--workload '{text}' is not NAME=VALUE", "write file_size=64GiB for instance")
-    return name, value
-
-
 def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
     """The model as the runtime reads it, with what the site allows, and whether it was learned from simulated runs."""
     try:
@@ -191,7 +183,7 @@ def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
 
 
 def export_plan(
-    source: SourceArgument,
+    source: Annotated[str, typer.Argument(help="A finished experiment, or a plan file.", metavar="ID|PLAN")],
     to: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "plan",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the text to this file.", metavar="FILE")
@@ -236,7 +228,7 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
     """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
     path = Path(source)
     if path.is_file():
-        return _read_plan(path), {}, False
+        return Plan.parse(read_document(path, "plan", most=MAX_PLAN_BYTES), str(path)), {}, False
     if "/" in source or source.endswith((".plan", ".txt")):
         raise UserError(f"plan file {source} does not exist", "export one: stripewise export ID --to plan -o FILE")
     with open_experiments(store, server) as opened:
@@ -249,10 +241,6 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
     result = record.result
     plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
     return plan, result.changed(result.best), result.simulated
-
-
-def _read_plan(path: Path) -> Plan:
-    return Plan.parse(read_document(path, "plan", most=MAX_PLAN_BYTES), str(path))
 
 
 def _folder_name(plan: Plan, source: str) -> str:

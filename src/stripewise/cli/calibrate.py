@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,7 +74,7 @@ def _models(calibration: Calibration) -> Table:
                 name,
                 number(model.constant * 1e6, "us", 3),
                 number(model.slope * 2**20 * 1e6, "us", 3),
-                f"x{2.718281828**model.spread:.2f}",
+                f"x{math.exp(model.spread):.2f}",
                 f"{format_size(model.smallest)} to {format_size(model.largest)}",
                 str(model.count),
             )

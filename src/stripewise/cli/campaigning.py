@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import typer
 
-from stripewise.cli.output import duration, notes, number, remark
+from stripewise.cli.output import ask, duration, notes, number, remark
 from stripewise.profiling.carry import WHOLE, CampaignEnd, carry_on
 from stripewise.profiling.checks import CampaignCost
 from stripewise.profiling.estimate import Remaining
@@ -147,8 +146,3 @@ def check_agreed(campaign: Campaign, cost: CampaignCost, yes: bool, json_output:
     if campaign.runner in _CHARGED:
         worst = {"node_hours": cost.node_hours, "bytes": float(cost.moved)}
         check_cost(worst, load_policy(), None, lambda question: yes or ask(question, json_output))
-
-
-def ask(question: str, json_output: bool) -> bool:
-    """Ask on the terminal; where nobody is there to answer, nothing is agreed to."""
-    return not json_output and sys.stdin.isatty() and typer.confirm(f"{question}: go on?", err=True)

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from stripewise.cli import remote
 from stripewise.cli.causes import print_causes, timings_among
-from stripewise.cli.options import JsonOption, ServerOption, check_place
+from stripewise.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.cli.output import console, duration, notes, print_json, remark, say
 from stripewise.client import Client, ServiceError
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
@@ -95,12 +95,9 @@ def run_diagnose(
     if not outcome.profile.jobs:
         raise UserError(*outcome.reason)
     one = outcome.only
-    if (html or plan) and one is None:
-        raise UserError(
-            f"{outcome.profile.jobs} jobs were read, and --html and --plan are for one", "name the log of one job"
-        )
-    if model is not None and one is None:
-        raise UserError(f"{outcome.profile.jobs} jobs were read, and --model is for one", "name the log of one job")
+    if (html or plan or model) and one is None:
+        what = f"{outcome.profile.jobs} jobs were read, and --html, --plan and --model are for one"
+        raise UserError(what, "name the log of one job")
     document = one.as_json() if one is not None else outcome.as_json()
     expected = None
     if one is not None and model is not None:
@@ -140,13 +137,12 @@ def _severity(word: str | None) -> Severity | None:
 
 def _limits(given: Sequence[str] | None) -> dict[str, float]:
     found = {}
-    for entry in given or []:
-        name, _, value = entry.partition("=")
+    for name, value in pairs("--limit", given, "small_share=0.2").items():
         try:
-            found[name.strip()] = float(value)
+            found[name] = float(value)
         except ValueError:
             raise UserError(
-                f"--limit {entry}: '{value}' is not a number", "write NAME=VALUE, as in small_share=0.2"
+                f"--limit {name}: '{value}' is not a number", "write small_share=0.2 for instance"
             ) from None
     return found
 

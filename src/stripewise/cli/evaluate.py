@@ -19,6 +19,7 @@ from stripewise.cli.options import (
     RunnerOption,
     ServerOption,
     YesOption,
+    check_place,
 )
 from stripewise.cli.output import console, grid, notes, number, print_json, say
 from stripewise.errors import UserError
@@ -63,8 +64,7 @@ def evaluate(
 
     After an interruption, the same command continues where it stopped.
     """
-    if html is not None and not html.absolute().parent.is_dir():
-        raise UserError(f"--html: the folder {html.absolute().parent} does not exist", "create it first")
+    check_place("--html", html)
     changed = changes(folder, runner, repeats, seed)
     asked = load_campaign(campaign, changed)
     service = remote.server_of(None, server)

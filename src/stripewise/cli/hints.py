@@ -19,26 +19,18 @@ _HIDDEN = r"\1:***@"
 _given: dict[str, str] = {}
 
 
-def remember_store(context: typer.Context, value: str | None) -> str | None:
-    """Take note of ``--store``; a variable of the environment stays set and need not be repeated."""
-    return _remember(context, "store", value)
-
-
-def remember_server(context: typer.Context, value: str | None) -> str | None:
-    """Take note of ``--server``, likewise."""
-    return _remember(context, "server", value)
+def remember(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+    """Take note of an option; a variable of the environment stays set and need not be repeated."""
+    name = str(option.name)
+    source = context.get_parameter_source(name)
+    if value is not None and source is not None and source.name == "COMMANDLINE":
+        _given[name] = value
+    return value
 
 
 def given(name: str) -> bool:
     """Whether an option stood on the command line itself, not in the environment."""
     return name in _given
-
-
-def _remember(context: typer.Context, name: str, value: str | None) -> str | None:
-    source = context.get_parameter_source(name)
-    if value is not None and source is not None and source.name == "COMMANDLINE":
-        _given[name] = value
-    return value
 
 
 def forget() -> None:

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from stripewise import __version__
 from stripewise.cli import hints
-from stripewise.cli.output import Notes, UsageProblem, errors
+from stripewise.cli.output import Notes, UsageProblem, print_error, print_usage
 from stripewise.errors import StripewiseError
 
 
@@ -179,15 +179,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         code = outcome if isinstance(outcome, int) else 0
     except StripewiseError as error:
-        errors.print_error(error)
+        print_error(error)
         code = error.exit_code
     except typer.Abort:
         code = 130
     except UsageProblem as error:
-        errors.print_usage(error)
+        print_usage(error)
         code = 2
     except KeyboardInterrupt:
-        errors.print_line("interrupted; nothing is lost: stripewise list shows what can be resumed")
+        print_error("interrupted; nothing is lost: stripewise list shows what can be resumed")
         code = 130
     except BrokenPipeError:
         # The reader of our output (head, less) is gone: there is nobody to tell, and Python must not try at exit.
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("STRIPEWISE_DEBUG"):
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]
-        errors.print_line(
+        print_error(
             f"unexpected {type(error).__name__}: {' '.join(str(error).split())} ({Path(place.filename).name}:"
             f"{place.lineno}); this is a fault of stripewise: report it with what STRIPEWISE_DEBUG=1 shows"
         )

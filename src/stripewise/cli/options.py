@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ StoreOption = Annotated[
         envvar="STRIPEWISE_STORE",
         help="sqlite:///FILE, postgresql://... or journal:FOLDER.",
         metavar="URL",
-        callback=hints.remember_store,
+        callback=hints.remember,
     ),
 ]
 IdArgument = Annotated[
@@ -53,9 +54,26 @@ ServerOption = Annotated[
         envvar="STRIPEWISE_SERVER",
         help="A service to use instead of a store: unix:PATH or https://HOST.",
         metavar="URL",
-        callback=hints.remember_server,
+        callback=hints.remember,
     ),
 ]
+
+
+def pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, str]:
+    """Read the ``NAME=VALUE`` words of an option.
+
+    Raises
+    ------
+    UserError
+        If a word has no name, no equals sign or no value.
+    """
+    found = {}
+    for word in given or ():
+        name, _, value = (part.strip() for part in word.partition("="))
+        if not name or not value:
+            raise UserError(f"{option} '{word}' is not NAME=VALUE", f"write {example} for instance")
+        found[name] = value
+    return found
 
 
 def check_place(option: str, path: Path | None) -> None:

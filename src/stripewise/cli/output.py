@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stripewise.cli.hints import completed
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import UserError
 
 _PIPE_WIDTH = 200
 
@@ -37,24 +37,20 @@ UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 """What Typer raises for a wrong option or argument."""
 
 
-class _Errors:
-    def print_line(self, text: str) -> None:
-        text = completed(text)
-        notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
-
-    def print_error(self, error: StripewiseError) -> None:
-        self.print_line(str(error))
-
-    def print_usage(self, error: Exception) -> None:
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else "stripewise"
-        message = " ".join(getattr(error, "format_message", lambda: str(error))().split()).rstrip(".")
-        if message:
-            # Without one the help itself was printed: a group was called without a command.
-            self.print_line(f"{message}; see {path} --help")
+def print_error(error: object) -> None:
+    """Print an error, or what else ends a command, in one line."""
+    text = completed(str(error))
+    notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
 
 
-errors = _Errors()
+def print_usage(error: Exception) -> None:
+    """Print what Typer says of a wrong option or argument."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "stripewise"
+    message = " ".join(getattr(error, "format_message", lambda: str(error))().split()).rstrip(".")
+    if message:
+        # Without one the help itself was printed: a group was called without a command.
+        print_error(f"{message}; see {path} --help")
 
 
 class Notes(logging.Handler):
@@ -95,6 +91,11 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
         path.write_text(text, "utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}", fix) from error
+
+
+def ask(question: str, json_output: bool) -> bool:
+    """Ask on the terminal; where nobody is there to answer, nothing is agreed to."""
+    return not json_output and sys.stdin.isatty() and typer.confirm(f"{question}: go on?", err=True)
 
 
 def print_json(document: Any) -> None:

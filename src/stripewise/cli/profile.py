@@ -35,8 +35,6 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Run
 from stripewise.tuning.folders import state_folder
 
-_SECONDS_BETWEEN_LINES = 10.0
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

@@ -7,8 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from stripewise.cli.campaigning import ask
-from stripewise.cli.output import notes, print_json, remark, say
+from stripewise.cli.output import ask, notes, print_json, remark, say
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.profiling.array import Array, submit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -84,14 +85,14 @@ class Progress:
         if handler is not None:
             handler(**event.data)
 
-    def pause(self) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         """Leave the terminal to a question."""
-        self._live.stop()
-
-    def go_on(self) -> None:
-        """Show the display again."""
-        if self._console.is_terminal:
-            self._live.start()
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     # -- events --------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stripewise.client.client import Client
     from stripewise.client.store import RemoteStore
     from stripewise.measure.activity import Activity
-from stripewise.spec.result import Result
+    from stripewise.spec.result import Result
 
 
 def server_of(store: str | None, server: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from stripewise.cli.options import JsonOption
+from stripewise.cli.options import JsonOption, pairs
 from stripewise.cli.output import notes, print_json, remark, say
 from stripewise.errors import UserError
 from stripewise.model.table import Schema, Table, make_table
@@ -93,12 +93,9 @@ def _observed(
         if notes.is_terminal and done % 50 == 0:
             notes.print(f"{done:,} files read", end="\r")
 
-    constants = {}
-    for word in given:
-        name, equals, value = word.partition("=")
-        if not equals or not name.isidentifier():
-            raise UserError(f"--set '{word}' is not NAME=VALUE", "write stripe_count=4 for instance")
-        constants[name] = value
+    constants = pairs("--set", given, "stripe_count=4")
+    if wrong := [name for name in constants if not name.isidentifier()]:
+        raise UserError(f"--set: '{wrong[0]}' cannot be a column's name", "write stripe_count=4 for instance")
     found = read_sources(files, workers=workers, on_file=progress)
     rows = with_names(found.rows, from_name, constants)
     listed = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())

@@ -10,9 +10,8 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption, TableArgument
+from stripewise.cli.options import JsonOption, ServerOption, TableArgument, check_place, pairs
 from stripewise.cli.output import console, duration, grid, print_json, say
-from stripewise.errors import UserError
 from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
 from stripewise.model.training import Learned, learn
@@ -41,9 +40,8 @@ def train(
     json_output: JsonOption = False,
 ) -> None:
     """Train a performance model on a table."""
-    options = model_options(model_option)
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"folder {out.absolute().parent} for the model does not exist", "make it first")
+    options = pairs("--model-option", model_option, "trees=500")
+    check_place("--out", out)
     service = remote.server_of(None, server)
     if service is None:
         measured = read_table(table)
@@ -68,23 +66,6 @@ def _learned_there(
     made = remote.wait(client, client.train(out.stem, remote.table_there(client, table), model, **asked))
     remote.fetch(client, f"/models/{made['model']}/file", out)
     return made["name"], Learned(load_model(out), made["rows"], made["seconds"], made["speed_rules"])
-
-
-def model_options(given: list[str] | None) -> Mapping[str, str]:
-    """Read ``NAME=VALUE`` pairs.
-
-    Raises
-    ------
-    UserError
-        If one has no equals sign.
-    """
-    found = {}
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UserError(f"--model-option {text} has no '='", "write NAME=VALUE, as in trees=500")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def _document(learned: Learned, out: Path) -> dict[str, Any]:

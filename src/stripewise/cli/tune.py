@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import sys
+from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ from stripewise.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.cli.output import console, notes, remark
+from stripewise.cli.output import ask, console, notes, remark
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
@@ -312,15 +312,8 @@ def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> Nothin
 def asking(progress: Progress | None, json_output: bool) -> Consent:
     """Ask on the terminal, past what is shown there; where nobody is there to answer, nothing is agreed to."""
 
-    def ask(question: str) -> bool:
-        if json_output or not sys.stdin.isatty():
-            return False
-        if progress is not None:
-            progress.pause()
-        try:
-            return typer.confirm(f"{question}: go on?", err=True)
-        finally:
-            if progress is not None:
-                progress.go_on()
+    def answered(question: str) -> bool:
+        with nullcontext() if progress is None else progress.paused():
+            return ask(question, json_output)
 
-    return ask
+    return answered

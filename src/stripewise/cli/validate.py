@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption, TableArgument
+from stripewise.cli.options import JsonOption, ServerOption, TableArgument, pairs
 from stripewise.cli.output import console, grid, notes, number, print_json
-from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption, model_options
+from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption
 from stripewise.errors import UserError
 from stripewise.evaluation.validation import validate as run
 from stripewise.model.table import read_table
@@ -51,7 +51,7 @@ def validate(
 ) -> None:
     """Say how well a model predicts and prescribes for what it has not seen."""
     asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
-    asked |= {"options": model_options(model_option), "depths": _depths(depths)}
+    asked |= {"options": pairs("--model-option", model_option, "trees=500"), "depths": _depths(depths)}
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
     service = remote.server_of(None, server)
     if service is not None:

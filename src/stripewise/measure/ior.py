@@ -58,6 +58,7 @@ class IorOutput:
 
     Attributes
     ----------
+    form : {"text", "json", "csv"}
     version, command : str
         Empty where the form does not carry them.
     options : mapping
@@ -65,6 +66,7 @@ class IorOutput:
     rows : tuple of IorRow
     """
 
+    form: str
     version: str
     command: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +85,7 @@ def parse_ior(text: str, origin: str = "the output") -> IorOutput:
     if stripped.startswith("{"):
         output = _parse_json(stripped, origin)
     elif re.match(r"access\s*,", stripped):
-        output = IorOutput("", "", {}, tuple(_rows(csv.reader(stripped.splitlines()))))
+        output = IorOutput("csv", "", "", {}, tuple(_rows(csv.reader(stripped.splitlines()))))
     else:
         output = _parse_text(text)
     if not output.rows:
@@ -97,6 +99,7 @@ def _parse_text(text: str) -> IorOutput:
     options = dict(re.findall(r"^[ \t]*([A-Za-z][\w /()-]*?)\s*[:=][ \t]+(\S.*?)\s*$", text, re.MULTILINE))
     words = (line.split() for line in text.splitlines())
     return IorOutput(
+        "text",
         version.group(1) if version else "",
         command.group(1) if command else "",
         {k.strip(): v for k, v in options.items()},
@@ -155,7 +158,7 @@ def _parse_json(text: str, origin: str) -> IorOutput:
         for result in _flat(test.get("Results")):
             rows += _row({_BY_NAME.get(str(name).lower(), ""): value for name, value in result.items()})
     shown = {str(name): str(value) for name, value in options.items()}
-    return IorOutput(str(data.get("Version", "")), str(data.get("Command line", "")), shown, tuple(rows))
+    return IorOutput("json", str(data.get("Version", "")), str(data.get("Command line", "")), shown, tuple(rows))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
