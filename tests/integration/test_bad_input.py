@@ -173,7 +173,7 @@ CASES = {
     "constraint with unknown name": (experiment("constraints = ['cb_nodez < 3']\n" + GOOD), "cb_nodez"),
     "constraint that orders texts": (
         experiment("constraints = ['romio_cb_write < 3']\n" + GOOD),
-        "a text for a number",
+        "text where a number is needed",
     ),
     "constraint that divides by zero": (experiment("constraints = ['cb_nodes / 0 > 1']\n" + GOOD), "divides by zero"),
     "misspelt parameter": (experiment(GOOD + "[parameters.cb_nodez]\nvalues = [1]\n"), "cb_nodez"),

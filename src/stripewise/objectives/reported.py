@@ -35,6 +35,12 @@ class Reported(ObjectiveKind):
             raise RunFailed(f"only {job.ranks_reported} of {job.ranks} ranks reported")
         return outcome.report
 
+    @staticmethod
+    def unseen(what: str) -> RunFailed:
+        """Give the error of a run without the calls that the objective measures."""
+        fix = "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN"
+        return RunFailed(f"no {what} through MPI-IO was seen", fix)
+
 
 class IoTime(Reported):
     """Time in I/O calls."""
@@ -73,10 +79,7 @@ class Bandwidth(Reported):
         }
         own = [(amount, rate) for amount, rate in map(measured.__getitem__, self.directions) if amount and rate]
         if not own:
-            raise RunFailed(
-                f"no {' or '.join(self.directions)} through MPI-IO was seen",
-                "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN",
-            )
+            raise self.unseen(" or ".join(self.directions))
         if len(own) == 1:
             return own[0][1]
         return sum(amount for amount, _ in own) / sum(amount / rate for amount, rate in own)
@@ -133,10 +136,7 @@ class WriteRate(Reported):
             "write": (totals.bytes_written, totals.write_time),
         }[self.operation]
         if not moved:
-            raise RunFailed(
-                f"no {self.operation} through MPI-IO was seen",
-                "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN",
-            )
+            raise self.unseen(self.operation)
         behind = {name for file in report.files for name in file.operations if name.startswith(f"i{self.operation}")}
         if behind:
             raise RunFailed(

@@ -23,6 +23,7 @@ from stripewise.plots.style import (
     number,
     plain,
     template,
+    value_axis,
     wide,
 )
 from stripewise.spec.result import Interval
@@ -120,9 +121,8 @@ def confirmation(
                 x=p.pair + 1, y=0.02, yref="y domain", text="failed", textangle=-90, showarrow=False, yanchor="bottom"
             )
     figure.update_xaxes(title_text="pair", dtick=max(1, math.ceil(len(pairs) / 12)), row=1, col=1)
-    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", row=1, col=1)
-    if wide([value for p in whole for value in (p.default or 0.0, p.candidate or 0.0)]):
-        figure.update_yaxes(type="log", row=1, col=1)
+    shown = [value for p in whole for value in (p.default or 0.0, p.candidate or 0.0)]
+    value_axis(figure, quantity, unit, shown, row=1, col=1)
     _ratios(figure, pairs, maximize, estimate, interval, minimum_effect)
     return figure
 

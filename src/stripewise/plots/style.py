@@ -88,6 +88,13 @@ def wide(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO
 
 
+def value_axis(figure: go.Figure, quantity: str, unit: str, values: Sequence[float], **more: Any) -> None:
+    """Title a vertical axis of values from zero; it is logarithmic where only that shows them all."""
+    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", **more)
+    if wide(values):
+        figure.update_yaxes(type="log", **more)
+
+
 def marks(
     figure: go.Figure,
     points: Iterable[tuple[float, float | None, str]],

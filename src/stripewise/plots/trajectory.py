@@ -13,7 +13,6 @@ from stripewise.plots.style import (
     GREY,
     ORANGE,
     PURPLE,
-    axis_title,
     blank,
     curve,
     lines,
@@ -21,7 +20,7 @@ from stripewise.plots.style import (
     medians,
     number,
     plain,
-    wide,
+    value_axis,
 )
 
 _KINDS: dict[str, tuple[str, str, str]] = {
@@ -103,11 +102,9 @@ def trajectory(
             x0=start, x1=last + 0.5, fillcolor=GREEN, opacity=0.07, line_width=0, layer="below",
             annotation={"text": "confirmation", "font": {"size": 12}}, annotation_position="bottom left",
         )  # fmt: skip
-    shown = [p.value for p in points if p.value is not None]
     figure.update_xaxes(title_text="run", rangemode="nonnegative", range=[-0.7, last + 0.7])
-    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", selector={"overlaying": None})
-    if wide(shown):
-        figure.update_yaxes(type="log", selector={"overlaying": None})
+    shown = [p.value for p in points if p.value is not None]
+    value_axis(figure, quantity, unit, shown, selector={"overlaying": None})
     return figure
 
 

@@ -14,7 +14,6 @@ from stripewise.plots.style import (
     GREY,
     ORANGE,
     PURPLE,
-    axis_title,
     blank,
     curve,
     lines,
@@ -22,7 +21,7 @@ from stripewise.plots.style import (
     medians,
     number,
     plain,
-    wide,
+    value_axis,
 )
 
 _ROLES = {
@@ -114,9 +113,7 @@ def trials(
     last = max((p.trial for p in points), default=0)
     medians(figure, last, unit, default, reference)
     figure.update_xaxes(title_text="trial", range=[-0.7, last + 0.7])
-    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero")
-    if wide([value for p in points for value in p.values]):
-        figure.update_yaxes(type="log")
+    value_axis(figure, quantity, unit, [value for p in points for value in p.values])
     return figure
 
 
@@ -168,7 +165,5 @@ def by_level(
         ticktext=[plain(axis.labels[level]) for level in shown],
         range=[-0.5, max(len(shown), 1) - 0.5],
     )
-    figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero")
-    if wide([p.value for p in points]):
-        figure.update_yaxes(type="log")
+    value_axis(figure, quantity, unit, [p.value for p in points])
     return figure

@@ -84,7 +84,7 @@ class CandidateGrid:
     Raises
     ------
     UserError
-        If there are more than two millions.
+        If there are more than two million.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CandidateGrid:
         self.free = tuple(free)
         self._tunables = tuple(everything)
         domain = model.domain
-        choices = [self._choices(tunable) for tunable in free]
+        choices = [self.choices(tunable) for tunable in free]
         count = int(np.prod([len(c) for c in choices], dtype=np.float64)) if choices else 1
         if count > MOST:
             raise UserError(
@@ -104,12 +104,10 @@ class CandidateGrid:
         self.candidates = np.asarray(list(itertools.product(*choices)), dtype=np.float64).reshape(count, len(choices))
         self._columns = len(domain.columns)
 
-    def _choices(self, tunable: TunableColumn) -> list[float]:
-        """Numbers of the values that were measured (a category), or are listed (a number)."""
-        domain = self.model.domain
-        if tunable.column.kind == "categorical":
-            return [float(level) for level in domain.seen[tunable.place]]
-        return [float(tunable.column.values[level]) for level in domain.seen[tunable.place]]
+    def choices(self, tunable: TunableColumn) -> list[float]:
+        """Numbers of the values that were measured, as points have them."""
+        seen, column = self.model.domain.seen[tunable.place], tunable.column
+        return [float(level) if column.kind == "categorical" else float(column.values[level]) for level in seen]
 
     def __len__(self) -> int:
         return len(self.candidates)

@@ -109,8 +109,9 @@ class Answer:
         chosen = now.copy()
         for tunable in changed:
             chosen[:, tunable.place] = point[tunable.place]
-        mean_then = grid.predict(chosen, self._groups).mean
-        changes = tuple(self._change(grid, now, chosen, tunable, float(mean_then[0])) for tunable in changed)
+        expected = grid.predict(chosen, self._groups)
+        mean = float(expected.mean[0])
+        changes = tuple(self._change(grid, now, chosen, tunable, mean) for tunable in changed)
         sign = 1.0 if objective.maximize else -1.0
         outside = self._domain.outside_points(chosen)
         notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
@@ -126,11 +127,11 @@ class Answer:
             plan=plan_of(extra, f"prescribed-{self._domain.schema.name}"[:128]),
             directory=self._directory(changed, chosen),
             current=float(np.exp(sign * today.mean[0])),
-            predicted=float(np.exp(sign * mean_then[0])),
+            predicted=float(np.exp(sign * mean)),
             gain=gain,
             deviation=deviation,
             combinations=int(best.combinations[0]),
-            advice=self._advice(chosen, float(mean_then[0])),
+            advice=self._advice(grid, chosen, expected),
             reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
             notes=(*notes, *self._remarks(changed)),
@@ -198,29 +199,26 @@ class Answer:
 
     # -- advice --------------------------------------------------------------------------------------------
 
-    def _advice(self, chosen: Floats, mean: float) -> tuple[Advice, ...]:
+    def _advice(self, grid: CandidateGrid, chosen: Floats, expected: Expected) -> tuple[Advice, ...]:
         """What else would be better, if the program or its start were changed: one thing at a time."""
         found = []
         for tunable in self._every:
             can = tunable.set_by in (SetBy.PROGRAM, SetBy.LAUNCH, SetBy.OTHER) and tunable is not self._standin
             if not can or (tunable.set_by is SetBy.LAUNCH and tunable.column.role == "nodes"):
                 continue
-            trials = []
-            for level in self._domain.seen[tunable.place]:
-                number = float(level) if tunable.column.kind == "categorical" else float(tunable.column.values[level])
-                trial = chosen.copy()
-                trial[:, tunable.place] = number
-                trials.append((number, trial))
-            grid = CandidateGrid(self._model, [], self._every)
-            each = grid.predict(np.concatenate([trial for _, trial in trials]), self._groups)
+            numbers = grid.choices(tunable)
+            trials = np.tile(chosen, (len(numbers), 1))
+            trials[:, tunable.place] = np.repeat(numbers, self._groups)
+            each = grid.predict(trials, self._groups)
             place = int(np.argmax(each.mean))
-            if each.mean[place] - mean <= each.gain_deviation(grid.predict(chosen, self._groups))[place]:
+            gain = float(each.mean[place] - expected.mean[0])
+            if gain <= each.gain_deviation(expected)[place]:
                 continue
             known = tunable.name in self._known.values
-            value = self._value(tunable, trials[place][1][0])
+            value = self._value(tunable, trials[place * self._groups])
             current = self._value(tunable, chosen[0]) if known else None
-            speedup = float(np.exp(each.mean[place] - mean))
-            found.append(Advice(tunable.name, current, value, speedup, advice_text(tunable, current, value)))
+            text = advice_text(tunable, current, value)
+            found.append(Advice(tunable.name, current, value, float(np.exp(gain)), text))
         return tuple(sorted(found, key=lambda entry: -entry.speedup))
 
 
