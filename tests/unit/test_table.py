@@ -190,3 +190,9 @@ def test_default_of_a_space_was_measured():
     # The declared default (enable, 1) is missing: the nearest measured one stands for it.
     space = Landscape.of(table({("write", "enable", 2): [1], ("write", "disable", 4): [2]}), {}).space
     assert space.feasible(space.levels([space.default])).all()
+
+
+def test_any_text_of_a_description_can_be_read_again(tmp_path):
+    said = 'half "1/2", a disk \U0001f4be, DEL \x7f, tab \t, and a line\n'
+    write_table(table(description=said), tmp_path / "t")
+    assert read_table(tmp_path / "t").schema.description == said

@@ -177,8 +177,9 @@ class Progress:
         if self._default is not None:
             line += f"  default {number(self._default, unit)}"
         if self._best is not None and self._default is not None:
-            line += (
-                f"  best seen {number(self._best, unit)} (x{self._objective.speedup(self._best, self._default):.2f})"
-            )
+            line += f"  best seen {number(self._best, unit)}"
+        # A value of zero has no ratio to another.
+        if self._best and self._default:
+            line += f" (x{self._objective.speedup(self._best, self._default):.2f})"
         bar = ProgressBar(total=max(1, self._budget), completed=self._runs, width=40)
         return Group(table, bar, Text(line), Text(self._best_text, style="dim", overflow="ellipsis", no_wrap=True))

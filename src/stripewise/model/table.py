@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stripewise.carriers import Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value
-from stripewise.spec.documents import explain_validation, toml_document
+from stripewise.spec.documents import explain_validation, toml_document, toml_value
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
@@ -338,17 +337,12 @@ def write_table(table: Table, path: str | Path) -> None:
 
 def _toml(schema: Schema) -> str:
     def lines(entry: BaseModel) -> list[str]:
-        return [f"{key} = {_literal(value)}" for key, value in entry.model_dump(exclude_none=True).items()]
+        return [f"{key} = {toml_value(value)}" for key, value in entry.model_dump(exclude_none=True).items()]
 
     head = {k: v for k, v in schema.model_dump().items() if k not in ("objective", "parameter", "context")}
-    text = [f"{key} = {_literal(value)}" for key, value in head.items()]
+    text = [f"{key} = {toml_value(value)}" for key, value in head.items()]
     text += ["", "[objective]", *lines(schema.objective)]
     for title, entries in (("parameter", schema.parameter), ("context", schema.context)):
         for entry in entries:
             text += ["", f"[[{title}]]", *lines(entry)]
     return "\n".join(text) + "\n"
-
-
-def _literal(value: Any) -> str:
-    # JSON's texts, numbers, booleans and lists are TOML's as well, but for the escape of DEL, which JSON leaves bare.
-    return json.dumps(value).replace("\x7f", "\\u007f")

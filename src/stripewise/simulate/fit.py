@@ -7,7 +7,6 @@ the fit has not seen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from scipy.optimize import least_squares
 from stripewise.errors import UserError
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
-from stripewise.spec.documents import explain_validation
+from stripewise.spec.documents import explain_validation, toml_value
 from stripewise.spec.site import Site
 
 Floats = NDArray[np.float64]
@@ -295,8 +294,7 @@ def _append(lines: list[str], fields: dict[str, Any], table: str) -> None:
     plain = {key: value for key, value in fields.items() if not isinstance(value, dict) and value is not None}
     if table and plain:
         lines += ["", f"[{table}]"]
-    # JSON's texts, numbers, booleans and lists are TOML's as well.
-    lines += [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+    lines += [f"{key} = {toml_value(value)}" for key, value in plain.items()]
     for key, value in fields.items():
         if isinstance(value, dict):
             _append(lines, value, f"{table}.{key}" if table else key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ def explain_validation(error: ValidationError, origin: str) -> UserError:
     given = first.get("input")
     shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
     return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", fix)
+
+
+def toml_value(value: Any) -> str:
+    """Write a text, number, boolean or list as TOML."""
+    # JSON's are TOML's as well, but for two escapes: of DEL, which JSON leaves bare, and of characters beyond 16 bits.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def toml_document(text: str, origin: str, fix: str = "correct the line that it names") -> dict[str, Any]:

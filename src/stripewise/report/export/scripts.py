@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from stripewise.carriers import MCA, Form
 from stripewise.report.export.request import Export, Request, exported, heredoc, hints_file, text
 from stripewise.shell import assign
+from stripewise.spec.documents import toml_value
 from stripewise.spec.plan import Plan
 
 
@@ -94,8 +94,7 @@ def toml(request: Request) -> Export:
         if isinstance(value, bool):
             cannot.append(f"{name}={str(value).lower()}: a boolean parameter always has both values")
             continue
-        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-        lines += [f"[parameters.{name}]", f"values = [{shown}]", ""]
+        lines += [f"[parameters.{name}]", f"values = [{toml_value(value)}]", ""]
     if lines:
         lines.insert(0, "# narrows the next experiment to these values and the defaults")
     return Export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -27,7 +26,7 @@ from stripewise.server.resources import experiments
 from stripewise.server.service import Here, User
 from stripewise.spec.batch import Batch
 from stripewise.spec.campaign import LAUNCHING
-from stripewise.spec.documents import explain_validation, toml_document
+from stripewise.spec.documents import explain_validation, toml_document, toml_value
 from stripewise.spec.experiment import Confirmation, Experiment, Hooks
 from stripewise.spec.site import site_names
 from stripewise.spec.stack import load_stack, stack_names
@@ -237,7 +236,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
     own["env"] = "\n".join(f"{name}={value}" for name, value in experiment.env.items())
     own["parameters"] = "\n".join(
         f"[{_key(name)}]\n"
-        + "".join(f"{k} = {json.dumps(v)}\n" for k, v in override.model_dump(exclude_defaults=True).items())
+        + "".join(f"{k} = {toml_value(v)}\n" for k, v in override.model_dump(exclude_defaults=True).items())
         for name, override in experiment.parameters.items()
     )
     for name in ("seed", "warmup", "timeout", "scratch", "files", "model"):
@@ -248,7 +247,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+    return name if name.replace("_", "").replace("-", "").isalnum() else toml_value(name)
 
 
 async def _given(request: Request) -> dict[str, str]:
