@@ -11,12 +11,18 @@ from stripewise.plots.trajectory import RunPoint, trajectory
 from stripewise.search.costs import Costs
 from stripewise.search.level import Level
 from stripewise.search.posterior import Posterior, RepeatNoise, rank
+from stripewise.search.pruning import make_pruner
+from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
+from stripewise.search.stopping import make_stopping
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import LevelChange
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.tuning.planner import Planner
 from stripewise.tuning.result import machine_level
-from tests.unit.search_histories import BANDWIDTH, LINE
+from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, run
+from tests.unit.search_histories import trial as tried
 
 RUNS = 30
 CONTROLS = [0, 4, 9, 14, 19, 24, 29]
@@ -195,6 +201,41 @@ def test_repeats_are_apart_in_time_and_follow_from_the_history_alone():
     chosen = {make_resampler().next(LINE, later, np.random.default_rng(seed)) for seed in range(3)}
     assert len(chosen) == 1
     assert chosen < {1, 2}
+
+
+# -- all who compare
+
+
+def slowed(*roles):
+    """Three configurations in turn, 10, 2 and 6 s long, on a machine that takes twice as long from run 9 on."""
+    rng = np.random.default_rng(1)
+    runs = {number: [] for number in range(3)}
+    for number in range(18):
+        seconds = (10.0, 2.0, 6.0)[number % 3] * (1 + (number >= 9)) * float(np.exp(0.005 * rng.normal()))
+        runs[number % 3].append(run(number, number % 3, seconds))
+    trials = (replace(tried(k), role=role, runs=tuple(runs[k])) for k, role in enumerate(roles))
+    return History(ELAPSED, tuple(trials))
+
+
+def test_a_bound_and_the_width_of_an_interval_do_not_take_a_slower_machine_for_noise():
+    seen = slowed(Role.DEFAULT, Role.CANDIDATE, Role.CANDIDATE)
+    assert make_resampler({"kind": "dynamic", "tolerance": 0.05}).next(LINE, seen, np.random.default_rng(0)) is None
+    early = replace(seen.trials[1], runs=seen.trials[1].runs[:3])
+    bound = make_pruner().bound(History(ELAPSED, (seen.trials[0], early, seen.trials[2])))
+    assert bound.seconds == pytest.approx(3 * 2 * 2, rel=0.05), "the best ran only while the machine was fast"
+
+
+def test_the_reference_competes_at_the_same_level():
+    default, candidate, reference = slowed(Role.DEFAULT, Role.CANDIDATE, Role.REFERENCE).trials
+    # Raw: 4 s for the candidate, 3 s for the reference, which is slower at one level.
+    candidate = replace(candidate, runs=candidate.runs[3:])
+    runs = tuple(replace(run, value=run.value / 2, elapsed=run.elapsed / 2) for run in reference.runs[:3])
+    planner = Planner(
+        Experiment(), ELAPSED, LINE, True, make_sampler("random"), make_resampler(), make_pruner(), make_stopping()
+    )
+    assert planner.candidate((default, candidate, replace(reference, runs=runs))) == 1
+    faster = tuple(replace(run, value=run.value / 2, elapsed=run.elapsed / 2) for run in runs)
+    assert planner.candidate((default, candidate, replace(reference, runs=faster))) == 2
 
 
 # -- what people see

@@ -189,14 +189,14 @@ def test_what_takes_three_times_as_long_as_the_best_is_cut_by_default():
     assert pruner.bound(history(1.0, 1.2, 0.2)).seconds == pytest.approx(2.2), "two seconds are allowed in any case"
 
 
-def test_the_bound_follows_a_machine_that_has_become_slower():
+def test_the_bound_takes_no_slow_run_of_the_default_for_a_slower_machine():
     def with_default(*times):
         seen = history(times, 12.0, (2.0, 3.0))
         default = replace(seen.trials[0], role=Role.DEFAULT)
         return History(ELAPSED, (default, *seen.trials[1:]))
 
     assert make_pruner().bound(with_default(10.0)).seconds == pytest.approx(9), "of the longest recent run"
-    assert make_pruner().bound(with_default(10.0, 10.0, 10.0, 20.0)).seconds == pytest.approx(18)
+    assert make_pruner().bound(with_default(10.0, 10.0, 10.0, 20.0)).seconds == pytest.approx(9), "it may be an outlier"
     assert make_pruner().bound(with_default(20.0, 10.0, 10.0, 10.0)).seconds == pytest.approx(9), "that was long ago"
     cut = ["pruned 6"] * 3
     assert make_pruner().bound(history(10.0, 12.0, 2.0, *cut)).seconds == 12, "or nothing would ever end"

@@ -6,7 +6,7 @@ and nowhere else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -95,6 +95,16 @@ class RunCosts:
             level = Level.of(started_at(runs), np.where(alone, -1 - np.arange(len(runs)), trial), cost)
         return cls(runs, trial, cost - level.mean, level)
 
+    @property
+    def level_at(self) -> dict[int, float]:
+        """The level at each run, by the run's number."""
+        return {run.number: float(mean) for run, mean in zip(self.runs, self.level.mean, strict=True)}
+
+    @property
+    def level_now(self) -> float:
+        """The level at the run that started last."""
+        return float(self.level.mean[np.argmax(started_at(self.runs))]) if self.runs else 0.0
+
     def by_trial(self, trials: int) -> list[NDArray[np.int64]]:
         """Indices of the runs of each trial."""
         ends = np.searchsorted(self.trial, np.arange(trials + 1))
@@ -119,6 +129,21 @@ def started_at(runs: tuple[Run, ...]) -> Floats:
     times = [run.started for run in runs]
     known = [time for time in times if time is not None]
     return np.array(known if len(known) == len(runs) else [run.number for run in runs], dtype=np.float64)
+
+
+def at_one_level(history: History) -> History:
+    """The history as if the machine had stayed at its mean level: values are what the runs would have shown then."""
+    each = RunCosts.of(history)
+    if not each.level.moves:
+        return history
+    sign = CostScale.of(history).sign
+    factor = {number: float(np.exp(-sign * mean)) for number, mean in each.level_at.items()}
+
+    def levelled(run: Run) -> Run:
+        return run if run.value is None else replace(run, value=run.value * factor.get(run.number, 1.0))
+
+    trials = (replace(trial, runs=tuple(levelled(run) for run in trial.runs)) for trial in history.trials)
+    return History(history.objective, tuple(trials))
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from stripewise.search.costs import RunCosts
 from stripewise.search.posterior import rank
 from stripewise.spec.options import Options, parse_options
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.spec.trial import History, Phase, Run, State, Trial
 
 _RECENT = 2
 _LEAST_SECONDS = 2.0
@@ -103,8 +104,8 @@ class IncumbentPruning(Pruner):
     """Stops runs that take a multiple of the time of the trial believed best.
 
     1. Start from the longest of that trial's latest runs.
-    2. Where the latest runs of the default took longer than it usually does, the machine has become slower: multiply by
-       that ratio.
+    2. Where the machine is slower now than it was then, multiply by that ratio: the level that the search has learned
+       from all repeats (:class:`stripewise.search.level.Level`).
     3. Multiply by :attr:`PruningOptions.factor`; and allow two seconds more than the best took in any case.
     4. If the last three runs were all cut, the machine may have become slower without any repeat to show it: double the
        bound until a run ends.
@@ -112,14 +113,19 @@ class IncumbentPruning(Pruner):
 
     def bound(self, history: History) -> Bound | None:
         """See :meth:`Pruner.bound`."""
-        best = next((times for trial in rank(history) if (times := _times(trial))), None)
+        best = next((runs for trial in rank(history) if (runs := _timed(trial))), None)
         if best is None or sum(len(_times(trial)) for trial in history.trials) < self.options.after:
             return None
-        usual = float(np.median(best))
+        usual = float(np.median([run.elapsed for run in best]))
         if usual == 0:
             # A replay takes no time.
             return None
-        expected = max(best[-_RECENT:]) * max([1.0, *(_slower(t) for t in history.trials if t.role is Role.DEFAULT)])
+        each = RunCosts.of(history)
+        level = each.level_at
+        slower = [max(0.0, each.level_now - level.get(run.number, each.level_now)) for run in best[-_RECENT:]]
+        expected = max(
+            (run.elapsed or 0.0) * float(np.exp(rise)) for run, rise in zip(best[-_RECENT:], slower, strict=True)
+        )
         doubled = 2 ** (_cut_at_end(history) // _SUSPECT)
         seconds = doubled * max(self.options.factor * expected, expected + _LEAST_SECONDS)
         return Bound(seconds, f"{seconds / usual:.2g} times as long as the best")
@@ -163,15 +169,14 @@ def _search_runs(trial: Trial) -> list[Run]:
     return [run for run in trial.runs if run.phase is Phase.SEARCH and run.elapsed is not None]
 
 
+def _timed(trial: Trial) -> list[Run]:
+    """The finished and pruned search runs, in order."""
+    return [run for run in _search_runs(trial) if run.state in (State.FINISHED, State.PRUNED)]
+
+
 def _times(trial: Trial) -> list[float]:
-    """Wall times of the finished and pruned search runs, in order."""
-    return [run.elapsed or 0.0 for run in _search_runs(trial) if run.state in (State.FINISHED, State.PRUNED)]
-
-
-def _slower(trial: Trial) -> float:
-    """How many times as long as usual the latest runs of a trial took."""
-    times = _times(trial)
-    return max(times[-_RECENT:]) / float(np.median(times)) if times and np.median(times) > 0 else 1.0
+    """Their wall times."""
+    return [run.elapsed or 0.0 for run in _timed(trial)]
 
 
 def _cut_at_end(history: History) -> int:

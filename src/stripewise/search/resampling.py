@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
-from stripewise.search.costs import Costs, Floats, RunCosts
+from stripewise.search.costs import Costs, Floats, RunCosts, at_one_level
 from stripewise.search.posterior import Posterior, rank
 from stripewise.spec.options import Options, parse_options
 from stripewise.spec.space import Space
@@ -106,12 +106,12 @@ class SimpleResampling(Resampler):
 
 
 class DynamicResampling(Resampler):
-    """Repeats a trial until the interval of its mean or median is narrow enough."""
+    """Repeats a trial until the interval of its mean or median at one level of the machine is narrow enough."""
 
     def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
         """See :meth:`Resampler.next`."""
         cost = Costs.of(history).cost
-        for place, trial in enumerate(history.trials):
+        for place, trial in enumerate(at_one_level(history).trials):
             if _repeatable(trial, self.options.maximum) and self._promising(cost, place):
                 width = interval_width(np.asarray(trial.values), self.options.statistic)
                 if width > self.options.tolerance * self._shrunk(self.options.schedule, place):

@@ -15,6 +15,7 @@ from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import effects_of, idle_settings
 from stripewise.search.base import Sampler
+from stripewise.search.costs import at_one_level
 from stripewise.search.economy import economical
 from stripewise.search.failures import failed_once, retry
 from stripewise.search.pruning import Pruner
@@ -314,8 +315,11 @@ class Planner:
         ranked = economical(self.space, history, self.sampler.recommend(self.space, history))
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
         if reference is not None and reference.number not in exclude:
-            rival = ranked[0].value if ranked else None
-            if rival is None or self.objective.better(float(reference.value or 0.0), float(rival)):
+            # They may have run while the machine was faster or slower.
+            level = at_one_level(History(self.objective, (*history.trials, reference)))
+            values = {trial.number: trial.value for trial in level.trials if trial.value is not None}
+            rival = values.get(ranked[0].number) if ranked else None
+            if rival is None or self.objective.better(values[reference.number], rival):
                 return reference.number
         for trial in ranked:
             if trial.role is Role.DEFAULT:

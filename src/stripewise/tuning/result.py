@@ -15,7 +15,7 @@ from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import beside_a_proven_gain, effects_of
 from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
-from stripewise.search.costs import Costs, RunCosts
+from stripewise.search.costs import Costs, at_one_level
 from stripewise.search.economy import NEAR, passed_over, price
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -193,21 +193,6 @@ def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None, p
         speedup=conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
         speedup_interval=conclusion.interval if conclusion else None,
     )
-
-
-def at_one_level(history: History) -> History:
-    """The history as if the machine had stayed at its mean level: values are what the runs would have shown then."""
-    each = RunCosts.of(history)
-    if not each.level.moves:
-        return history
-    sign = -1 if history.objective.maximize else 1
-    factor = {run.number: math.exp(-sign * mean) for run, mean in zip(each.runs, each.level.mean, strict=True)}
-
-    def levelled(run: Run) -> Run:
-        return run if run.value is None else replace(run, value=run.value * factor.get(run.number, 1.0))
-
-    trials = (replace(trial, runs=tuple(levelled(run) for run in trial.runs)) for trial in history.trials)
-    return History(history.objective, tuple(trials))
 
 
 def _with_pairs(history: History) -> History:
