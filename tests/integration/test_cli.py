@@ -9,10 +9,13 @@ import typer
 
 from stripewise.cli import hints, main
 from stripewise.cli.main import app
+from stripewise.cli.manage import print_runs
 from stripewise.cli.output import number
 from stripewise.cli.result import interval
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Interval
+from stripewise.spec.trial import Phase, Run, State, Trial
 from stripewise.store.opening import open_store
 
 SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.tuning", "stripewise.spec")
@@ -117,3 +120,9 @@ def test_nothing_is_deleted_where_nobody_answers(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["delete", identifier, "--store", url, "--json"]) == 0
     assert '"deleted": true' in capfd.readouterr().out
+
+
+def test_a_cut_run_is_listed_with_its_configuration_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    cut = Run(7, 3, Phase.SEARCH, State.PRUNED, 9.0, elapsed=9.0, reason="cut after 9 s: 3 times as long as the best")
+    print_runs((Trial(3, Configuration({"cb_nodes": 4}), runs=(cut,)),), {"cb_nodes": 1})
+    assert "cb_nodes=4 (cut after 9 s: 3 times as long as the best)" in capsys.readouterr().out

@@ -82,6 +82,20 @@ def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "by"),
+    [
+        ("/usr/bin/env -S python3 -u", "python3"),
+        ("/usr/bin/env -S A=1 python3 -u x=y", "python3"),
+        ("/usr/bin/env python3", "python3"),
+        (f"{sys.executable} -u", sys.executable),
+        ("/bin/sh", "/bin/sh"),
+    ],
+)
+def test_the_interpreter_of_a_script_is_named_by_its_first_line(tmp_path: Path, line: str, by: str) -> None:
+    assert inspect(program(tmp_path / "run", f"#!{line}\n"), PATH, tmp_path).started_by == by
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "is empty"),

@@ -93,7 +93,7 @@ def show(
         return
     _print_head(record, trials)
     if runs:
-        _print_runs(trials, record.result.default.configuration if record.result else None)
+        print_runs(trials, record.result.default.configuration if record.result else None)
     if record.result is not None:
         print_result(record.result, report)
 
@@ -186,11 +186,13 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
         say(completed(f"go on      stripewise resume {record.id}"))
 
 
-def _print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:
-    table = grid(">run", ">trial", "phase", "state", ">value", ">elapsed", "configuration or reason")
+def print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:
+    """Print one line per run: what it was, and where it has no value, why."""
+    table = grid(">run", ">trial", "phase", "state", ">value", ">elapsed", "configuration")
     rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
     for run, trial in rows:
-        what = run.reason or (trial.role.value if not trial.configuration else trial.configuration.describe(default))
+        what = trial.role.value if not trial.configuration else trial.configuration.describe(default)
+        what += f" ({run.reason})" if run.reason else ""
         table.add_row(
             *(str(run.number), str(trial.number), run.phase.value, run.state.value),
             # The bound that a run was cut at is not a value of that run.

@@ -190,14 +190,6 @@ class History:
         """Trials with at least one value."""
         return tuple(trial for trial in self.trials if trial.values)
 
-    @property
-    def best(self) -> Trial | None:
-        """The trial with the best median, or None."""
-        if not self.finished:
-            return None
-        sign = -1 if self.objective.maximize else 1
-        return min(self.finished, key=lambda trial: (sign * float(trial.value or 0.0), trial.number))
-
     def find(self, configuration: Mapping[str, Any]) -> Trial | None:
         """The trial of a configuration, or None."""
         for trial in self.trials:

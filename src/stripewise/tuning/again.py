@@ -13,10 +13,11 @@ from stripewise.store.base import Record
 from stripewise.tuning.confirm import HOPELESS_PAIRS
 from stripewise.tuning.folders import runs_folder, working_folder
 
-_PAIRS = 12
+USUAL_PAIRS = 12
+"""Pairs of a new confirmation, where nobody says how many."""
 
 
-def confirm_again(record: Record, pairs: int = _PAIRS) -> Experiment:
+def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     """Make the experiment that confirms a result once more.
 
     Its space holds two configurations, today's default and the best; so its search is one run of each, and the rest of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -9,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
 from stripewise.runner.program.elf import Elf, NotElf, read_elf
@@ -46,6 +47,12 @@ class Binary:
     elf: Elf | None = None
     interpreter: tuple[str, ...] = ()
     obstacle: str = ""
+
+    @property
+    def started_by(self) -> str:
+        """The word of the first line that names the script's interpreter; empty for machine code."""
+        words = self.interpreter
+        return words[1] if len(words) > 1 and PurePath(words[0]).name == "env" else "".join(words[:1])
 
 
 def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
@@ -140,7 +147,8 @@ def _script(path: Path, head: bytes, environment: Mapping[str, str], cwd: Path) 
     if not interpreter.exists():
         raise UserError(f"{path}: its interpreter {interpreter} does not exist", "correct its #! line")
     if interpreter.name == "env" and len(words) > 1:
-        rest = [word for word in shlex.split(words[1]) if word != "-S" and "=" not in word]
+        asked = shlex.split(words[1].removeprefix("-S"))
+        rest = list(itertools.dropwhile(lambda word: word.startswith("-") or "=" in word, asked))
         if rest:
             interpreter = find_program(rest[0], environment, cwd)
             words = (*words[:1], *rest)

@@ -181,11 +181,11 @@ def find_mpi(
             return describe(path, environment, f"asked for by {binary.path.name}", mca), ""
         if missing:
             return None, missing
-    interpreter = PurePath(binary.interpreter[-1] if binary.interpreter else program[0]).name
+    started_by = binary.started_by or program[0]
+    interpreter = PurePath(started_by).name
     script = binary.path if binary.kind is FileKind.SCRIPT else script_of(program, cwd)
     if interpreter.startswith("python"):
-        name = program[0] if binary.kind is FileKind.ELF else interpreter
-        path, folders = _of_mpi4py(name, environment, cwd)
+        path, folders = _of_mpi4py(started_by, environment, cwd)
         # A launcher starts programs of MPI; what has none must import mpi4py, which may be there for others.
         if path is not None and (launcher is not None or names_module(program, script, folders, "mpi4py")):
             return describe(path, environment, "used by mpi4py", mca), ""

@@ -24,7 +24,8 @@ from stripewise.server.resources.runs import RunState
 from stripewise.server.service import Here, Service, User, version
 from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record
-from stripewise.tuning.again import changed_since
+from stripewise.tuning.again import USUAL_PAIRS, changed_since
+from stripewise.tuning.confirm import HOPELESS_PAIRS
 
 resource = Resource("/experiments/{id}")
 
@@ -68,6 +69,8 @@ def experiment_page(
         levels=[axis.name for axis in found.lines()[0]],
         targets=known.targets,
         can_confirm=known.can_confirm,
+        most_pairs=HOPELESS_PAIRS,
+        usual_pairs=USUAL_PAIRS,
         checked=_checked(record, service) if check else None,
         messages=_messages(service, record.id),
         **_runs(service, known, page, state),

@@ -24,7 +24,8 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.store.base import STATES, Record, Sort
 from stripewise.store.service.tokens import Token
-from stripewise.tuning.again import confirm_again
+from stripewise.tuning.again import USUAL_PAIRS, confirm_again
+from stripewise.tuning.confirm import HOPELESS_PAIRS
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import runs_folder
@@ -240,7 +241,9 @@ def resume_from_page(service: Here, user: User, id: Id) -> RedirectResponse:
 
 
 @resource.form("/{id}/confirm")
-def confirm(service: Here, user: User, id: Id, pairs: Annotated[int, Form(ge=1, le=40)] = 12) -> RedirectResponse:
+def confirm(
+    service: Here, user: User, id: Id, pairs: Annotated[int, Form(ge=1, le=HOPELESS_PAIRS)] = USUAL_PAIRS
+) -> RedirectResponse:
     """Confirm its result once more, as an experiment of its own."""
     record = service.store.record(id)
     made = create(service, confirm_again(record, pairs), record.facts.folder, user)
