@@ -127,6 +127,22 @@ def test_half_a_build_in_the_cache_is_not_taken_for_a_whole_one(mpich: Mpi, sour
     assert first.path.is_file()
 
 
+def test_a_library_that_was_changed_in_the_cache_is_not_preloaded(mpich: Mpi, sources: Path) -> None:
+    first = make(SMALL, mpich, sources)
+    with first.path.open("ab") as library:
+        library.write(b"evil")
+    assert find_built(SMALL, "mpich", sources.parent / "cache", sources) is None
+    again = make(SMALL, mpich, sources)
+    assert not again.reused and not again.path.read_bytes().endswith(b"evil")
+    for place in (first.path, first.path.parent, sources.parent / "cache"):
+        mode = place.stat().st_mode
+        place.chmod(0o777)
+        with pytest.raises(UserError, match=r"others can write the .*chmod go-w"):
+            make(SMALL, mpich, sources)
+        place.chmod(mode)
+    assert make(SMALL, mpich, sources).reused
+
+
 def test_what_was_built_is_found_without_a_compiler(mpich: Mpi, sources: Path) -> None:
     cache = sources.parent / "cache"
     assert find_built(SMALL, "mpich", cache, sources) is None

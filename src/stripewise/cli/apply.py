@@ -24,6 +24,7 @@ from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import load_model
+from stripewise.ownership import make_folder
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
@@ -177,7 +178,7 @@ def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
     limited = within(policy, made)
     if ready and limited is made:
         return model.absolute(), made.simulated
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     save_artifact(limited, folder / "model.swm")
     return folder / "model.swm", made.simulated
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from stripewise.cli.output import ask, notes, print_json, remark, say
 from stripewise.errors import UserError
 from stripewise.interpreter import python
+from stripewise.ownership import make_folder
 from stripewise.profiling.array import Array, submit
 from stripewise.profiling.checks import CampaignCost
 from stripewise.schedulers.queue import JobQueue
@@ -98,7 +99,7 @@ def submit_array(
             sys.stdout.write(text)
         return
     check_cost(worst, policy, None, lambda question: yes or ask(question, json_output))
-    array.logs.mkdir(parents=True, exist_ok=True)
+    make_folder(array.logs)
     path = beside / "array.sbatch"
     path.write_text(text, "utf-8")
     document["job"] = submit(path, queue.scheduler, queue.call)

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import stat
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,13 @@ class _OverSocket(http.client.HTTPConnection):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(self.timeout)
         made.connect(self._path)
+        # The token would go to whoever listens there.
+        _, owner, _ = struct.unpack("3i", made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if owner not in (os.getuid(), 0):
+            made.close()
+            raise UserError(
+                f"another user ({owner}) listens on {self._path}", "name the socket of your own service with --server"
+            )
         self.sock = made
 
 

@@ -24,6 +24,7 @@ from fastapi.openapi.utils import get_openapi
 from stripewise import __version__
 from stripewise.errors import UserError
 from stripewise.interpreter import python
+from stripewise.ownership import make_folder
 from stripewise.server.guard import Guard
 from stripewise.server.html import error_page
 from stripewise.server.metrics import Metrics
@@ -117,7 +118,7 @@ def unix_socket(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_SOCKET:
         raise UserError(f"the socket's path {path} is longer than {_LONGEST_SOCKET} bytes", "choose a shorter --socket")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         _clear(path)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)

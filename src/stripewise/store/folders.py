@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from stripewise import ownership
+
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -17,9 +19,7 @@ def make_folder(path: Path) -> None:
     OSError
         If it cannot be made.
     """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
+    for folder in ownership.make_folder(path):
         sync_folder(folder.parent)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from stripewise.errors import StoreError, UserError
+from stripewise.ownership import check_own
 from stripewise.store import service_schema as service_schema  # noqa: PLC0414  adds its tables to the metadata
 from stripewise.store.base import MEMORY, Store
 from stripewise.store.faults import explained
@@ -223,7 +224,11 @@ def open_store(url: str | None = None, *, statfs: Statfs = statfs_type) -> Store
         If the store cannot be opened, written or understood, or does not belong where it is.
     """
     if url is None:
-        return _open_sqlite(default_path(), statfs)
+        path = default_path()
+        if path.exists():
+            # What it holds is run when it is resumed; a store that others may write is one that somebody names.
+            check_own(path, "the store")
+        return _open_sqlite(path, statfs)
     if url == MEMORY:
         return _open_memory()
     if url.startswith("sqlite:///"):

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from stripewise.errors import UserError
+from stripewise.ownership import make_folder
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
@@ -51,7 +52,7 @@ def make_runs_folder(experiment: Experiment) -> None:
     """
     folder = runs_folder(experiment)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         writable = os.access(folder, os.W_OK | os.X_OK)
     except OSError as error:
         raise UserError(f"cannot make {folder} for the runs' output: {error.strerror}", _ELSEWHERE) from error

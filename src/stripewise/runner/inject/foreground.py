@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stripewise.carriers import ARGUMENT
 from stripewise.errors import StripewiseError, UserError
+from stripewise.ownership import make_folder
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.local.scratch import write_atomically
 from stripewise.runner.native.build import runtime_for
@@ -86,7 +87,7 @@ def prepare(
         )
     warnings += [f"{entry.setting.key}={entry.setting.value} is not applied: {entry.wins}" for entry in injection.lost]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, text in injection.files.items():
             write_atomically(folder / name, text)
     except OSError as error:

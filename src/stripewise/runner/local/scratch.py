@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.ownership import make_folder
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
 from stripewise.spec.launch import Launch
@@ -79,7 +80,7 @@ class Scratch:
             If it cannot be written; the run is then not started.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             for report in self.reports():
                 report.unlink()
             for name, text in files.items():

@@ -21,6 +21,7 @@ from typing import Any
 
 import stripewise
 from stripewise.errors import StripewiseError, UserError
+from stripewise.ownership import check_own, make_folder, take_from_others
 from stripewise.runner.native.compiler import Compiler, find_compiler
 from stripewise.runner.program.mpi import Mpi
 from stripewise.spec.policy import load_policy
@@ -148,12 +149,13 @@ def build(
     cache = cache or cache_folder()
     final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, environment, sources)}"
     result = final / target.file
-    if result.is_file():
+    if _intact(target, final):
         return Built(result, compiler, reused=True)
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        make_folder(cache)
+        check_own(cache, "the folder of built libraries")
         with _locked(cache / f".{final.name}.lock"):
-            if result.is_file():
+            if _intact(target, final):
                 return Built(result, compiler, reused=True)
             _log.info("building the %s with %s, once: it is kept in %s", target.name, compiler.path, cache)
             with tempfile.TemporaryDirectory(prefix=".building-", dir=cache) as temporary:
@@ -180,10 +182,32 @@ def find_built(target: BuildTarget, abi: str, cache: Path | None = None, sources
             found = json.loads(about.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        path = about.parent / target.file
-        if isinstance(found, dict) and found.get("sources") == wanted and path.is_file():
-            return path
+        if isinstance(found, dict) and found.get("sources") == wanted and _intact(target, about.parent):
+            return about.parent / target.file
     return None
+
+
+def _intact(target: BuildTarget, folder: Path) -> bool:
+    """Whether a folder holds a finished build whose file is as it was built.
+
+    Raises
+    ------
+    UserError
+        If others could have changed it: what it holds would be loaded into every program.
+    """
+    path = folder / target.file
+    try:
+        about = json.loads((folder / "build.json").read_text("utf-8"))
+        for place in (folder.parent, folder, path.parent, path):
+            check_own(place, "the built library's")
+        return isinstance(about, dict) and about.get("digest") == file_digest(path)
+    except (OSError, ValueError):
+        return False
+
+
+def file_digest(path: Path) -> str:
+    """Digest the content of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _key(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str], sources: Path) -> str:
@@ -281,10 +305,14 @@ def _install(target: BuildTarget, compiler: Compiler, temporary: Path, final: Pa
     ready = temporary / "ready"
     (ready / target.file).parent.mkdir(parents=True)
     shutil.copy2(temporary / "build" / target.file, ready / target.file)
+    built = ready / target.file
+    for place in (ready, built.parent, built):
+        take_from_others(place)
     about = {**Built(final / target.file, compiler, reused=False).as_json(), "sources": sources}
+    about["digest"] = file_digest(built)
     (ready / "build.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
     if final.exists():
-        # Only a folder without its result gets here: what an interrupted deletion left.
+        # Only a folder without its result, or with another one, gets here.
         shutil.rmtree(final)
     ready.rename(final)
 

@@ -1,0 +1,58 @@
+"""Files and folders of this user: how they are made, and the check that nobody else can have changed them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from stripewise.errors import UserError
+
+
+def make_folder(path: Path) -> list[Path]:
+    """Make a folder for its owner alone, with those it lies in; give the folders that were made, the outermost first.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return missing[::-1]
+
+
+def check_own(path: Path, noun: str) -> None:
+    """Refuse what another user than this one and root owns, or what others can write.
+
+    Parameters
+    ----------
+    path : Path
+        A file, a folder or a socket that exists.
+    noun : str
+        What it is, for the message.
+
+    Raises
+    ------
+    UserError
+        If others could have changed it.
+    OSError
+        If it cannot be looked at.
+    """
+    about = path.stat()
+    if about.st_uid not in (os.getuid(), 0):
+        raise UserError(f"{noun} {path} belongs to another user ({about.st_uid})", "use one of your own")
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UserError(f"others can write {noun} {path}", f"check who changed it, then: chmod go-w {path}")
+
+
+def take_from_others(path: Path) -> None:
+    """Take away the right of others to write a file or folder.
+
+    Raises
+    ------
+    OSError
+        If it belongs to somebody else.
+    """
+    path.chmod(stat.S_IMODE(path.stat().st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))

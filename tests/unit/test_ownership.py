@@ -1,0 +1,56 @@
+"""What others can have changed is not used, and what is private is made so, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from stripewise.client.transport import _OverSocket
+from stripewise.errors import UserError
+from stripewise.ownership import check_own
+from stripewise.runner.local.scratch import Scratch
+from stripewise.store.opening import default_path, open_store
+from tests.conftest import require
+
+
+def test_a_runs_folder_is_for_its_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Scratch(tmp_path / "runs" / "ab12" / "7", "x").create({"plan": "text"}, {})
+    finally:
+        os.umask(before)
+    for folder in ("runs", "runs/ab12", "runs/ab12/7"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+
+
+def test_files_of_others_are_refused(tmp_path: Path) -> None:
+    require(os.getuid() == 0, "giving a file to another user needs root")
+    file = tmp_path / "file"
+    file.touch(0o600)
+    check_own(file, "the file")
+    os.chown(file, 65534, 65534)
+    with pytest.raises(UserError, match=r"the file .* belongs to another user \(65534\)"):
+        check_own(file, "the file")
+
+
+def test_the_default_store_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    open_store().close()
+    default_path().chmod(0o666)
+    with pytest.raises(UserError, match="others can write the store"):
+        open_store()
+
+
+def test_no_token_goes_to_a_socket_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        # Whoever listens is seen as the user that asked for it; here another one asks.
+        monkeypatch.setattr("stripewise.client.transport.struct.unpack", lambda *_: (1, 65534, 65534))
+        with pytest.raises(UserError, match=r"another user \(65534\) listens on"):
+            _OverSocket(str(path), 5.0).connect()
