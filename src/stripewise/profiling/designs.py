@@ -47,7 +47,7 @@ def first_batch(points: Points) -> list[Point]:
 
 
 def next_batch(points: Points, measured: dict[str, dict[int, float]], number: int) -> list[Point]:
-    """Choose the next combinations of a sequential design: where an ensemble of trees doubts most, well apart.
+    """Choose the next combinations of a sequential design: where an ensemble of trees is least sure, well apart.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _doubtful(levels: Floats, known: dict[int, float], wanted: int, rng: np.rand
         doubt = np.std([tree.predict(levels[left]) for tree in forest.estimators_], axis=0)
     chosen: list[int] = []
     for _ in range(wanted):
-        # Doubt alone would pick neighbours; distance keeps a batch apart.
+        # The deviation alone would pick neighbours; the distance keeps a batch apart.
         best = int(np.argmax((doubt + 1e-9) * np.sqrt(gap + 1e-9)))
         chosen.append(int(left[best]))
         gap = np.minimum(gap, np.linalg.norm(levels[left] - levels[left[best]], axis=1))

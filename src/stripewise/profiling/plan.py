@@ -25,12 +25,12 @@ AGAIN = 1_000_000_000
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """A run that is to be made.
+    """A run to make.
 
     Attributes
     ----------
     number : int
-        Its number in the whole campaign; the same whoever makes it.
+        Its number in the whole campaign, in whichever shard it is made.
     trial : int
         Number of its point.
     point : Point

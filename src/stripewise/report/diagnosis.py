@@ -64,7 +64,7 @@ def context(
 
 
 def figures(activity: Activity, slowness: Mapping[int, float] | None = None) -> dict[str, go.Figure]:
-    """Draw what there is to draw, by name."""
+    """Draw every figure for which there are data, by name."""
     drawn: dict[str, go.Figure] = {}
     time = activity.timeline
     if time is not None:

@@ -18,7 +18,7 @@ def figure_names(reading: Reading) -> set[str]:
 
 
 def figures(reading: Reading) -> dict[str, go.Figure]:
-    """Draw what there is to draw, by name."""
+    """Draw every figure for which there are data, by name."""
     return {name: draw(reading) for name, (there, draw) in FIGURES.items() if there(reading)}
 
 

@@ -51,7 +51,7 @@ def value_text(value: Any, unit: str = "") -> str:
 
 
 def measured_text(value: Any, unit: str) -> str:
-    """Write a parameter's value with its unit; a count is told by the parameter's name."""
+    """Write a parameter's value with its unit; the parameter's name says what it counts."""
     text = value_text(value, unit)
     return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
 

@@ -88,7 +88,7 @@ def osts_of(facts: RunFacts) -> tuple[str, ...]:
         if layout.get("osts"):
             found |= {int(target) for target in layout["osts"]}
         elif layout.get("stripe_count") == 1 and layout.get("start_ost", -1) >= 0:
-            # Of a wider file only the first target is told.
+            # Of a wider file only the first target is known.
             found.add(int(layout["start_ost"]))
     return tuple(str(target) for target in sorted(found))
 

@@ -242,7 +242,7 @@ def _same_program(given: str, pattern: str, place: Place) -> bool:
     if real is None:
         return False
     if not pattern.startswith("/"):
-        # What a link in the folder leads to is another program: whoever owns the folder made the link.
+        # A link in the folder leads to another program: the owner of the folder may have made it.
         wanted = Path(os.path.normpath(place.folder / pattern))
     else:
         parts = Path(pattern).parts

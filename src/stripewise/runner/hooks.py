@@ -140,7 +140,7 @@ def check_caches(how: str) -> None:
     Raises
     ------
     UserError
-        If the system's caches are to be dropped without the right to do so.
+        If this user has no right to drop the system's caches.
     """
     if how == "system" and not can_drop_caches():
         raise UserError(

@@ -81,7 +81,7 @@ def serve(
         raise UserError("both --socket and --host are given", "leave one of them out")
     _log()
     patterns = tuple(allow) if allow else load_policy().applications
-    # A pattern that is wrong is told now, not with the first request.
+    # A wrong pattern is reported now, not with the first request.
     AllowList(patterns or ())
     settings = Settings(
         store=store,

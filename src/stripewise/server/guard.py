@@ -290,7 +290,7 @@ class Guard:
             headers.setdefault("Cache-Control", "no-store")
 
     async def _note(self, scope: Scope, status: int) -> None:
-        """Write down what changed something, and who was turned away; never more of a request than its path."""
+        """Log every change and every refusal; of a request only its path."""
         # A token in an address gives no access, but it must not appear in the log either.
         path = _SECRET.sub("sw_***", scope["path"])
         log.info("%s %s %d", scope["method"], path, status)

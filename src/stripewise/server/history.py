@@ -65,7 +65,7 @@ def history(service: Service, identifier: str) -> PageHistory:
     def make() -> PageHistory:
         trials = service.store.trials(record.id, facts=False)
         found = reading_of(record, trials, _completed(service))
-        # What held simulated runs back is told by their facts, which are read with the figure.
+        # The facts of simulated runs say what held them back; they are read with the figure.
         names = figure_names(found) | ({"bounds"} if found.result.simulated else set())
         if record.result is None:
             return PageHistory(record, trials, found, names, {}, [], False)

@@ -1,4 +1,4 @@
-"""Tells listeners what changes in the store, whoever changes it: workers here and elsewhere, and the command line.
+"""Tells listeners what workers here and elsewhere, and the command line, change in the store.
 
 One look at the store serves all listeners. Times of commits may be out of order by the length of a transaction, so each
 look goes back a little further than the last one.
@@ -38,7 +38,7 @@ log = logging.getLogger("stripewise.server")
 
 @dataclass(frozen=True)
 class Change:
-    """Something that listeners are told.
+    """A message to listeners.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Hub:
 
     def _beginning(self, experiment: str, after: int | None) -> list[Change]:
         with self._turn:
-            # From here on every change is told: who reads the experiment after this misses none of them.
+            # From here on listeners hear of every change: a reader of the experiment after this misses none.
             if experiment not in self._runs:
                 self._runs[experiment] = {}
                 self._look_at_runs(experiment)

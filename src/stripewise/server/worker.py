@@ -1,8 +1,8 @@
 """A worker: takes jobs from the store and carries them on, one at a time.
 
-A worker that dies, however it dies, is replaced: its job's lease runs out, or its process is found dead on this host,
-and another worker goes on from what the store holds. One that was replaced without knowing is told with its next call,
-and what it says no longer counts.
+Another worker replaces one that dies: the lease of its job runs out, or its process is found dead on this host. The
+other worker goes on from what the store holds. A worker that was replaced without knowing gets an error with its next
+call, and its results no longer count.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Worker:
             deletes_in=[Path(folder) for folder in job.request.get("folders", [])],
         )
         try:
-            # Nobody sits here to be asked: whoever sent the request has agreed to a high cost, or has not.
+            # A worker cannot ask: the request says whether its sender agrees to a high cost.
             consent = granted if job.request.get("agreed") else refused
             listener = self._listener(record.id)
             session = Session(
@@ -251,7 +251,7 @@ class _Heartbeat:
 
 
 def message_of(event: Event) -> dict[str, Any] | None:
-    """Give what those who watch from afar are told of an event; None where runs say it already."""
+    """Give what remote listeners hear of an event; None where the runs say it already."""
     data = event.data
     if event.kind == "prepared":
         objective = data["objective"]

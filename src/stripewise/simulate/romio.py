@@ -35,7 +35,7 @@ class AccessMethod:
     aggregated : ndarray of bool
         Two-phase: a few processes write or read for all.
     aggregators, rounds : ndarray
-        How many of them, and the rounds of exchange of the whole run; of no meaning where not aggregated.
+        How many of them, and the rounds of exchange of the whole run; meaningless where not aggregated.
     hosts : ndarray
         Nodes that they are on.
     buffer : ndarray

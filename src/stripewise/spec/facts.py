@@ -267,7 +267,7 @@ class RunFacts(_Observed):
     """Why a report that was expected is missing; empty where it is there, or none was expected."""
 
     notes = _Fact[list[str]](list)
-    """What went wrong on the way and was put right."""
+    """What went wrong during the run and was corrected."""
 
     job = _Fact(str)
     """The scheduler's identifier of the run's job; empty where it has none."""

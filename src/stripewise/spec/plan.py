@@ -1,4 +1,4 @@
-"""The plan: what is to be applied to a run, in the text form that the runtime reads.
+"""The plan: the settings to apply to a run, in the text form that the runtime reads.
 
 ``native/include/formats.toml`` defines its lines and limits for both sides.
 """

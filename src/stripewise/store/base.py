@@ -241,7 +241,7 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections and files. Claims stay: release them first."""
+        """Close connections and files. Claims stay: release them first."""
 
     def __enter__(self) -> Self:
         return self

@@ -9,8 +9,8 @@
     FOLDER/experiments/ID/events/00000007.jsonl  what was written under it; appended to by its owner alone
     FOLDER/experiments/ID/stops/00000007.json    claim 7 was asked to stop
 
-An owner looks after each append whether its claim is still the newest. If it is, whoever claims later will count that
-event into its seal; if it is not, the owner is told that its claim is lost.
+An owner checks after each append that its claim is still the newest. If it is, every later claim counts that event into
+its seal. If it is not, the owner gets the error that its claim is lost.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class JournalStore(JournalReader):
             raise StoreError(f"experiment {identifier} is claimed by many at once", "try again")
 
     def _begin(self, folder: Path, claim: Claim) -> None:
-        """Seal the earlier journals and begin one's own."""
+        """Seal the earlier journals and begin a new one."""
         first, merged = merged_events(folder, None)
         writer = files.Writer(claims.journal_path(folder, claim.token))
         opened = _Open(writer, fold(claim.experiment, first, merged))
@@ -218,7 +218,7 @@ class JournalStore(JournalReader):
             opened.writer.close()
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close all files."""
         with self._turn:
             for opened in self._open.values():
                 opened.writer.close()

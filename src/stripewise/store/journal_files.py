@@ -255,7 +255,7 @@ class Writer:
             self._broken = True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._handle >= 0:
             handle, self._handle = self._handle, -1
             with contextlib.suppress(OSError):

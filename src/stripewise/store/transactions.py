@@ -49,7 +49,7 @@ class Transactions:
     def write(self, work: Callable[[sa.Connection, bool], T]) -> T:
         """Run a function whose changes are kept whole or not at all.
 
-        It is told by its second argument if an earlier try may have been committed without our hearing of it.
+        Its second argument says whether an earlier try may have been committed although its answer was lost.
         """
         return self._patiently(self._writing, work)
 

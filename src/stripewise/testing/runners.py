@@ -151,7 +151,7 @@ class RunnerContract:
             assert time.monotonic() - begin < 5
 
     def test_cancelling_what_is_not_under_way_changes_nothing(self) -> None:
-        """A number that nobody knows, or that has ended, is passed over."""
+        """A number that is unknown, or that has ended, is ignored."""
         with self.make() as runner:
             preflight = runner.prepare()
             runner.cancel(77)
@@ -166,7 +166,7 @@ class RunnerContract:
             runner.reap(self.launch(preflight, 5))
 
     def test_a_failed_run_is_an_outcome_with_a_reason(self) -> None:
-        """Whatever goes wrong with the program is told, not raised; and the next run is started as if nothing was."""
+        """A failure of the program is an outcome, not an exception, and the next run starts as usual."""
         runner = self.failing()
         if runner is None:
             return

@@ -120,7 +120,7 @@ class SchedulerContract:
             assert scheduler.read_time(text) is None
 
     def test_a_reservation_is_written_or_refused(self) -> None:
-        """It is never left out in silence."""
+        """It is never left out silently."""
         scheduler = self.make()
         try:
             text = scheduler.script(self.request(scheduler, reservation="maintenance"))

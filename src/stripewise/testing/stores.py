@@ -78,7 +78,7 @@ class DurableStoreContract(StoreContract):
             store.release(claim)
 
     def test_several_processes_write_at_once(self) -> None:
-        """Writers of different experiments wait for one another, and none is turned away."""
+        """Writers of different experiments wait for one another, and none is refused."""
         with self.open() as store:
             known = [store.create(Experiment(name=str(i))) for i in range(3)]
             with contextlib.ExitStack() as stack:

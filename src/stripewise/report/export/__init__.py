@@ -41,7 +41,7 @@ def export(
     library : str
         Path of the runtime, where known; otherwise the text asks for it.
     directory : str
-        The directory whose new files are to be laid out, for ``lfs``.
+        The directory that gives new files their layout, for ``lfs``.
     program : str
         The program with its arguments, for ``sbatch``.
     changed : mapping, optional

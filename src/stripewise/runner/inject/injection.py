@@ -1,6 +1,6 @@
 """How a plan travels to the program: by the preloaded runtime, or by what MPI libraries read of their own accord.
 
-Nothing is written or started here. The carriers say what is to be set, and which files are to hold what.
+Nothing is written or started here. The carriers say what to set, and what the files must hold.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def inject(
     library : Path or None
         The runtime; None where it cannot or shall not be preloaded.
     folder : Path
-        The run's; files named in the result are to be written there.
+        The run's; the caller writes the files of the result there.
     guidance : Guidance, optional
     """
     preloaded = library is not None and not program.obstacle
@@ -94,7 +94,7 @@ def inject(
 
 
 def _in_program(carried: list[Carried]) -> tuple[Setting, ...]:
-    """What the runtime is told: all but layouts of file systems that it does not know."""
+    """Give the settings for the runtime: all but layouts of file systems that it does not know."""
     return tuple(c.setting for c in carried if c.by != LOST or not c.setting.carrier.of_file_system)
 
 

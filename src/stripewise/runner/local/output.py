@@ -100,7 +100,7 @@ def tail(path: Path, size: int = _TAIL_OF_TEXT) -> str:
 
 
 def last_line(text: str, width: int = 160) -> str:
-    """Give the last line that says something: rulers and blank lines are passed over."""
+    """Give the last line with a letter or digit: rulers and blank lines are left out."""
     for line in reversed(text.splitlines()):
         plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f]", " ", line).strip()
         if re.search(r"\w", plain):

@@ -130,7 +130,7 @@ def _lost(experiment: Experiment, target: Target, library: Path | None) -> Calla
     """Give a function that says why a parameter cannot reach the program."""
     program = target.program
     if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
-        # A script may start what cannot be seen from here; whoever knows so names the stack.
+        # A script may start programs that cannot be seen from here. Then the user names the stack.
         named = target.script or target.line.program[0]
         program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
 

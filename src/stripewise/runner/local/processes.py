@@ -263,7 +263,7 @@ def guard(lines: Iterable[str], grace: float = 1.0) -> None:
     Parameters
     ----------
     lines : iterable of str
-        ``began RUN_ID PID`` and ``over RUN_ID``; they end when whoever writes them is gone.
+        ``began RUN_ID PID`` and ``over RUN_ID``; they end when their writer is gone.
     grace : float
         See :func:`end`.
     """

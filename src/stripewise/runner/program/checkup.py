@@ -40,7 +40,7 @@ class Check:
     status : str
         ``ok``, ``missing`` (needed for tuning) or ``note`` (useful where it is wanted).
     found : str
-        What there is, or what is not.
+        What was found, or what is missing.
     fix : str
         How to get it; empty where nothing is missing.
     """

@@ -17,7 +17,7 @@ def _names(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Grammar:
-    """How a command's own options are told from the command that it starts.
+    """How to tell a command's own options from the command that it starts.
 
     Names of options are without their leading dashes.
 

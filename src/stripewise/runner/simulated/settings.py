@@ -1,4 +1,4 @@
-"""What a simulated run is told: the site with what was changed of it, and a plan's settings."""
+"""What a simulated run starts from: the site with its changes, and a plan's settings."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
         try:
             table = read_table(part / "table")
         except UserError as error:
-            # The place where it was read means nothing to who sent it.
+            # The sender does not know the folder in which it was read.
             raise UserError(error.what.replace(str(part) + "/", ""), error.fix) from error
         if place.exists():
             raise Refused(409, f"there is a table '{asked.name}' already", "choose another name, or delete it")

@@ -1,7 +1,7 @@
 """Jobs for workers: taken one at a time under a lease, carried on by another worker where one dies.
 
 A job is a request to carry something on: an experiment, a campaign, the training of a model. Its taker gets a fencing
-number and renews its lease; a taker that was replaced is told so with its next call, and nothing that it says counts.
+number and renews its lease. A taker that was replaced gets an error with its next call, and its results do not count.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Jobs:
         return dict.fromkeys(STATES, 0) | {row[0]: row[1] for row in found}
 
     def stop(self, subject: str) -> bool:
-        """Withdraw what waits for a subject, and ask whoever carries it on to stop; False if there was nothing."""
+        """Withdraw what waits for a subject, and ask its worker to stop; False if there was nothing."""
 
         def work(connection: sa.Connection, again: bool) -> bool:
             mine = (jobs.c.subject == subject,)

@@ -230,7 +230,7 @@ class Entry:
 
 
 class Audit:
-    """Who has changed what, and who was turned away."""
+    """Who has changed what, and who was refused."""
 
     def __init__(self, database: Transactions) -> None:
         self._database = database
