@@ -47,9 +47,8 @@ def evaluation_page(document: Mapping[str, Any]) -> str:
     )
 
 
-def _figures(operation: str, own: Sequence[Mapping[str, Any]], objective: Mapping[str, str]) -> dict[str, Any]:
-    direction = "maximize" if objective["direction"] == "maximize" else "minimize"
-    judge = Objective(objective["name"], direction, objective["unit"])  # type: ignore[arg-type]
+def _figures(operation: str, own: Sequence[Mapping[str, Any]], objective: Mapping[str, Any]) -> dict[str, Any]:
+    judge = Objective(**objective)
     default, tuned, oracle = ([float(pair[key]) for pair in own] for key in ("default", "tuned", "oracle"))
     ratios = [judge.speedup(a, b) for a, b in zip(tuned, default, strict=True)]
     possible = [judge.speedup(a, b) for a, b in zip(oracle, default, strict=True)]

@@ -54,8 +54,8 @@ def steps_of(scheduler: Scheduler) -> Steps:
         If the scheduler does not have it.
     """
     if scheduler.steps is None:
-        have = [other.title for other in all_schedulers() if other.steps is not None]
-        raise UserError(f"runner steps does not know {scheduler.title}", f"use {' or '.join(have)}, or --runner batch")
+        have = " or ".join(other.title for other in all_schedulers() if other.steps)
+        raise UserError(f"runner steps does not know {scheduler.title}", f"use {have}, or --runner batch")
     return scheduler.steps
 
 
@@ -68,8 +68,8 @@ def arrays_of(scheduler: Scheduler) -> Arrays:
         If the scheduler does not have it.
     """
     if scheduler.arrays is None:
-        have = [other.title for other in all_schedulers() if other.arrays is not None]
-        raise UserError(f"job arrays are not known of {scheduler.title}", f"use {' or '.join(have)}, or --shard i/n")
+        have = " or ".join(other.title for other in all_schedulers() if other.arrays)
+        raise UserError(f"Stripewise does not know the job arrays of {scheduler.title}", f"use {have}, or --shard i/n")
     return scheduler.arrays
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -120,11 +121,9 @@ class Points:
         UserError
             If a tunable has no such value.
         """
-        fixed, tuned = self._apart(operation)
-        given = {factor.name: values[factor.name] for factor in fixed}
+        given, tuned, space = self._bound(operation, values)
         chosen: Mapping[str, Value] = {}
         if tuned:
-            space = self._space(operation, given, tuned)
             levels = space.levels([{factor.name: values[factor.name] for factor in tuned}])
             if not space.feasible(levels)[0]:
                 return None
@@ -140,13 +139,8 @@ class Points:
         Hints and variables are left out where they are at their default, which the program has by itself; file layouts
         are always given.
         """
-        fixed, tuned = self._apart(point.operation)
         values = point.values
-        given = {f.name: values[f.name] for f in fixed}
-        key = (point.operation, *given.values())
-        space = self._spaces.get(key)
-        if space is None:
-            space = self._spaces[key] = self._space(point.operation, given, tuned)
+        _, tuned, space = self._bound(point.operation, values)
         chosen = Configuration({f.name: values[f.name] for f in tuned})
         found = [s for s in settings_of(space, chosen) if s.carrier is not ARGUMENT] if tuned else []
         named = {(s.carrier, s.key) for s in found}
@@ -176,9 +170,7 @@ class Points:
 
     def _points(self, operation: str) -> Iterator[Point]:
         campaign = self.campaign
-        grid = 1
-        for factor in campaign.factors:
-            grid *= len(factor.values)
+        grid = math.prod(len(factor.values) for factor in campaign.factors)
         if grid > _MOST:
             raise UserError(
                 f"campaign {campaign.name} has {grid:,} combinations, more than the {_MOST:,} that can be listed",
@@ -217,6 +209,15 @@ class Points:
 
         chosen = [factor for factor in self.campaign.tunable if tuned(factor)]
         return [factor for factor in self.campaign.factors if factor not in chosen], chosen
+
+    def _bound(self, operation: str, values: Mapping[str, Value]) -> tuple[dict[str, Value], list[Tunable], Space]:
+        """Give the values of what is not tuned, what is, and its space, which is made once for these values."""
+        fixed, tuned = self._apart(operation)
+        given = {factor.name: values[factor.name] for factor in fixed}
+        key = (operation, *given.values())
+        if key not in self._spaces:
+            self._spaces[key] = self._space(operation, given, tuned)
+        return given, tuned, self._spaces[key]
 
     def _space(self, operation: str, given: Mapping[str, Value], tuned: list[Tunable]) -> Space:
         workload = self._workload(operation, given)
