@@ -6,15 +6,20 @@ import math
 import re
 import sys
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import darshan
 import pytest
 
+from stripewise.cli.diagnose import _print_one as print_diagnosis
 from stripewise.cli.output import console, number
 from stripewise.cli.result import print_result
+from stripewise.diagnosis.diagnose import RULES, diagnose
+from stripewise.diagnosis.from_report import activity_of
+from stripewise.diagnosis.opening import open_all
 from stripewise.measure.confirmation import Decision
 from stripewise.measure.statistics import Speedup
 from stripewise.model import importance
@@ -400,6 +405,78 @@ def test_what_is_not_proven_has_its_next_step(answer):
         assert int(command[2]) > len(made)
         assert command[0] in printed
         assert command[0] in html
+
+
+@cache
+def logs():
+    return {found.path: found.activity for found in open_all(sorted(LOGS.glob("*.darshan")), 1)}
+
+
+def read(data):
+    return activity_of(parse_report(data), "report.json")
+
+
+LOGS = Path(darshan.__file__).parent / "examples" / "example_logs"
+DIAGNOSED = {
+    **{path.stem: lambda path=path: logs()[path] for path in sorted(LOGS.glob("*.darshan"))},
+    **{
+        f"{name}: {key}": partial(read, data)
+        for name in ("ior_small_pieces", "ompio_strided_write", "romio_patterns", "romio_strided_both")
+        for key, data in recorded(name).items()
+    },
+}
+OPPOSITES = (
+    ("independent-writes", "collective-writes"),
+    ("independent-reads", "collective-reads"),
+    ("random-writes", "sequential-writes"),
+    ("random-reads", "sequential-reads"),
+    ("read-heavy", "write-heavy"),
+)
+SEEN_BY = {
+    "collective and independent": {"independent-writes", "independent-reads", "collective-writes", "collective-reads"},
+    "OSTs": {"slow-ost", "ost-imbalance", "striping-grade", "one-stripe"},
+    "alignment": {"unaligned-file", "random-reads", "random-writes"},
+    "repeated reads": {"redundant-reads"},
+    "read twice": {"redundant-reads", "redundant-writes"},
+    "balance": {"stragglers", "rank-imbalance"},
+    "rank was slow": {"stragglers"},
+    "OST or rank": {"slow-ost"},
+    "streams": {"stdio"},
+}
+
+
+@pytest.mark.parametrize("case", DIAGNOSED)
+def test_the_parts_of_a_diagnosis_agree(case):
+    found = diagnose(DIAGNOSED[case]())
+    activity, document = found.activity, json.loads(json.dumps(found.as_json()))
+    with console.capture() as capture:
+        print_diagnosis(found, None)
+    printed = plain(capture.get())
+    codes = {finding.code for finding in found.findings}
+    assert set().union(*OPPOSITES, *SEEN_BY.values()) <= set(RULES)
+    assert not any(codes.issuperset(pair) for pair in OPPOSITES)
+    for words, judged in SEEN_BY.items():
+        assert not (codes & judged and any(words in sentence for sentence in activity.unseen)), words
+    # A setting has one value, whichever findings ask for it.
+    asked = [s for finding in found.problems for s in finding.settings]
+    assert set(document["settings"]) == {setting.line() for setting in asked}
+    assert len({(s.carrier, s.layer, s.key) for s in asked}) == len({s.line() for s in asked})
+    for finding, entry in zip(found.findings, document["findings"], strict=True):
+        if finding.settings:
+            low, high = entry["expected"]["speedup"]
+            assert low <= high <= (finding.bound or math.inf)
+        assert set(finding.files) <= {file.path for file in activity.files}
+    for finding in found.first:
+        assert plain(finding.says) in printed
+    assert activity.io_share is None or 0 <= activity.io_share <= 1
+    assert activity.bytes == sum(file.bytes for file in activity.files) or activity.moved is not None
+
+
+def test_the_findings_of_the_labelled_cases_do_not_deny_each_other():
+    found = json.loads((REAL.parent / "diagnosis" / "results" / "applied.json").read_text("utf-8"))["applied"]
+    assert len(found) > 20
+    for row in found:
+        assert not any(set(row["findings"]).issuperset(pair) for pair in OPPOSITES), row["case"]
 
 
 def test_a_near_miss_of_enough_pairs_asks_for_more_than_were_made():

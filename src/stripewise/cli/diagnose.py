@@ -289,7 +289,7 @@ def _lines(number: int, finding: Finding) -> Iterator[str]:
     for setting in finding.settings:
         yield escape(f"   set: {setting.line()}")
     if finding.settings:
-        yield escape(f"   expected: {finding.proposal.expected.says}")
+        yield escape(f"   expected: {finding.expected.says}")
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
         yield escape(f"   file: {finding.files[0]}{more}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stripewise.carriers import Setting
 from stripewise.diagnosis.limits import LIMITS, Limit, Thresholds
 from stripewise.measure.activity import Activity
-from stripewise.prescribe.expectation import Proposal
+from stripewise.prescribe.expectation import Expected, Proposal
 
 _FILES_SHOWN = 10
 
@@ -103,9 +103,15 @@ class Finding:
         """How many times shorter the I/O could become at most; None where the calls concerned are all of it."""
         return 1 / (1 - self.share) if self.share < 0.99 else None
 
+    @property
+    def expected(self) -> Expected:
+        """What the settings are expected to bring to the I/O as a whole: at most what :attr:`bound` leaves."""
+        known, most = self.proposal.expected, self.bound
+        return known if most is None else replace(known, low=min(known.low, most), high=min(known.high, most))
+
     def as_json(self) -> dict[str, Any]:
         """Give all for machines."""
-        expected = self.proposal.expected
+        expected = self.expected
         return {
             "code": self.code,
             "severity": self.severity.word,

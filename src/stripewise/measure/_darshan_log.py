@@ -37,7 +37,7 @@ _JUDGED = {
     "STDIO": "buffered streams",
     "LUSTRE": "striping and the balance of OSTs",
     "HEATMAP": "I/O over time",
-    "DXT_POSIX": "single requests: which OST or rank was slow, and what was read twice",
+    "DXT_POSIX": "single requests: when each ran, how long it took, and which OST served it",
 }
 
 
