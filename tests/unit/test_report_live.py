@@ -182,6 +182,8 @@ def test_confirming_again_leaves_two_configurations():
     assert {name for name, entry in again.parameters.items() if not entry.exclude} == different
     assert again.budget.runs == record.experiment.warmup + 2 + 12 and again.confirmation.pairs == 6
     assert " or " in again.constraints[-1]
+    with_reference = confirm_again(changed(record, reference={"value": 1.0}), pairs=6)
+    assert with_reference.budget.runs == again.budget.runs + 1
     kept = changed(record, confirmed=False, candidate=None)
     with pytest.raises(UserError, match="nothing to confirm"):
         confirm_again(kept)

@@ -43,9 +43,11 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     default, changed = result.default.configuration, result.changed(result.shown)
     if not changed:
         raise UserError(
-            f"experiment {record.id} kept the default: there is nothing to confirm", "start a new search instead"
+            f"experiment {record.id} changes no setting: there is nothing to confirm", "start a new search instead"
         )
     own = record.experiment
+    # The warm-up, the default, the program without the component where it has one, and the best.
+    first = own.warmup + 2 + (result.reference is not None)
     known = {parameter.name for parameter in result.space.parameters}
     parameters: dict[str, Any] = {
         name: {**override.model_dump(exclude_none=True), "exclude": name not in changed}
@@ -71,7 +73,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
             "warm_start": [],
             "try_first": [],
             "model": None,
-            "budget": {"runs": own.warmup + 2 + 2 * pairs, "seconds": None, "node_hours": None},
+            "budget": {"runs": first + 2 * pairs, "seconds": None, "node_hours": None},
             "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1},
         }
     )
