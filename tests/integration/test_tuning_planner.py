@@ -172,6 +172,21 @@ def test_a_default_that_always_fails_ends_the_experiment_early(experiment, capac
     assert len(machine.runs) <= 2
 
 
+def test_other_runs_start_while_the_default_is_repeated():
+    class Watched(Machine):
+        beside = 0
+
+        def start(self, launch):
+            repeated = [one for one in self.running if one.configuration == SPACE.default]
+            self.beside += bool(repeated) and launch.phase is Phase.SEARCH
+            super().start(launch)
+
+    machine = Watched(capacity=3)
+    options = {"kind": "simple", "repeats": 3}
+    machine.carry_out(Experiment(runner="function", sampler="random", resampling=options, budget=Budget(runs=20)))
+    assert machine.beside > 0
+
+
 def test_a_default_that_fails_now_and_then_does_not_end_the_experiment():
     outcomes = iter([True, False, True, True, False])
 
@@ -232,6 +247,21 @@ def test_time_and_node_hours_are_kept_for_the_confirmation_too(limit):
     confirmed = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
     assert len(confirmed) >= 12
     assert len(confirmed) % 2 == 0
+
+
+def test_no_run_may_outlive_the_node_hours_that_are_left():
+    class Real(Machine):
+        simulated = False
+        limits = ()
+
+        def start(self, launch):
+            self.limits += (launch.timeout,)
+            super().start(launch)
+
+    machine = Real()
+    limit = {"runs": 60, "node_hours": 30 / 3600}
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=limit, seed=1))
+    assert list(machine.limits) == pytest.approx([max(1, 30 - run.number) for run in machine.runs])
 
 
 @pytest.mark.parametrize("runs", range(1, 60))

@@ -210,6 +210,9 @@ def test_a_cut_run_is_worse_than_a_value_of_any_objective():
     faster = History(BANDWIDTH, tuple(replace(t, runs=r) for t, r in zip(seen.trials, rates, strict=True)))
     assert censored_value(faster, 8.0) == pytest.approx(12.5)
     assert censored_value(history("failed"), 8.0) is None
+    below_zero = [tuple(replace(r, value=-r.value) for r in t.runs) for t in seen.trials]
+    shown = History(BANDWIDTH, tuple(replace(t, runs=r) for t, r in zip(seen.trials, below_zero, strict=True)))
+    assert censored_value(shown, 80.0) <= -2.0, "the best value, and no better one"
 
 
 def test_bound_is_wall_time_of_search_runs_whatever_the_objective():

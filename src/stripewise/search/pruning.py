@@ -156,11 +156,13 @@ def censored_value(history: History, elapsed: float) -> float | None:
 
     The objective may be a bandwidth, which no unfinished run tells. What the program does besides its I/O takes as long
     in every run, so that its I/O is slower by more than the whole run is: the bound is the value of the trial believed
-    best, worse by the ratio of the wall times.
+    best, worse by the ratio of the wall times. Where values are not positive, it is the value of that trial.
     """
     best = next((trial for trial in rank(history) if _times(trial)), None)
     if best is None or best.value is None:
         return None
+    if best.value <= 0:
+        return best.value
     ratio = max(1.0, elapsed / float(np.median(_times(best))))
     return best.value / ratio if history.objective.maximize else best.value * ratio
 

@@ -167,7 +167,8 @@ class Planner:
         default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
         if default is None:
             return self._plan(trials, Trial(0, Configuration({}), Role.DEFAULT), self._first_phase(), new=True)
-        if not ended(default.runs):
+        # Once it has a value, the default is repeated beside other runs.
+        if not default.values and not ended(default.runs):
             return Wait()
         tries = [run for run in default.runs if run.number >= self.forgiven or run.state is State.FINISHED]
         warmups = [run for run in tries if run.phase is Phase.WARMUP]

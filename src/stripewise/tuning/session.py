@@ -211,8 +211,16 @@ class Session:
         return planner.pruner.bound(planner.history(self._ledger.trials))
 
     def _timeout(self) -> float:
-        spent = None if self._runner.simulated else self._ledger.spent().seconds
-        return run_timeout(self._ledger.experiment, self._ledger.trials, spent)
+        experiment, trials = self._ledger.experiment, self._ledger.trials
+        if self._runner.simulated:
+            return run_timeout(experiment, trials, None)
+        used = self._ledger.spent()
+        limit = run_timeout(experiment, trials, used.seconds)
+        if experiment.budget.node_hours is None:
+            return limit
+        # As with the time budget: a run that hangs ends where the node-hours do.
+        nodes = self._runner.charged(limit)[1] or self._workload().nodes or 1
+        return min(limit, max(1.0, 3600 * (experiment.budget.node_hours - used.node_hours) / nodes))
 
     def _collect(self, planner: Planner) -> None:
         for outcome in self._runner.poll(_POLL_SECONDS):
