@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     calibration_module.PATTERNS = SEEN_PATTERNS
-    measured, _ = calibrate(given.folder, extent=EXTENT, seed=given.seed)
+    measured = calibrate(given.folder, extent=EXTENT, seed=given.seed)
     calibration = measured.among("cached", "uncached")
     draw = random.Random(given.seed)
     table: Counter[tuple[str, str]] = Counter()

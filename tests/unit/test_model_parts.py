@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
-from stripewise.errors import UserError
 from stripewise.model.cells import Cells, Memory
 from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Domain
@@ -20,7 +19,7 @@ from stripewise.model.metrics import class_bounds, class_error, classes, oracle_
 from stripewise.model.registry import make_model
 from stripewise.model.smooth import Smooth
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.model.training import SpeedClassifier
+from stripewise.model.training import speed_rules
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
 from stripewise.model.trees.rules import conditions
@@ -355,17 +354,14 @@ def test_whole_numbers_are_parted_by_whole_numbers() -> None:
 
 
 def test_slow_average_fast() -> None:
-    table = sample_table(noise=0.01)
-    classifier = SpeedClassifier.fit(table, bounds=(300.0, 900.0), depth=8)
-    frame = {"access": ["write", "read"], "nodes": [1, 8], "chunk": [1, 16], "stripes": [1, 8]}
-    frame |= {"cb": ["disable", "enable"], "cb_nodes": [1, 4]}
-    assert classifier.classify(frame) == ["slow", "fast"]
-    assert np.allclose(classifier.probabilities(frame).sum(axis=1), 1.0)
-    assert any(": slow (slow 100%" in rule for rule in classifier.rules())
-    with pytest.raises(UserError, match="do not ascend"):
-        SpeedClassifier.fit(table, bounds=(2.0, 1.0))
-    times = SpeedClassifier.fit(sample_table(maximize=False), depth=8)
-    assert times.classify(frame) == ["slow", "fast"]
+    for table in (sample_table(noise=0.01), sample_table(maximize=False)):
+        rules = speed_rules(table, depth=8)
+        assert sum(int(re.search(r"; (\d+) rows", rule)[1]) for rule in rules) == len(table)
+        assert any(": slow (slow 100%" in rule for rule in rules)
+        assert any("stripes <= 1 and access = write: slow" in rule for rule in speed_rules(table, depth=2))
+    columns = [Column(name="n", kind="ordinal", values=[1, 2, 3, 4])]
+    made = table_of(columns, [{"n": n, "y": float(n)} for n in (1, 2, 3, 4) for _ in range(4)])
+    assert speed_rules(made)[0] == "if n <= 1: slow (slow 100%, average 0%, fast 0%; 4 rows)"
 
 
 # -- errors that go together ------------------------------------------------------------------------------------------

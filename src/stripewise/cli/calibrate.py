@@ -47,7 +47,7 @@ def run_calibrate(
         if notes.is_terminal:
             notes.print(f"{done} of {of} series", end="\r")
 
-    calibration, _ = calibrate(folder, extent=extent, repeats=repeats, seed=seed, on_series=progress)
+    calibration = calibrate(folder, extent=extent, repeats=repeats, seed=seed, on_series=progress)
     write_whole(out, calibration.text())
     if json_output:
         print_json({"file": str(out), **_document(calibration)})

@@ -30,7 +30,7 @@ class TargetLoads:
             moved += np.bincount(place, length[within] / parts[within], count)
             time += np.bincount(place, spent[within] / parts[within], count)
         for i, target in enumerate(targets):
-            entry = self._loads.setdefault(target, [0.0, 0.0, 0.0])
+            entry = self._loads.setdefault(target, [0.0, 0.0])
             entry[0] += float(moved[i])
             entry[1] += float(time[i])
 
@@ -39,13 +39,8 @@ class TargetLoads:
         # A file smaller than a whole row of stripes does not reach all its targets.
         reached = targets[: max(1, min(len(targets), -(-extent // size)))]
         for target in reached:
-            known = self._loads.setdefault(target, [0.0, 0.0, 0.0])
-            known[0] += moved / len(reached)
-            known[2] += 1
+            self._loads.setdefault(target, [0.0, 0.0])[0] += moved / len(reached)
 
     def entries(self) -> dict[int, dict[str, Any]]:
         """Give them as the fields of :class:`stripewise.measure.activity.OstLoad`."""
-        return {
-            key: {"bytes": int(load[0]), "seconds": load[1] or None, "files": int(load[2])}
-            for key, load in self._loads.items()
-        }
+        return {target: {"bytes": int(moved), "seconds": time or None} for target, (moved, time) in self._loads.items()}

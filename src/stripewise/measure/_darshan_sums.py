@@ -220,7 +220,7 @@ def modes_entry(sums: Sums) -> dict[str, int]:
         "collective_reads": ("COLL_READS", "SPLIT_READS"), "collective_writes": ("COLL_WRITES", "SPLIT_WRITES"),
         "independent_reads": ("INDEP_READS",), "independent_writes": ("INDEP_WRITES",),
         "nonblocking_reads": ("NB_READS",), "nonblocking_writes": ("NB_WRITES",),
-        "views": ("VIEWS",), "hints": ("HINTS",),
+        "views": ("VIEWS",),
     }  # fmt: skip
     return {name: int(sum(values[place[one]] for one in parts)) for name, parts in names.items()}
 

@@ -125,7 +125,6 @@ class Modes(_ActivityPart):
     nonblocking_reads: int = 0
     nonblocking_writes: int = 0
     views: int = 0
-    hints: int = 0
 
 
 class Beneath(_ActivityPart):
@@ -310,7 +309,6 @@ class OstLoad(_ActivityPart):
 
     bytes: int = 0
     seconds: float | None = None
-    files: int = 0
 
 
 class ActivityJob(_ActivityPart):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 from stripewise.diagnosis.causes.models import CONDITIONS, Calibration, TimeModel, fit
-from stripewise.diagnosis.causes.probe import PATTERNS, SIZES, Probe, Prober
+from stripewise.diagnosis.causes.probe import PATTERNS, SIZES, Prober, Series
 from stripewise.errors import StripewiseError
 
 _EXTENT = 64 << 20
@@ -25,7 +26,7 @@ def calibrate(
     repeats: int = _REPEATS,
     seed: int = 0,
     on_series: Callable[[int, int], None] | None = None,
-) -> tuple[Calibration, list[Probe]]:
+) -> Calibration:
     """Measure and fit.
 
     Parameters
@@ -41,19 +42,13 @@ def calibrate(
     on_series : callable, optional
         Told how many series are done, of how many.
 
-    Returns
-    -------
-    calibration : Calibration
-    probes : list of Probe
-        What it was fitted to.
-
     Raises
     ------
     StripewiseError
         If the storage gives no uncached reads: memory itself (tmpfs), or a cache that cannot be emptied.
     """
     plan = [
-        (operation, condition, pattern, moving, size)
+        Series(operation, condition, pattern, moving, size)
         for operation in ("read", "write")
         for condition in CONDITIONS
         for pattern in PATTERNS
@@ -62,16 +57,16 @@ def calibrate(
         # Where no file is, the pattern is missing too; one stands for all.
         if condition in ("cached", "uncached") or pattern == PATTERNS[0]
     ]
-    probes: list[Probe] = []
+    found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     prober = Prober(folder, extent)
     began = time.time()
     try:
-        for number, (operation, condition, pattern, moving, size) in enumerate(plan):
+        for number, series in enumerate(plan):
             # Waiting for storage is slow: fewer repeats do, for its times differ far more than by chance.
-            count = max(3, repeats // 3) if condition == "uncached" else repeats
-            series = prober.series(operation, condition, pattern, moving, size, count + 1, seed)
+            count = max(3, repeats // 3) if series.condition == "uncached" else repeats
             # The first of a series pays for what the others do not: pages of the buffer, the code itself.
-            probes += list(series)[1:]
+            times = list(prober.times(series, count + 1, seed))[1:]
+            found[series.operation, series.condition] += [(series.size, seconds) for seconds in times]
             if on_series is not None:
                 on_series(number + 1, len(plan))
     finally:
@@ -79,9 +74,9 @@ def calibrate(
     models: dict[str, dict[str, TimeModel]] = {"read": {}, "write": {}}
     for operation, of in models.items():
         for condition in CONDITIONS:
-            own = [p for p in probes if p.operation == operation and p.condition == condition]
+            own = found[operation, condition]
             if len(own) >= _FEW:
-                of[condition] = fit([p.size for p in own], [p.seconds for p in own])
+                of[condition] = fit([size for size, _ in own], [seconds for _, seconds in own])
     if "uncached" not in models["read"]:
         raise StripewiseError(
             f"no read in {folder} was uncached: its pages cannot be put out of memory",
@@ -95,6 +90,6 @@ def calibrate(
         "measured": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
         "seconds": round(time.time() - began, 1),
         "file_bytes": extent,
-        "operations": len(probes),
+        "operations": sum(map(len, found.values())),
     }
-    return Calibration(models, notes), probes
+    return Calibration(models, notes)

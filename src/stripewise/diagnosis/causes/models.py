@@ -176,10 +176,6 @@ class Calibration:
         kept = {way: {n: m for n, m in of.items() if n in conditions} for way, of in self.models.items()}
         return Calibration(kept, self.notes)
 
-    def save(self, path: Path) -> None:
-        """Write it as JSON."""
-        path.write_text(self.text(), "utf-8")
-
     def text(self) -> str:
         """Write it as JSON text."""
         models = {way: {name: asdict(model) for name, model in of.items()} for way, of in self.models.items()}
@@ -195,7 +191,7 @@ def load(path: Path) -> Calibration:
     Raises
     ------
     UserError
-        If it is none.
+        If the file cannot be read, or is not a calibration.
     """
     try:
         data = json.loads(path.read_text("utf-8"))

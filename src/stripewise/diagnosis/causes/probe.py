@@ -20,21 +20,20 @@ _BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
-class Probe:
-    """One timed operation.
+class Series:
+    """Operations that are timed one by one.
 
     Attributes
     ----------
     operation : {"read", "write"}
     condition : str
-        What was arranged and, for files, found by mincore.
+        Of :data:`~stripewise.diagnosis.causes.models.CONDITIONS`.
     pattern : str
         Of :data:`PATTERNS`.
     moving : bool
-        Whether each operation used other memory than the one before.
-    size, offset : int
+        Whether each operation uses other memory than the one before.
+    size : int
         Bytes.
-    seconds : float
     """
 
     operation: str
@@ -42,8 +41,6 @@ class Probe:
     pattern: str
     moving: bool
     size: int
-    offset: int
-    seconds: float
 
 
 def offsets(pattern: str, size: int, count: int, extent: int, seed: int) -> list[int]:
@@ -110,30 +107,27 @@ class Prober:
             os.pwrite(self._file, block, start)
         os.fsync(self._file)
 
-    def series(
-        self, operation: str, condition: str, pattern: str, moving: bool, size: int, count: int, seed: int
-    ) -> Iterator[Probe]:
+    def times(self, series: Series, count: int, seed: int) -> Iterator[float]:
         """Time a series; an operation on the file whose pages were not as arranged is left out.
 
         Parameters
         ----------
-        operation : {"read", "write"}
-        condition : str
-            Of :data:`~stripewise.diagnosis.causes.models.CONDITIONS`.
-        pattern : str
-        moving : bool
-        size, count : int
+        series : Series
+        count : int
+            Operations.
         seed : int
+            Of random places.
 
         Yields
         ------
-        Probe
+        float
+            Seconds of an operation.
         """
-        places = offsets(pattern, size, count, self._extent, seed)
-        if condition in ("memory", "discarded"):
-            yield from self._without_file(operation, condition, pattern, moving, size, places)
+        places = offsets(series.pattern, series.size, count, self._extent, seed)
+        if series.condition in ("memory", "discarded"):
+            yield from self._without_file(series, count)
         else:
-            yield from self._with_file(operation, condition, pattern, moving, size, places)
+            yield from self._with_file(series, places)
 
     def _buffers(self, moving: bool, size: int, number: int) -> memoryview:
         room = len(self._memory) - size
@@ -141,59 +135,46 @@ class Prober:
         start = min(start // 4096 * 4096, room // 4096 * 4096)
         return self._view[start : start + size]
 
-    def _without_file(
-        self, operation: str, condition: str, pattern: str, moving: bool, size: int, places: Sequence[int]
-    ) -> Iterator[Probe]:
-        source = memoryview(bytearray(size))
-        device = os.open("/dev/zero" if operation == "read" else "/dev/null", os.O_RDWR)
+    def _without_file(self, series: Series, count: int) -> Iterator[float]:
+        source = memoryview(bytearray(series.size))
+        device = os.open("/dev/zero" if series.operation == "read" else "/dev/null", os.O_RDWR)
         try:
-            for i, place in enumerate(places):
-                buffer = self._buffers(moving, size, i)
-                if condition == "memory":
-                    seconds = _timed(buffer.__setitem__, slice(None), source)
-                elif operation == "read":
-                    seconds = _timed(os.readv, device, [buffer])
+            for i in range(count):
+                buffer = self._buffers(series.moving, series.size, i)
+                if series.condition == "memory":
+                    yield _timed(buffer.__setitem__, slice(None), source)
+                elif series.operation == "read":
+                    yield _timed(os.readv, device, [buffer])
                 else:
-                    seconds = _timed(os.write, device, buffer)
-                yield Probe(operation, condition, pattern, moving, size, place, seconds)
+                    yield _timed(os.write, device, buffer)
         finally:
             os.close(device)
 
-    def _with_file(
-        self, operation: str, condition: str, pattern: str, moving: bool, size: int, places: Sequence[int]
-    ) -> Iterator[Probe]:
+    def _with_file(self, series: Series, places: Sequence[int]) -> Iterator[float]:
+        size, reads, uncached = series.size, series.operation == "read", series.condition == "uncached"
         descriptor = self._file
-        if operation == "write" and condition == "uncached":
+        if uncached and not reads:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_DSYNC)
         try:
-            if condition == "uncached":
-                os.fsync(self._file)
-                drop(self._file)
+            if uncached:
+                self.forget()
             for i, place in enumerate(places):
-                self._arrange(operation, condition, place, size)
-                found = self.found(place, size)
-                if operation == "read" and found != condition:
+                if reads and uncached:
+                    # Read-ahead brings in neighbours: forget them all, so that the next range is on storage alone.
+                    drop(self._file)
+                elif reads and self.found(place, size) != "cached":
+                    # What is resident is not touched again: the processor's cache would answer then.
+                    os.pread(self._file, size, place)
+                if reads and self.found(place, size) != series.condition:
                     continue
-                buffer = self._buffers(moving, size, i)
-                if operation == "read":
-                    seconds = _timed(os.preadv, descriptor, [buffer], place)
+                buffer = self._buffers(series.moving, size, i)
+                if reads:
+                    yield _timed(os.preadv, descriptor, [buffer], place)
                 else:
-                    seconds = _timed(os.pwrite, descriptor, buffer, place)
-                yield Probe(operation, condition, pattern, moving, size, place, seconds)
+                    yield _timed(os.pwrite, descriptor, buffer, place)
         finally:
             if descriptor != self._file:
                 os.close(descriptor)
-
-    def _arrange(self, operation: str, condition: str, place: int, size: int) -> None:
-        if operation != "read":
-            return
-        if condition == "cached":
-            # What is resident is not touched again: the processor's cache would answer then.
-            if self.found(place, size) != "cached":
-                os.pread(self._file, size, place)
-        else:
-            # Read-ahead brings in neighbours: forget them all, so that the next range is on storage alone.
-            drop(self._file)
 
     def found(self, place: int, size: int) -> str:
         """What mincore says of a range: ``cached``, ``uncached`` or ``mixed``."""
@@ -267,6 +248,6 @@ def resident(descriptor: int, offset: int, length: int) -> float:
         _libc.munmap(address, span)
 
 
-def drop(descriptor: int, offset: int = 0, length: int = 0) -> None:
+def drop(descriptor: int) -> None:
     """Ask the kernel to forget a file's pages; they must have been written to disk before (fsync)."""
-    os.posix_fadvise(descriptor, offset, length, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
