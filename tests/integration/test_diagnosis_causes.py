@@ -68,7 +68,7 @@ def test_a_direction_that_was_not_calibrated_is_an_error() -> None:
 
 def test_a_calibration_survives_its_file_and_nonsense_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "site.json"
-    SITE.save(path)
+    path.write_text(SITE.text(), "utf-8")
     assert load(path).models == SITE.models
     path.write_text('{"format": "other", "version": 1}')
     with pytest.raises(UserError, match="not a calibration"):
@@ -168,7 +168,7 @@ def test_the_best_case_is_what_the_cache_would_take() -> None:
 
 
 def test_the_command_classes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    SITE.save(tmp_path / "site.json")
+    (tmp_path / "site.json").write_text(SITE.text(), "utf-8")
     rows = [f"read,4096,{second}" for second in drawn(CACHED, [4096] * 60)]
     (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
     assert main(["diagnose", str(tmp_path / "t.csv"), "--calibration", str(tmp_path / "site.json"), "--json"]) == 0

@@ -220,7 +220,7 @@ def test_validate_prints_the_documented_json(files: Path, capsys: pytest.Capture
         (["--folds", "3", "--inverse", "3"], "--inverse excludes"),
         (["--depths", "1-3"], "add --leave-out contexts"),
         (["--leave-out", "contexts", "--depths", "5-1"], "write one as in 1-10"),
-        (["--model-option", "trees"], "write NAME=VALUE"),
+        (["--model-option", "trees"], "is not NAME=VALUE"),
         (["--folds", "0"], "0 folds"),
     ],
 )

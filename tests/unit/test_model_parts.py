@@ -66,11 +66,11 @@ def test_ratios_are_found_by_role_and_are_in_bytes() -> None:
     encoder = make_encoder(domain, points)
     x = dict(zip(encoder.names, encoder.encode(points).T, strict=True))
     n, ppn, gib, _, count = points.T
-    assert np.allclose(x["log2 bytes a process"], np.log2(gib * 2**30 / (n * ppn)))
-    assert np.allclose(x["log2 ranks a stripe"], np.log2(n * ppn / count))
-    assert np.allclose(x["log2 bytes a stripe"], np.log2(gib * 2**30 / count))
+    assert np.allclose(x["log2 bytes per process"], np.log2(gib * 2**30 / (n * ppn)))
+    assert np.allclose(x["log2 ranks per stripe"], np.log2(n * ppn / count))
+    assert np.allclose(x["log2 bytes per stripe"], np.log2(gib * 2**30 / count))
     assert {"kind is a", "kind is b", "kind is c"} <= x.keys()
-    assert x["log2 bytes a process"].dtype == np.float32
+    assert x["log2 bytes per process"].dtype == np.float32
 
 
 def test_what_never_varies_or_is_said_already_is_no_feature() -> None:
@@ -81,7 +81,7 @@ def test_what_never_varies_or_is_said_already_is_no_feature() -> None:
     assert "n" not in names
     # With one node count, processes are the processes per node but for a factor.
     assert "log2 processes" not in names
-    assert "log2 ranks a stripe" in names
+    assert "log2 ranks per stripe" in names
 
 
 def test_an_encoder_survives_json() -> None:

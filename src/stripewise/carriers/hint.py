@@ -103,7 +103,7 @@ def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings
         component = romio_component(launch.program.version)
         return Carried(setting, LOST, f"Open MPI's OMPIO reads no hints file: for ROMIO hints add --mca io {component}")
     if any(c.isspace() for c in setting.value):
-        return Carried(setting, LOST, "a line with a third word is void in a ROMIO hints file")
+        return Carried(setting, LOST, "ROMIO ignores a line of its hints file whose value has white space")
     launch.pending.setdefault(_ROMIO, {}).update(dict.fromkeys(keys, setting.value))
     return Carried(setting, _ROMIO, wins)
 

@@ -66,7 +66,7 @@ def _document(calibration: Calibration) -> dict[str, Any]:
 
 
 def _models(calibration: Calibration) -> Table:
-    table = grid("operation", "condition", ">constant", ">a MiB more", ">spread", ">sizes", ">operations")
+    table = grid("operation", "condition", ">constant", ">per MiB", ">spread", ">sizes", ">operations")
     for way, of in calibration.models.items():
         for name, model in of.items():
             table.add_row(

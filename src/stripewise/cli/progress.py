@@ -1,4 +1,4 @@
-"""Live progress of a tuning session: a small display on a terminal, a line a run otherwise."""
+"""Live progress of a tuning session: a small display on a terminal, one line per run otherwise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROWS = 8
 
 
 def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
-    """Say what is not searched and why, a line a reason."""
+    """Say what is not searched and why, one line per reason."""
     return [
         f"left out: {', '.join(name for name, why in left_out.items() if why == reason)} ({reason})"
         for reason in dict.fromkeys(left_out.values())

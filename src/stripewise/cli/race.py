@@ -68,6 +68,6 @@ def _summary(episodes: Sequence[Episode], budget: int) -> Table:
             f"{median:g} runs" if median <= budget else f"over {budget} runs",
             f"{sum(e.runs_to_within_5_percent is None for e in own)} of {len(own)}",
             number(statistics.median(e.trajectory[-1] for e in own if e.trajectory)),
-            f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f} ms a run",
+            f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f} ms per run",
         )
     return found

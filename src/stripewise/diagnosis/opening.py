@@ -60,7 +60,7 @@ def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogR
     Yields
     ------
     LogResult
-        One a file, in the order in which they are done.
+        One per file, in the order in which they are done.
     """
     others: list[tuple[Path, Reader]] = []
 

@@ -92,7 +92,7 @@ def row_of(diagnosis: Diagnosis) -> JobRow:
 
 
 class TableWriter:
-    """A CSV file with a row a job, written as the jobs come in.
+    """A CSV file with one row per job, written as the jobs come in.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def _five(values: Sequence[float]) -> dict[str, float]:
 
 
 def slowness(diagnosis: Diagnosis) -> dict[int, float]:
-    """Each storage target's time a byte, relative to the median."""
+    """Each storage target's time per byte, relative to the median."""
     costs = seconds_a_byte(diagnosis.activity)
     middle = median(costs.values()) if costs else 0.0
     return {target: cost / middle for target, cost in costs.items()} if middle > 0 else {}

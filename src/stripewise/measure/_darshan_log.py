@@ -52,7 +52,7 @@ def summarise(path: str) -> dict[str, Any]:
     Raises
     ------
     LogError
-        If it is none, or damaged, saying where.
+        If it is not a Darshan log, or is damaged; says where.
     """
     handle = _library.darshan_log_open(os.fsencode(path))
     if handle == _ffi.NULL:

@@ -286,7 +286,7 @@ class RankLoads(_ActivityPart):
 
 
 class Timeline(_ActivityPart):
-    """Bytes over time; ``heat`` has a row a group of ranks.
+    """Bytes over time; ``heat`` has a row for each group of ranks.
 
     Attributes
     ----------

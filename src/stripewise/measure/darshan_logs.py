@@ -78,7 +78,7 @@ def read_logs(paths: Iterable[Path], workers: int | None = None) -> Iterator[Log
     Yields
     ------
     LogResult
-        One a path.
+        One per path.
     """
     count = workers or min(8, len(os.sched_getaffinity(0)))
     source = iter(paths)
@@ -229,7 +229,7 @@ def _understand(path: Path, line: str) -> Activity:
         place = ".".join(str(part) for part in first["loc"])
         raise _unreadable(path, f"it is damaged: {place}: {first['msg']}") from error
     except (ValueError, TypeError) as error:
-        raise _unreadable(path, "its reader answered nonsense") from error
+        raise _unreadable(path, "its reader gave an answer that cannot be read") from error
 
 
 def _unreadable(path: Path, why: str) -> UnreadableLogError:

@@ -88,7 +88,7 @@ def is_journal(text: str) -> bool:
 
 
 def parse_journal(text: str) -> Journal:
-    """Read the records of a text; lines that are none are counted."""
+    """Read the records of a text; other lines are counted."""
     phases, damaged = [], 0
     for line in text.split("\n"):
         if not line or line == JOURNAL_HEADER:

@@ -1,6 +1,6 @@
 """``ann``: the networks of the study of MPI-IO prediction with neural networks, one for each operation.
 
-Inputs (one a column, more for several categories) - 256 - 128 - 1 with ReLU, mean squared error, Adam with a learning
+Inputs (one per column, more for several categories) - 256 - 128 - 1 with ReLU, mean squared error, Adam with a learning
 rate of 0.002 and a weight decay of 1e-5, dropout of 5% for write and none for read, inputs and target divided by their
 largest absolute value (MaxAbs), 80% of the rows to learn from and 20% to test. PyTorch trains; predictions need NumPy
 alone and are computed in float64 over the float32 weights, as the runtime does.
@@ -47,7 +47,7 @@ class AnnModel(PerformanceModel):
     """By place of the operation among its column's values; -1 where there is one network for everything."""
 
     def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
-        """One input a column, on its own axis, as in the study; the operation has networks instead."""
+        """One input per column, on its own axis, as in the study; the operation has networks instead."""
         features: list[Feature] = []
         for index, column in enumerate(domain.columns):
             if index == domain.operation:

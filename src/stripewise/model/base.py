@@ -182,7 +182,7 @@ class PerformanceModel(ABC):
         Parameters
         ----------
         frame : mapping of str to sequence
-            A value a row of every context and parameter; others are passed over. Values of ordered columns may lie
+            One value per row of every context and parameter; others are passed over. Values of ordered columns may lie
             between and beyond those of the training (:meth:`Domain.outside` says which do).
 
         Raises

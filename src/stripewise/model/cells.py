@@ -20,7 +20,7 @@ _TURN = np.uint64(29)
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One row a cell.
+    """One row per cell.
 
     Attributes
     ----------

@@ -108,7 +108,7 @@ class Domain:
         lengths = {column.name: len(c) for column, c in zip(self.columns, columns, strict=True)}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise UserError(f"the columns differ in length: {shown}", "give every column one value a row")
+            raise UserError(f"the columns differ in length: {shown}", "give every column one value per row")
         return np.stack(columns, axis=1) if columns else np.empty((0, 0))
 
     def cross(self, workloads: Frame, configurations: Frame) -> Floats:
@@ -162,7 +162,7 @@ class Domain:
         except (TypeError, ValueError) as error:
             raise UserError(f"{column.name} has a value that is not a number", "it is an ordered column") from error
         if numbers.ndim != 1:
-            raise UserError(f"{column.name} is not a list of values", "give one value a row")
+            raise UserError(f"{column.name} is not a list of values", "give one value per row")
         if not np.all(np.isfinite(numbers)):
             raise UserError(f"{column.name} has a value that is not finite", "leave such rows out")
         return numbers

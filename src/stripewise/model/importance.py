@@ -230,7 +230,7 @@ class _Forest:
 
 
 def _encode(space: Space, levels: Levels) -> _Floats:
-    """Give each parameter its columns: one of ranks where ordered or two-valued, else one a value."""
+    """Give each parameter its columns: one of ranks where ordered or two-valued, else one per value."""
     return np.concatenate([_columns(space, levels[:, j], j) for j in range(levels.shape[1])], axis=1)
 
 

@@ -73,7 +73,7 @@ class Equation:
     Attributes
     ----------
     kinds : str
-        One letter a feature: ``q`` a binary logarithm, ``i`` an indicator, ``v`` a plain number.
+        One letter per feature: ``q`` a binary logarithm, ``i`` an indicator, ``v`` a plain number.
     scale : ndarray, shape (f,)
         Middle of each feature: the mean of logarithms, the mean absolute value of plain numbers.
     switch : tuple of int

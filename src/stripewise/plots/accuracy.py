@@ -20,7 +20,7 @@ def predicted_measured(
     Parameters
     ----------
     measured, predicted : sequence of float
-        A value a row; rows that could not be predicted (not finite) are left out. Of more than 3000 rows an even
+        One value per row; rows that could not be predicted (not finite) are left out. Of more than 3000 rows an even
         sample is drawn.
     quantity, unit : str
         The objective.
@@ -62,7 +62,7 @@ def cases(
     Parameters
     ----------
     default, tuned, oracle : sequence of float
-        A value a case.
+        One value per case.
     quantity, unit : str
         Of the values.
     """

@@ -70,7 +70,7 @@ def layers(run: BoundedRun) -> dict[str, float]:
 
 
 def bounds(runs: Sequence[BoundedRun]) -> go.Figure:
-    """Draw one bar a configuration, stacked from the bounds that hold it back.
+    """Draw one bar per configuration, stacked from the bounds that hold it back.
 
     Parameters
     ----------

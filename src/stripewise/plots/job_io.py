@@ -59,7 +59,7 @@ def request_sizes(names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> 
             marker={"color": (ORANGE, BLUE, GREEN, GREY)[i % 4], "pattern": {"shape": marks[i % 4]}},
             hovertemplate="%{x}: %{y:,}<extra>" + plain(kind) + "</extra>",
         )
-    figure.update_xaxes(title_text="bytes a request", type="category")
+    figure.update_xaxes(title_text="bytes per request", type="category")
     figure.update_yaxes(title_text="requests")
     if wide([amount for amounts in counts.values() for amount in amounts if amount]):
         figure.update_yaxes(type="log")
@@ -115,7 +115,7 @@ def ost_balance(loads: Mapping[int, int], slowness: Mapping[int, float] | None =
     loads : mapping
         Target to bytes.
     slowness : mapping, optional
-        Target to its time a byte, relative to the median.
+        Target to its time per byte, relative to the median.
     """
     figure = blank("Bytes of each storage target", 320)
     targets = sorted(loads)
@@ -126,9 +126,9 @@ def ost_balance(loads: Mapping[int, int], slowness: Mapping[int, float] | None =
         marker={"color": [ORANGE if slow.get(target, 1.0) >= 2 else BLUE for target in targets]},
         text=[f"{slow[target]:.1f}x" if slow.get(target, 1.0) >= 2 else "" for target in targets],
         customdata=[number(slow.get(target)) for target in targets],
-        hovertemplate="OST %{x}: %{y:.4g} MiB, time a byte %{customdata} of the median<extra></extra>",
+        hovertemplate="OST %{x}: %{y:.4g} MiB, time per byte %{customdata} of the median<extra></extra>",
     )
-    figure.update_xaxes(title_text="OST (labelled: slow, times the median's time a byte)", type="category")
+    figure.update_xaxes(title_text="OST (labelled: slow, times the median's time per byte)", type="category")
     figure.update_yaxes(title_text="MiB")
     return figure
 

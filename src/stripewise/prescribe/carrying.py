@@ -97,12 +97,12 @@ def advice_text(tunable: TunableColumn, current: Value | None, value: Value) -> 
         )
         return f"use {calls} in the program: no hint turns one kind into the other"
     if role == "processes_per_node":
-        return f"start {shown(tunable, value)} processes a node{instead}"
+        return f"start {shown(tunable, value)} processes per node{instead}"
     if role == "processes":
         return f"start {shown(tunable, value)} processes{instead}"
     if role == "api":
         return f"write through {shown(tunable, value)}{instead}"
     if role == "file_per_process":
-        return "write one file a process" if value is True else "write one shared file"
+        return "write one file per process" if value is True else "write one shared file"
     what = "in the program" if tunable.set_by is SetBy.PROGRAM else "where it is set: nothing here knows how"
     return f"choose {tunable.name} = {shown(tunable, value)}{instead} {what}"

@@ -57,7 +57,7 @@ def rows_of(
 
 
 def _with_ranks(model: PerformanceModel, rows: list[Any], processes: int | None) -> list[Any]:
-    """Keep the rows whose nodes and processes a node make the ranks that were seen, if any do."""
+    """Keep the rows whose nodes and processes per node make the ranks that were seen, if any do."""
     roles = [column.role for column in model.domain.columns]
     if processes is None or "nodes" not in roles or "processes_per_node" not in roles:
         return rows

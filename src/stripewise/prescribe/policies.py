@@ -133,12 +133,12 @@ def _study(workload: Workload, osts: int | None, made: _Made) -> None:
     size = workload.transfer_size
     if workload.operation in ("read", "both", None) and (size is None or size < _GIB):
         made.advice.append(
-            Advice("transfer_size", size, _GIB, 1.0, "read 1 GiB a call: it improved 1156 of 1332 test cases (87%)")
+            Advice("transfer_size", size, _GIB, 1.0, "read 1 GiB per call: it improved 1156 of 1332 test cases (87%)")
         )
 
 
 def _t3pio(workload: Workload, osts: int | None, made: _Made) -> None:
-    """Two stripes a node, one writer for two stripes, stripes as large as a writer's share (T3PIO's factor 2)."""
+    """Two stripes per node, one writer for two stripes, stripes as large as a writer's share (T3PIO's factor 2)."""
     if workload.nodes is None:
         raise UserError("policy t3pio-like needs the number of nodes", "say it under [workload]")
     stripes = _T3PIO_FACTOR * workload.nodes

@@ -1,4 +1,4 @@
-"""Linear models of time by size, one a condition, and the condition that fits an operation best."""
+"""Linear models of time by size, one per condition, and the condition that fits an operation best."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _lines(tree: object, names: Sequence[str], counts: np.ndarray[tuple[int], np
 
     def walk(node: int, depth: int) -> list[str]:
         indent = "  " * depth
-        # A division whose sides say the same is none for whoever reads the rules.
+        # A split whose sides say the same tells the reader nothing.
         if len(verdicts(node)) == 1:
             parts = shares(node)
             said = ", ".join(f"{SPEEDS[c]} {part:.0%}" for c, part in zip(classes, parts, strict=True) if part >= 0.005)

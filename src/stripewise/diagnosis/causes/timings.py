@@ -73,7 +73,7 @@ def _pattern(before: Timing | None, now: Timing) -> str:
 
 
 def is_timings(start: bytes) -> bool:
-    """Whether a file that begins so is one of timings."""
+    """Whether a file that begins like this holds timings."""
     head = start.split(b"\n", 1)[0].decode("utf-8", "replace").lower()
     return all(name in [word.strip() for word in head.split(",")] for name in _NEEDED)
 

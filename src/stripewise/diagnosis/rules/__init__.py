@@ -1,4 +1,4 @@
-"""Kinds of findings, a theme a module; importing this package registers all."""
+"""Kinds of findings, one theme per module; importing this package registers all."""
 
 from stripewise.diagnosis.rules import balance, calls, files, hdf5, interface, layout, modes, profile, requests
 

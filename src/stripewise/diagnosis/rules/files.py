@@ -23,7 +23,7 @@ def _striped(file: FileActivity) -> bool:
     " a stripe count of 1.",
 )
 def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
-    """Look for a file a rank at scale."""
+    """Look for one file per rank at scale."""
     counted = activity.counted
     if counted.writers < limits["own_files"] or counted.writers < limits["own_share"] * activity.job.ranks:
         return

@@ -3,7 +3,7 @@
 Lucchese and others, "QuickScorer: a fast algorithm to rank documents with additive ensembles of regression trees"
 (2015): each inner node that sends a row to the right strikes out the leaves of its left subtree; the first leaf that is
 left in the tree's order is the row's. What all nodes of one feature strike out depends on the feature's value alone, so
-a row takes one table look-up a feature and an AND for all trees at once, and no walk at all.
+a row takes one table look-up per feature and an AND for all trees at once, and no walk at all.
 """
 
 from __future__ import annotations

@@ -78,4 +78,4 @@ class TreeModel(PerformanceModel):
         self.trees = Trees.restored(arrays)
         self.spread = np.asarray(arrays["spread"], dtype=np.float64)
         if len(self.spread) != self.trees.nodes:
-            raise ValueError("one spread a node is needed")
+            raise ValueError("one spread per node is needed")
