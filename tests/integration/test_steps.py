@@ -179,7 +179,7 @@ def test_reaping_ends_steps_by_their_names_and_trusts_an_allocation_that_is_over
 @pytest.mark.parametrize(
     "changes, command, batch, said",
     [
-        ({"SLURM_JOB_ID": ""}, ("srun", "true"), {}, "this is none"),
+        ({"SLURM_JOB_ID": ""}, ("srun", "true"), {}, "this process is not in one"),
         ({}, ("true",), {}, "the command has neither"),
         ({}, ("srun", "true"), {"nodes": 6}, "a run takes 6 nodes, and the allocation has 5"),
     ],

@@ -9,14 +9,18 @@ import pytest
 from stripewise.errors import StripewiseError
 from stripewise.runner.base import Preflight
 from stripewise.runner.batch.runner import BatchRunner
+from stripewise.runner.batch.steps import StepsRunner
 from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.native.benchmark import Bench, _Lane
+from stripewise.schedulers.base import Allocation
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Outcome
+from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
-from stripewise.spec.trial import State
+from stripewise.spec.plan import Plan
+from stripewise.spec.trial import Phase, State
 
 DONE = Outcome(1, State.FINISHED, 1.0, 0.0)
 
@@ -63,3 +67,17 @@ def test_a_campaign_waits_for_runs_side_by_side_instead_of_asking_without_a_paus
     assert bench.poll(0.5) == [DONE]
     assert waited == [0.25, 0.25]
     assert sorted(bench._under_way) == [2, 3]
+
+
+def test_a_step_whose_allocation_cannot_be_noted_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(LocalRunner, "start", lambda self, launch: started.append(launch.number))
+    runner: Any = StepsRunner(Experiment(command=["srun", "true"]), tmp_path)
+    runner._allocation = Allocation("7", ("n1",))
+    runner._slots = [("n1",)]
+    (tmp_path / "3").write_text("a file is where the run's folder should be")
+    with pytest.raises(StripewiseError, match="cannot write the run's folder"):
+        runner.start(Launch("x", 3, Configuration({}), Plan(), Phase.SEARCH))
+    assert started == [] and runner._taken == {}

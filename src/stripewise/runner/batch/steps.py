@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.runner.base import Preflight
 from stripewise.runner.local.runner import LocalRunner
-from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id, write_atomically
+from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id
 from stripewise.runner.program.preflight import Target
 from stripewise.schedulers.base import Allocation
 from stripewise.schedulers.queue import JobQueue
@@ -124,10 +124,11 @@ class StepsRunner(LocalRunner):
             raise StripewiseError(f"no nodes are free for run {launch.number}", "poll first")
         self._taken[launch.number] = slot
         self._launches[launch.number] = launch
+        assert self._allocation is not None
         try:
+            # Before the run starts: a later session ends its step by this.
+            Scratch.of(self._folder, launch).create({_ALLOCATION: self._allocation.job})
             super().start(launch)
-            assert self._allocation is not None
-            write_atomically(Scratch.of(self._folder, launch).path / _ALLOCATION, self._allocation.job)
         except BaseException:
             self._taken.pop(launch.number, None)
             raise

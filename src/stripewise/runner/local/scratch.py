@@ -71,8 +71,15 @@ class Scratch:
         """What the program complained of."""
         return self.path / "stderr"
 
-    def create(self, files: Mapping[str, str], process: Mapping[str, Any]) -> None:
-        """Make the folder with its files, in place of what an undisturbed attempt would not have left.
+    def create(self, files: Mapping[str, str], process: Mapping[str, Any] | None = None) -> None:
+        """Make the folder with its files, and without the reports of an earlier attempt.
+
+        Parameters
+        ----------
+        files : mapping
+            Name to content.
+        process : mapping, optional
+            For :meth:`note`.
 
         Raises
         ------
@@ -85,7 +92,8 @@ class Scratch:
                 report.unlink()
             for name, text in files.items():
                 write_atomically(self.path / name, text)
-            self.note(process)
+            if process is not None:
+                self.note(process)
         except OSError as error:
             raise StripewiseError(
                 f"cannot write the run's folder {self.path}: {error.strerror}",
