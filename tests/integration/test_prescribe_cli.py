@@ -139,3 +139,19 @@ def test_mistakes_end_in_one_line(
     assert message in error
     assert "Traceback" not in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_a_diagnosis_names_what_the_model_decides(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (site / "report.json").write_text(json.dumps(recorded("romio_strided_write")["default"]), "utf-8")
+    monkeypatch.chdir(site)
+    assert main(["diagnose", "report.json", "--model", "site.model", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    prediction = document["prediction"]
+    assert set(prediction["settings"]) <= set(prediction["decided"])
+    decided = dict(line.rsplit(" ", 1) for line in prediction["decided"])
+    assert "hint romio_cb_write" in decided and "layout lustre stripe_count" in decided
+    for line in document["settings"]:
+        target, _, value = line.rpartition(" ")
+        assert decided.get(target, value) == value

@@ -294,6 +294,16 @@ def test_the_worst_comes_first_and_settings_make_a_plan() -> None:
     assert diagnose(CASES["small-files"][0]).plan() == ""
 
 
+def test_what_a_model_decides_is_not_proposed_otherwise() -> None:
+    found = diagnose(CASES["strided-without-buffering"][0].on_nodes(4))
+    proposal = "hint romio_cb_write enable"
+    assert proposal in found.plan()
+    led = found.led_by({"decided": ["hint romio_cb_write disable"]})
+    assert proposal not in led.plan() and [f.code for f in led.findings] == [f.code for f in found.findings]
+    assert any(f"{proposal} is not proposed: the model expects no gain of it here" in one.fix for one in led.findings)
+    assert found.led_by({"decided": [proposal, "hint cb_nodes 2"]}) == found
+
+
 def test_findings_weigh_less_where_io_is_a_small_part_of_the_run() -> None:
     fault = activity(posix(write=calls(1000, MIB, sequential=400, seconds=9.0), opens=4))
     rare = fault.model_copy(update={"job": fault.job.model_copy(update={"elapsed": 5000.0})})

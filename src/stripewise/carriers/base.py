@@ -51,9 +51,14 @@ class Setting:
         """What plans and reports call it: the key, for layouts after the file system."""
         return f"{self.layer} {self.key}" if self.layer else self.key
 
+    @property
+    def target(self) -> str:
+        """What is set, as a line of the plan begins."""
+        return f"{self.carrier.verb} {self.name}"
+
     def line(self) -> str:
         """The setting as a line of the plan."""
-        return f"{self.carrier.verb} {self.name} {self.value}"
+        return f"{self.target} {self.value}"
 
     def but(self, why: str) -> str:
         """A line that says why it cannot be expressed."""

@@ -98,10 +98,12 @@ def run_diagnose(
     if (html or plan or model) and one is None:
         what = f"{outcome.profile.jobs} jobs were read, and --html, --plan and --model are for one"
         raise UserError(what, "name the log of one job")
-    document = one.as_json() if one is not None else outcome.as_json()
     expected = None
     if one is not None and model is not None:
         expected = reader.expected(one.activity, model)
+        one = one.led_by(expected)
+    document = one.as_json() if one is not None else outcome.as_json()
+    if expected is not None:
         document["prediction"] = expected
     if one is not None and html is not None:
         from stripewise.report.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load

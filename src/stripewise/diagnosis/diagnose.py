@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stripewise.carriers import Setting
@@ -11,6 +11,7 @@ from stripewise.diagnosis import rules as rules  # noqa: PLC0414  registers the 
 from stripewise.diagnosis.finding import RULES, Finding, Severity
 from stripewise.diagnosis.limits import Thresholds
 from stripewise.measure.activity import Activity
+from stripewise.prescribe.expectation import Proposal
 from stripewise.spec.plan import Plan
 from stripewise.spec.plugins import import_all
 
@@ -55,6 +56,28 @@ class Diagnosis:
             for setting in finding.settings:
                 chosen.setdefault((setting.carrier.name, setting.layer, setting.key), setting)
         return tuple(chosen.values())
+
+    def led_by(self, prediction: Mapping[str, Any]) -> Diagnosis:
+        """Let a model decide on the settings that it knows: a proposal of another value for one of them goes.
+
+        The model was measured on a site; what proposals are expected to gain is known of stacks in general.
+
+        Parameters
+        ----------
+        prediction : mapping
+            As :meth:`stripewise.diagnosis.prediction.SettingsPrediction.as_json` gives it.
+        """
+        chosen = {line.rpartition(" ")[0]: line for line in prediction["decided"]}
+
+        def agreed(finding: Finding) -> Finding:
+            against = [s for s in finding.settings if chosen.get(s.target, s.line()) != s.line()]
+            if not against:
+                return finding
+            lines = ", ".join(setting.line() for setting in against)
+            fix = f"{finding.fix or finding.kind.fix} ({lines} is not proposed: the model expects no gain of it here)"
+            return replace(finding, proposal=Proposal(), fix=fix)
+
+        return replace(self, findings=tuple(agreed(finding) for finding in self.findings))
 
     def plan(self) -> str:
         """Write the settings as a plan; empty where there are none."""

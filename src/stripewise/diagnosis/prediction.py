@@ -57,6 +57,8 @@ class SettingsPrediction:
     expectations : tuple of Expectation
     settings : tuple of Setting
         The prescribed ones.
+    decided : tuple of Setting
+        All that the model chose among, changed or not, with the values chosen.
     notes : tuple of str
         What was not known of the job.
     """
@@ -64,6 +66,7 @@ class SettingsPrediction:
     origin: str
     expectations: tuple[Expectation, ...]
     settings: tuple[Setting, ...] = ()
+    decided: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -72,6 +75,7 @@ class SettingsPrediction:
             "origin": self.origin,
             "expectations": [asdict(expectation) for expectation in self.expectations],
             "settings": [setting.line() for setting in self.settings],
+            "decided": [setting.line() for setting in self.decided],
             "notes": list(self.notes),
         }
 
@@ -99,7 +103,8 @@ def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction
     )
     found = Prescriber(loaded).prescribe(request)
     origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"
-    return SettingsPrediction(origin, tuple(_cases(found, activity)), found.plan.settings, (*seen.notes, *found.notes))
+    notes = (*seen.notes, *found.notes)
+    return SettingsPrediction(origin, tuple(_cases(found, activity)), found.plan.settings, found.decided, notes)
 
 
 def _cases(found: Prescription, activity: Activity) -> list[Expectation]:

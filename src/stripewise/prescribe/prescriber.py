@@ -117,6 +117,7 @@ class Answer:
         notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
         told = [(tunable, self._value(tunable, chosen[0])) for tunable in changed]
         extra = lines(told, self._standin, self._workload.operation, self._words)
+        every = [(tunable, self._value(tunable, chosen[0])) for tunable in self._free]
         return Prescription(
             origin=f"model {self._model.name} of table {self._domain.schema.name}",
             simulated="simulated" in self._domain.schema.description.lower(),
@@ -125,6 +126,7 @@ class Answer:
             changes=changes,
             kept=kept,
             plan=plan_of(extra, f"prescribed-{self._domain.schema.name}"[:128]),
+            decided=tuple(lines(every, self._standin, self._workload.operation, self._words)),
             directory=self._directory(changed, chosen),
             current=float(np.exp(sign * today.mean[0])),
             predicted=float(np.exp(sign * mean)),

@@ -104,6 +104,8 @@ class Prescription:
         Why the current settings stay; empty where they do not.
     plan : Plan
         The changes that a plan can carry.
+    decided : tuple of Setting
+        All that was chosen among, changed or not, with the values chosen.
     directory : str
         Where to put the data, if that was chosen.
     current, predicted : float or None
@@ -123,6 +125,7 @@ class Prescription:
     changes: tuple[SettingChange, ...] = ()
     kept: str = ""
     plan: Plan = field(default_factory=Plan)
+    decided: tuple[Setting, ...] = ()
     policy: bool = False
     simulated: bool = False
     objective: Objective | None = None
