@@ -134,11 +134,11 @@ def first_looks(transport: Transport, identifiers: list[str]) -> dict[str, float
     }
 
 
-async def events(socket: Path, secret: str, identifier: str, listeners: int, change: Any) -> list[float]:
+async def events(socket: Path, readers: list[str], identifier: str, listeners: int, change: Any) -> list[float]:
     """Open streams, change something, and give the seconds until each listener knew."""
     ready = 0
 
-    async def one() -> float:
+    async def one(secret: str) -> float:
         nonlocal ready
         reader, writer = await asyncio.open_unix_connection(str(socket))
         request = f"GET /api/experiments/{identifier}/events HTTP/1.1\r\nHost: localhost\r\n"
@@ -155,7 +155,7 @@ async def events(socket: Path, secret: str, identifier: str, listeners: int, cha
                     return time.monotonic()
         raise RuntimeError("a stream has ended")
 
-    streams = [asyncio.create_task(one()) for _ in range(listeners)]
+    streams = [asyncio.create_task(one(readers[number % len(readers)])) for number in range(listeners)]
     while ready < listeners:
         await asyncio.sleep(0.05)
     await asyncio.sleep(2.0)
@@ -185,7 +185,10 @@ def main() -> None:
         with open_store(address) as store:
             if not given.filled:
                 fill(store, given.experiments, given.runs)
-            _, secret = Tokens(database_of(store)).create("benchmark", "operator")
+            tokens = Tokens(database_of(store))
+            _, secret = tokens.create("benchmark", "operator")
+            # One token may hold few streams.
+            readers = [tokens.create("reader", "viewer")[1] for _ in range(0, given.listeners, 10)]
             finished = store.records("finished", limit=1)[0].id
             stopped = store.records("stopped", limit=1)[0].id
 
@@ -213,7 +216,7 @@ def main() -> None:
                 answers = {name: timed(transport, path, given.repeats) for name, path in paths.items()}
                 others = [record.id for record in store.records("finished", limit=given.repeats + 1)[1:]]
                 answers["experiment page, first look"] = first_looks(transport, others)
-                delays = asyncio.run(events(socket, secret, stopped, given.listeners, change))
+                delays = asyncio.run(events(socket, readers, stopped, given.listeners, change))
                 document = {
                     "store": address.partition(":")[0],
                     "experiments": given.experiments,

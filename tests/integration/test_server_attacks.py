@@ -195,6 +195,8 @@ def test_guessing_is_slowed_down(tmp_path: Path) -> None:
         statuses = [found.nobody.get("/api/experiments").status_code for _ in range(7)]
         assert statuses == [401] * 5 + [429] * 2
         assert found.client().post("/login", data={"token": "x"}).status_code == 429
+        # Whoever has a token is not locked out by those who guess from the same address.
+        assert found.client().post("/login", data={"token": found.secret}).headers["location"] == "/"
         assert found.operator.get("/api/me").status_code == 200
 
 
@@ -461,6 +463,20 @@ def test_deep_and_broken_bodies_are_told_so(served: Running) -> None:
     for kind in ("text/plain", "application/xml", "multipart/form-data; boundary=x"):
         answer = served.operator.post("/api/experiments", content=b"<x/>", headers={"Content-Type": kind})
         assert answer.status_code in (400, 415, 422)
+
+
+def test_refusals_do_not_fill_the_audit_log(served: Running) -> None:
+    served.create(name="audited")
+    for _ in range(20):
+        served.nobody.delete("/api/experiments/abcd1234")
+        served.client().post("/login", data={"token": "x"})
+    for _ in range(100):
+        served.viewer.delete("/api/experiments/abcd1234")
+    items = served.service.audit.page(200)
+    assert all(item.actor for item in items)
+    assert any(item.action == "POST /api/experiments" for item in items)
+    assert 1 <= sum(item.actor == "bob" for item in items) < 60
+    assert 'status="401"' in served.operator.get("/api/metrics").text, "what is not listed is counted"
 
 
 def test_the_audit_log_names_who_did_what_and_who_was_refused(served: Running) -> None:

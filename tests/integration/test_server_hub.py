@@ -17,6 +17,7 @@ from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.keeping import Message, Messages
+from stripewise.store.service.tokens import Tokens
 
 
 @pytest.fixture
@@ -98,3 +99,23 @@ def test_a_message_that_is_committed_after_one_with_a_higher_number_is_told_once
         told += [change.number for change in hub._new_messages()]
     assert told == [2, 1, 4, 3, 5]
     assert hub._new_messages() == []
+
+
+def test_a_revoked_token_hears_nothing_more_and_one_token_holds_few_streams(store: Store, messages: Messages) -> None:
+    tokens = Tokens(database_of(store))
+    token, _ = tokens.create("eve", "viewer")
+    hub = Hub(store, database_of(store), messages, 0.01, 10, each=2)
+
+    async def listen() -> None:
+        streams = [hub.listen(None, token=token.id) for _ in range(3)]
+        for stream in streams[:2]:
+            assert await anext(stream) == ": listening\n\n"
+        assert hub.full(token.id) and not hub.full("another")
+        assert [text async for text in streams[2]] == []
+        tokens.revoke(token.id)
+        for stream in streams[:2]:
+            assert [text async for text in stream] == []
+        assert hub.listeners == 0
+        await hub.close()
+
+    asyncio.run(asyncio.wait_for(listen(), 10.0))

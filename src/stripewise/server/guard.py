@@ -29,6 +29,8 @@ from stripewise.server.service import Service
 from stripewise.store.service.tokens import LoginSession, Token
 
 _MOST = 10_000
+_NOTED_A_MINUTE = 30
+"""Refusals of one token that the audit log lists; more are only counted, so that they cannot push out the rest."""
 
 
 class Rates:
@@ -107,6 +109,7 @@ class Guard:
         settings = service.settings
         self._rates = Rates(settings.requests_a_second, settings.burst)
         self._failures = Rates(settings.failures_a_minute / 60, settings.failures_a_minute)
+        self._noted = Rates(_NOTED_A_MINUTE / 60, _NOTED_A_MINUTE)
         self._hosts = {"localhost", "127.0.0.1", "[::1]", *settings.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,12 +157,16 @@ class Guard:
         if path in PUBLIC or path.startswith(PUBLIC_FOLDER):
             if method not in SAFE:
                 self._check_origin(headers)
-                self._slow_down(scope)
+                if path == "/login":
+                    # A valid token gets in, however many others have guessed from the same address.
+                    scope["state"]["may_fail"] = lambda: self._failures.allow(_address(scope))
+                else:
+                    self._slow_down(scope)
             return self._limited(headers, receive, _LOGIN_BYTES)
         user, session = await self._who(scope, headers)
+        scope["state"] |= {"user": user, "session": session}
         if not self._rates.allow(user.id):
             raise _refusal(429, "too many requests", "wait a second", {"Retry-After": "1"})
-        scope["state"] |= {"user": user, "session": session}
         if session is not None and method not in SAFE:
             receive = await self._check_forgery(scope, headers, receive, session)
         if not user.operator and not self._viewer_may(method, path):
@@ -290,14 +297,22 @@ class Guard:
             headers.setdefault("Cache-Control", "no-store")
 
     async def _note(self, scope: Scope, status: int) -> None:
-        """Log every change and every refusal; of a request only its path."""
+        """Log every change and every refusal of a token; of a request only its path.
+
+        What comes without a valid token is counted by the metrics and not listed: strangers could fill the list.
+        """
         # A token in an address gives no access, but it must not appear in the log either.
         path = _SECRET.sub("sw_***", scope["path"])
         log.info("%s %s %d", scope["method"], path, status)
-        if status not in (401, 403) and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:1]):
-            return
         user: Token | None = scope["state"].get("user")
-        who = (user.name, user.role) if user else ("", "")
+        if user is None:
+            return
+        refused = status in (401, 403, 429)
+        if not refused and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:1]):
+            return
+        if refused and not self._noted.allow(user.id):
+            return
+        who = (user.name, user.role)
         action, subject = f"{scope['method']} {path}", str(scope["state"].get("subject", ""))
         try:
             await run_in_threadpool(self._service.audit.add, *who, _address(scope), action, subject, status)

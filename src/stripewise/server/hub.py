@@ -24,6 +24,7 @@ from stripewise.store.codec import load
 from stripewise.store.rows import seen_state
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service.keeping import MOST_MESSAGES, Messages
+from stripewise.store.service.tokens import Tokens
 from stripewise.store.sql_reading import SqlReader
 from stripewise.store.transactions import Transactions
 
@@ -64,8 +65,16 @@ class Change:
 @dataclass(eq=False)
 class _Listener:
     experiment: str | None
+    token: str
     queue: asyncio.Queue[Change] = field(default_factory=lambda: asyncio.Queue(_WAITING))
     lost: bool = False
+    ended: bool = False
+
+    def end(self) -> None:
+        """Let the stream end at once: the token is over."""
+        self.ended = True
+        with contextlib.suppress(asyncio.QueueFull):
+            self.queue.put_nowait(Change("", "", {}))
 
     def put(self, change: Change) -> None:
         try:
@@ -87,15 +96,21 @@ class Hub:
         Between two looks.
     most : int
         Listeners at a time.
+    each : int
+        Most of one token.
     """
 
-    def __init__(self, store: Store, database: Transactions, messages: Messages, seconds: float, most: int) -> None:
+    def __init__(
+        self, store: Store, database: Transactions, messages: Messages, seconds: float, most: int, each: int = 20
+    ) -> None:
         assert isinstance(store, SqlReader)
         self._store = store
         self._database = database
         self._messages = messages
         self._seconds = seconds
+        self._tokens = Tokens(database)
         self._most = most
+        self._each = each
         self._listeners: set[_Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._known: dict[str, tuple[Any, ...]] = {}
@@ -111,7 +126,7 @@ class Hub:
         """How many listen now."""
         return len(self._listeners)
 
-    async def listen(self, experiment: str | None, after: int | None = None) -> AsyncIterator[str]:
+    async def listen(self, experiment: str | None, after: int | None = None, token: str = "") -> AsyncIterator[str]:
         """Give events as text, from now on, for as long as the reader stays.
 
         Parameters
@@ -120,8 +135,13 @@ class Hub:
             Of one experiment, with its runs and messages; or of all, without these.
         after : int, optional
             Messages after this number come first.
+        token : str, optional
+            Identifier of the reader's; the events end when it is revoked or has expired.
         """
-        listener = _Listener(experiment)
+        if self.full(token):
+            # Others came in between.
+            return
+        listener = _Listener(experiment, token)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._first = True
@@ -140,15 +160,21 @@ class Hub:
                 except TimeoutError:
                     yield ": still here\n\n"
                     continue
+                if listener.ended:
+                    return
                 if not 0 < change.number <= said:
                     yield change.text()
             yield Change("lost", experiment or "", {}).text()
         finally:
             self._listeners.discard(listener)
 
-    def full(self) -> bool:
-        """Whether no more listeners are taken."""
-        return len(self._listeners) >= self._most
+    def full(self, token: str) -> bool:
+        """Whether no more listeners are taken, at all or of one token."""
+        return len(self._listeners) >= self._most or (bool(token) and self.count(token) >= self._each)
+
+    def count(self, token: str) -> int:
+        """How many listeners a token has."""
+        return sum(listener.token == token for listener in self._listeners)
 
     async def close(self) -> None:
         """Stop looking."""
@@ -162,6 +188,8 @@ class Hub:
     async def _work(self) -> None:
         while self._listeners:
             try:
+                for listener in await run_in_threadpool(self._over):
+                    listener.end()
                 changes = await run_in_threadpool(self._look)
             except StripewiseError as error:
                 # The store is away: the listeners wait for it, as all others do.
@@ -194,6 +222,12 @@ class Hub:
         live = self._store.live(connection)
         columns = [experiments.c[name] for name in ("id", "name", "updated", "trials", "runs", "ended", "owner")]
         return list(connection.execute(sa.select(*columns, seen_state(live).label("state")).where(where)))
+
+    def _over(self) -> list[_Listener]:
+        """Listeners whose token was revoked or has expired since they came."""
+        named = [listener for listener in self._listeners if listener.token]
+        valid = self._tokens.valid({listener.token for listener in named}) if named else set()
+        return [listener for listener in named if listener.token not in valid]
 
     def _look(self) -> list[Change]:
         with self._turn:

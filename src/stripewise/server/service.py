@@ -105,6 +105,7 @@ class Settings(BaseModel):
         default=30, description="requests with a wrong token or none, from one address, before it has to wait"
     )
     listeners: Annotated[int, Field(ge=1)] = Field(default=500, description="open event streams")
+    streams: Annotated[int, Field(ge=1)] = Field(default=20, description="open event streams of one token")
     poll_seconds: Annotated[float, Field(gt=0)] = Field(default=0.3, description="how often the store is looked at")
     secure_cookies: bool = Field(default=False, description="behind TLS: cookies are sent over it only")
     hosts: tuple[str, ...] = Field(
@@ -170,7 +171,7 @@ class Service:
             Items(database),
             Answers(database),
             Audit(database),
-            Hub(opened, database, messages, settings.poll_seconds, settings.listeners),
+            Hub(opened, database, messages, settings.poll_seconds, settings.listeners, settings.streams),
         )
 
 

@@ -11,7 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Resource
 from stripewise.server.resources.experiments import Id
-from stripewise.server.service import Here, Service
+from stripewise.server.service import Here, Service, User
+from stripewise.store.service.tokens import Token
 
 resource = Resource("", "events")
 
@@ -29,14 +30,15 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 @resource.file("/events", kind=StreamingResponse, responses=_STREAM)
-async def all_events(service: Here) -> StreamingResponse:
+async def all_events(service: Here, user: User) -> StreamingResponse:
     """Stream a message for every experiment that changes, from now on."""
-    return _stream(service, None, None)
+    return _stream(service, user, None, None)
 
 
 @resource.file("/experiments/{id}/events", 404, kind=StreamingResponse, responses=_STREAM)
 async def experiment_events(
     service: Here,
+    user: User,
     id: Id,
     after: Annotated[int | None, Query(ge=0, le=2**53, description="messages after this number come first")] = None,
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
@@ -48,11 +50,12 @@ async def experiment_events(
     record = await run_in_threadpool(service.store.record, id)
     if last is not None and last.isascii() and last.isdigit():
         after = int(last)
-    return _stream(service, record.id, after)
+    return _stream(service, user, record.id, after)
 
 
-def _stream(service: Service, experiment: str | None, after: int | None) -> StreamingResponse:
-    if service.hub.full():
-        raise Refused(503, "the service has as many listeners as it takes", "try again later")
+def _stream(service: Service, user: Token, experiment: str | None, after: int | None) -> StreamingResponse:
+    if service.hub.full(user.id):
+        raise Refused(503, "as many event streams are open as the service or this token may have", "close some")
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(service.hub.listen(experiment, after), media_type="text/event-stream", headers=headers)
+    stream = service.hub.listen(experiment, after, user.id)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)

@@ -174,6 +174,8 @@ async def login(
     target = _local(next)
     found = await run_in_threadpool(service.tokens.check, token.strip())
     if found is None:
+        if not request.state.may_fail():
+            raise Refused(429, "too many requests without a valid token", "wait a minute")
         return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
     request.state.user = found
     # An earlier cookie ends here: somebody else may have planted it in the browser.

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,6 +160,16 @@ class Tokens:
         if token is not None and (token.used is None or now - token.used > _USED_EVERY):
             self._note_use(token.id)
         return token
+
+    def valid(self, identifiers: Collection[str]) -> set[str]:
+        """Give those identifiers whose tokens are neither revoked nor expired."""
+
+        def work(connection: sa.Connection) -> set[str]:
+            now = self._database.now(connection)
+            query = sa.select(tokens).where(tokens.c.id.in_(identifiers))
+            return {row.id for row in connection.execute(query) if self._valid(_token(row), now) is not None}
+
+        return self._database.read(work)
 
     def _valid(self, token: Token, now: float) -> Token | None:
         over = token.revoked is not None or (token.expires is not None and token.expires <= now)
