@@ -21,6 +21,7 @@ from stripewise.spec.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, Op
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library
+from tests.python_model import added, encode, predict
 
 BINARY = [op for op in Op if Op.ADD <= op < Op.SELECT]
 UNARY = [Op.LOG2, Op.SINGLE, Op.ABS, Op.NEGATE, Op.NOT]
@@ -120,19 +121,19 @@ def test_encoding_agrees_to_the_bit_and_values_to_rounding(library: ctypes.CDLL,
     native = NativeModel(library, data)
     try:
         for place, member in enumerate(artifact.members):
-            expected = member.encode(rows)
+            expected = encode(member, rows)
             for mine, theirs in zip(expected, native.encode(place, len(member.features), rows, n), strict=True):
                 wide = np.broadcast_to(mine, (n,))
                 assert np.array_equal(np.isnan(wide), np.isnan(theirs))
                 good = ~np.isnan(wide)
                 assert np.array_equal(wide[good], theirs[good])
-        expected_values, values = artifact.predict(rows, n), native.predict(rows, n)
+        expected_values, values = predict(artifact, rows, n), native.predict(rows, n)
     finally:
         native.close()
     assert np.array_equal(np.isnan(expected_values), np.isnan(values))
     good = np.isfinite(expected_values)
     # Members of either sign may cancel one another: what counts is relative to what was added.
-    scale = sum(np.abs(member.predict(rows, n)) for member in artifact.members)
+    scale = sum(np.abs(added(member, rows, n)) for member in artifact.members)
     assert np.all(np.abs(values - expected_values)[good] <= 1e-9 * np.asarray(scale)[good])
 
 
@@ -155,7 +156,7 @@ def test_the_runtime_finds_the_best_combination(library: ctypes.CDLL, seed: int)
     rows: list[np.ndarray | float] = list(row)
     for place, column in zip(tunables, np.asarray(grid).reshape(len(grid), len(tunables)).T, strict=True):
         rows[place] = column
-    predicted = artifact.predict(rows, len(grid))
+    predicted = predict(artifact, rows, len(grid))
     native = NativeModel(library, artifact_bytes(artifact))
     try:
         choice = native.choose(row)

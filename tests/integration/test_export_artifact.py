@@ -28,6 +28,7 @@ from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library
+from tests.python_model import predict
 
 HINTS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 SMALL: dict[str, dict[str, Any]] = {
@@ -72,7 +73,7 @@ def trained(name: str, tunables: tuple[str, ...] = HINTS) -> Any:
 def input_row(artifact: Artifact, values: Mapping[str, Any]) -> list[float]:
     """Numbers for an artifact's inputs from values by name, as the runtime fills them."""
     given = [values[entry.name] for entry in artifact.inputs]
-    return [float(artifact.texts.find(value)) if isinstance(value, str) else float(value) for value in given]
+    return [float(artifact.texts.code(value)) if isinstance(value, str) else float(value) for value in given]
 
 
 def columns_of(artifact: Artifact, frame: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
@@ -85,7 +86,7 @@ def columns_of(artifact: Artifact, frame: Mapping[str, Sequence[Any]]) -> list[n
             columns.append(np.zeros(n))
             continue
         columns.append(
-            np.asarray([artifact.texts.find(v) if isinstance(v, str) else float(v) for v in given], dtype=np.float64)
+            np.asarray([artifact.texts.code(v) if isinstance(v, str) else float(v) for v in given], dtype=np.float64)
         )
     return columns
 
@@ -110,7 +111,7 @@ def test_values_in_the_runtime_are_the_model_s(library: ctypes.CDLL, name: str) 
     finally:
         native.close()
     assert np.all(np.abs(found / expected - 1) <= 1e-9)
-    assert np.all(np.abs(parse_artifact(data).predict(columns, len(rows)) / expected - 1) <= 1e-9)
+    assert np.all(np.abs(predict(parse_artifact(data), columns, len(rows)) / expected - 1) <= 1e-9)
 
 
 @pytest.mark.parametrize("operation", ["write", "read"])
@@ -152,7 +153,7 @@ def test_the_runtime_chooses_what_python_chooses(library: ctypes.CDLL, operation
         }
         for tunable in free:
             value = model.domain.values(tunable.place, best.points[:, tunable.place]).tolist()[0]
-            number = artifact.texts.find(value) if isinstance(value, str) else value
+            number = artifact.texts.code(value) if isinstance(value, str) else value
             assert chosen[tunable.name] == number
     else:
         assert not choice.changed
@@ -175,7 +176,7 @@ def test_the_program_s_own_words_are_never_chosen(library: ctypes.CDLL) -> None:
     artifact = to_artifact(trained("tree", ("stripe_count", "transfer_size", "collective")))
     names = [entry.name for entry in artifact.inputs]
     row = [1.0 if entry.kind != TUNABLE else entry.values[0].number for entry in artifact.inputs]
-    row[names.index("operation")] = float(artifact.texts.find("write"))
+    row[names.index("operation")] = float(artifact.texts.code("write"))
     for name, value in (("nodes", 8.0), ("ppn", 4.0), ("file_gib", 8.0)):
         row[names.index(name)] = value
     native = NativeModel(library, artifact_bytes(artifact))

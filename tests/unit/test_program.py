@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from stripewise.errors import UserError
 from stripewise.model.artifact.arithmetic import log2
-from stripewise.model.artifact.program import apply, compile_expression, constant, depth, read, run
+from stripewise.model.artifact.program import apply, compile_expression, constant, depth, read
 from stripewise.spec.expression import Expression
 from stripewise.spec.formats import Op
 from stripewise.spec.stack import load_stack, stack_names
 from stripewise.spec.workload import Workload
+from tests.python_model import run
 
 
 @given(st.floats(min_value=5e-324, allow_infinity=False))

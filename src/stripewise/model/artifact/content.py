@@ -1,20 +1,16 @@
 """The artifact: a performance model with its encoder, its tunables and their rules, as the runtime reads it.
 
-Python evaluates an artifact just as the runtime does: programs to the bit, values to rounding. Its bytes:
+The runtime evaluates it; ``tests/python_model.py`` does the same in Python, for comparison. Its bytes:
 :mod:`stripewise.model.artifact.format`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from stripewise.errors import UserError
 from stripewise.model.artifact.members import Member
-from stripewise.model.artifact.program import OUTPUT, Numbers, Program, run
+from stripewise.model.artifact.program import OUTPUT, Program
 
 
 @dataclass(frozen=True)
@@ -104,10 +100,6 @@ class Texts:
             self._size += len(text.encode()) + 1
         return self._places[text]
 
-    def find(self, text: str) -> int:
-        """The number of a text; -1 if it is unknown."""
-        return self._places.get(text, -1)
-
     def data(self) -> bytes:
         """All texts, each with a NUL."""
         return b"".join(text.encode() + b"\0" for text in self._places)
@@ -183,10 +175,3 @@ class Artifact:
             if entry.name == name:
                 return number
         raise UserError(f"the artifact has no input {name}", f"it has {', '.join(entry.name for entry in self.inputs)}")
-
-    def predict(self, inputs: Sequence[Any], n: int) -> Numbers:
-        """Predict the objective for ``n`` rows; ``inputs`` has a number or a column for each input."""
-        blend = np.zeros(n)
-        for member in self.members:
-            blend = blend + member.predict(inputs, n)
-        return np.broadcast_to(run(self.result, inputs, blend), (n,))

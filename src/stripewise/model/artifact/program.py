@@ -1,24 +1,17 @@
-"""Programs of the artifact: straight-line arithmetic on a stack, the same bits in Python as in the runtime.
+"""Programs of the artifact: straight-line arithmetic on a stack, which ``native/core/model_program.c`` runs.
 
 A program computes a feature, a rule between settings, or what becomes of a model's output. It is a tuple of
-instructions; the stack starts empty and ends with one number. ``native/core/model_program.c`` runs the same programs.
+instructions; the stack starts empty and ends with one number.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.arithmetic import log2
 from stripewise.spec.expression import Expression
 from stripewise.spec.formats import ARTIFACT_STACK, Op
-
-Numbers = NDArray[np.float64]
 
 Instruction = tuple[Op, float]
 """An instruction with its operand: the input's number, the constant, else 0."""
@@ -52,80 +45,6 @@ def depth(program: Program) -> int:
         now += 1 if op <= Op.OUTPUT else (0 if op <= Op.NOT else (-2 if op is Op.SELECT else -1))
         most = max(most, now)
     return most
-
-
-def _choose(first: NDArray[np.bool_], a: Any, b: Any) -> Any:
-    return np.where(first | np.isnan(a), a, b)
-
-
-_UNARY: dict[Op, Callable[[Any], Any]] = {
-    Op.LOG2: log2,
-    Op.EXP: np.exp,
-    Op.SINGLE: lambda a: np.asarray(a, dtype=np.float32).astype(np.float64),
-    Op.ABS: np.abs,
-    Op.NEGATE: np.negative,
-    Op.NOT: lambda a: np.asarray(a == 0, dtype=np.float64),
-}
-
-
-def _truth(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: np.asarray(function(a, b), dtype=np.float64)
-
-
-_BINARY: dict[Op, Callable[[Any, Any], Any]] = {
-    Op.ADD: np.add,
-    Op.SUBTRACT: np.subtract,
-    Op.MULTIPLY: np.multiply,
-    Op.DIVIDE: np.divide,
-    Op.FLOOR_DIVIDE: np.floor_divide,
-    Op.MODULO: np.mod,
-    Op.MINIMUM: lambda a, b: _choose(np.asarray(a < b), a, b),
-    Op.MAXIMUM: lambda a, b: _choose(np.asarray(a > b), a, b),
-    Op.EQUAL: _truth(np.equal),
-    Op.NOT_EQUAL: _truth(np.not_equal),
-    Op.LESS: _truth(np.less),
-    Op.LESS_EQUAL: _truth(np.less_equal),
-    Op.GREATER: _truth(np.greater),
-    Op.GREATER_EQUAL: _truth(np.greater_equal),
-    Op.AND: _truth(np.logical_and),
-    Op.OR: _truth(np.logical_or),
-}
-
-
-def run(program: Program, inputs: Sequence[Any], output: Any = None) -> Numbers:
-    """Run a program for scalars or for many rows at once.
-
-    Parameters
-    ----------
-    program : Program
-    inputs : sequence of float or ndarray, shape (n,)
-        One for each input.
-    output : float or ndarray, optional
-        What :data:`OUTPUT` pushes.
-
-    Returns
-    -------
-    ndarray
-        Of shape ``()`` or ``(n,)``.
-    """
-    stack: list[Any] = []
-    with np.errstate(all="ignore"):
-        for op, operand in program:
-            if op is Op.INPUT:
-                stack.append(np.asarray(inputs[int(operand)], dtype=np.float64))
-            elif op is Op.CONSTANT:
-                stack.append(np.float64(operand))
-            elif op is Op.OUTPUT:
-                stack.append(np.asarray(output, dtype=np.float64))
-            elif op in _UNARY:
-                stack.append(_UNARY[op](stack.pop()))
-            elif op is Op.SELECT:
-                b, a, test = stack.pop(), stack.pop(), stack.pop()
-                stack.append(np.where(test != 0, a, b))
-            else:
-                b, a = stack.pop(), stack.pop()
-                stack.append(_BINARY[op](a, b))
-    return np.asarray(stack.pop(), dtype=np.float64)
 
 
 _BINARY_NODES: dict[type[ast.operator], Op] = {
