@@ -173,17 +173,14 @@ class Transport:
         self._token = token
         self._timeout = timeout
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, Any] | None = None,
-        document: Any = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> tuple[bytes, str]:
+    def send(self, method: str, path: str, **given: Any) -> tuple[bytes, str]:
         """Send a request and give the answer's body and media type.
+
+        Parameters
+        ----------
+        method, path : str
+        given
+            ``query`` and ``headers``, mappings; ``document``, to be sent as JSON, or ``body``, bytes.
 
         Raises
         ------
@@ -192,7 +189,7 @@ class Transport:
         TransientError
             If the service cannot be reached.
         """
-        with self._opened(method, path, query, document, body, headers) as answer:
+        with self._opened(method, path, **given) as answer:
             data = answer.read(_MOST_BYTES)
             if answer.status >= 400:
                 raise _refused(answer.status, data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +47,6 @@ class Data:
 
     def __len__(self) -> int:
         return len(self.target)
-
-    def take(self, rows: NDArray[Any]) -> Data:
-        """Give some rows (a mask, or indices); cells and workloads keep their numbers."""
-        return Data(self.points[rows], self.target[rows], self.cells[rows], self.workloads[rows])
 
     @cached_property
     def noise(self) -> float:

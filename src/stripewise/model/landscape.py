@@ -171,12 +171,6 @@ class Landscape:
         gap = self.optimum - self.median
         return (value - self.median) / gap if self.table.objective.better(self.optimum, self.median) else 0.0
 
-    @cached_property
-    def noise(self) -> float:
-        """Median over points of the coefficient of variation of their runs; 0 without repeats."""
-        spreads = [np.std(r, ddof=1) / abs(np.mean(r)) for r in map(self.runs, range(len(self.truth))) if len(r) > 1]
-        return float(np.median(spreads)) if spreads else 0.0
-
 
 def landscapes(table: Table) -> list[Landscape]:
     """Take every context of a table apart."""

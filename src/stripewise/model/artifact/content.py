@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stripewise.errors import UserError
 from stripewise.model.artifact.members import Member
 from stripewise.model.artifact.program import OUTPUT, Program
 
@@ -162,16 +161,3 @@ class Artifact:
     constraints: tuple[Program, ...] = ()
     derived: tuple[DerivedSetting, ...] = ()
     texts: Texts = field(default_factory=Texts, repr=False)
-
-    def place(self, name: str) -> int:
-        """Number of the input of a name.
-
-        Raises
-        ------
-        UserError
-            If there is none.
-        """
-        for number, entry in enumerate(self.inputs):
-            if entry.name == name:
-                return number
-        raise UserError(f"the artifact has no input {name}", f"it has {', '.join(entry.name for entry in self.inputs)}")

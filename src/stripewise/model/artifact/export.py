@@ -23,24 +23,20 @@ from stripewise.spec.formats import ARTIFACT_DEPTH, ARTIFACT_NONE, WORD, Op
 _SAMPLE = 512
 
 
-def to_artifact(model: PerformanceModel, *, identifier: str = "", file_system: str | None = None) -> Artifact:
+def to_artifact(model: PerformanceModel) -> Artifact:
     """Export a trained model.
 
     Parameters
     ----------
     model : PerformanceModel
         ``tree``, ``forest``, ``boosting``, ``ann`` or ``auto``.
-    identifier : str
-        Echoed by the runtime.
-    file_system : str, optional
-        Whose layout stripes are, see :func:`stripewise.model.carriers.tunable_columns`.
 
     Raises
     ------
     UserError
         If the model is of a kind that has no such form, or too large for the runtime.
     """
-    return _Export(model, identifier, file_system).artifact()
+    return _Export(model).artifact()
 
 
 def margin_of(model: PerformanceModel, seed: int = 0) -> float:
@@ -56,11 +52,10 @@ def margin_of(model: PerformanceModel, seed: int = 0) -> float:
 
 
 class _Export:
-    def __init__(self, model: PerformanceModel, identifier: str, file_system: str | None) -> None:
+    def __init__(self, model: PerformanceModel) -> None:
         self._model = model
         self._domain = model.domain
-        self._identifier = identifier
-        self._inputs = Inputs(model.domain, file_system)
+        self._inputs = Inputs(model.domain, None)
 
     def artifact(self) -> Artifact:
         """Put the parts together; rules come first, since they add the words that they need."""
@@ -71,7 +66,6 @@ class _Export:
         objective = self._domain.objective
         return Artifact(
             name=f"{self._model.name} {self._domain.schema.name}",
-            identifier=self._identifier,
             objective=objective.name,
             unit=objective.unit,
             maximize=objective.maximize,
