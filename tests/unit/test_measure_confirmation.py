@@ -159,7 +159,6 @@ def test_power_follows_simulation():
     for pairs, gain, noise, simulated in known:
         assert sequential.power(pairs, gain, noise) == pytest.approx(simulated, abs=0.03)
     assert sequential.power(24, 1.0, 0.1) == 0.0
-    assert sequential.power(24, 1.3, 0.1, minimum_effect=1.3) == 0.0
 
 
 def test_pairs_needed():

@@ -111,7 +111,7 @@ def crossing_probabilities(design: Boundary, drift: float, start: tuple[int, flo
     return tuple(chances)
 
 
-def power(pairs: int, gain: float, noise: float, confidence: float = 0.95, minimum_effect: float = 1.0) -> float:
+def power(pairs: int, gain: float, noise: float, confidence: float = 0.95) -> float:
     """Chance to prove a gain with at most ``pairs`` pairs.
 
     Parameters
@@ -122,10 +122,10 @@ def power(pairs: int, gain: float, noise: float, confidence: float = 0.95, minim
     noise : float
         Standard deviation of the logarithm of one run.
     """
-    if pairs < 1 or gain <= minimum_effect:
+    if pairs < 1 or gain <= 1.0:
         return 0.0
     design = boundary(looks(pairs), (1 - confidence) / 2, pairs)
-    drift = float(np.log(gain / minimum_effect)) / max(noise * np.sqrt(2), 1e-9) * np.sqrt(_efficiency(pairs))
+    drift = float(np.log(gain)) / max(noise * np.sqrt(2), 1e-9) * np.sqrt(_efficiency(pairs))
     return min(1.0, sum(crossing_probabilities(design, min(drift, 20.0))))
 
 

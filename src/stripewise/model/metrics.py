@@ -121,7 +121,7 @@ def classes(values: Floats, bounds: Floats) -> NDArray[np.int64]:
     return np.searchsorted(bounds, values, side="left").astype(np.int64)
 
 
-def class_error(actual: Floats, predicted: Floats, *, maximize: bool, maximum: float | None = None) -> float:
+def class_error(actual: Floats, predicted: Floats, *, maximize: bool) -> float:
     """Mean distance, in classes, between what was measured and what was predicted.
 
     Parameters
@@ -130,10 +130,8 @@ def class_error(actual: Floats, predicted: Floats, *, maximize: bool, maximum: f
         Positive values of the objective.
     maximize : bool
         Whether larger values are better; if not, performance is the inverse.
-    maximum : float, optional
-        Largest performance; that of ``actual`` by default.
     """
     first = actual if maximize else 1.0 / actual
     second = predicted if maximize else 1.0 / predicted
-    bounds = class_bounds(float(first.max()) if maximum is None else maximum)
+    bounds = class_bounds(float(first.max()))
     return float(np.mean(np.abs(classes(first, bounds) - classes(second, bounds))))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from stripewise.plots.parameters import WORST_TO_BEST
-from stripewise.plots.style import ORANGE, axis_title, blank, number, plain
+from stripewise.plots.style import ORANGE, blank, number, plain
 
 _ROW = 32
 _MOST_TEXTS = 96
@@ -114,9 +114,7 @@ def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]
     return figure
 
 
-def progress(
-    curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[str, int], *, quantity: str = "best so far"
-) -> go.Figure:
+def progress(curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[str, int]) -> go.Figure:
     """Draw the best of each experiment over its runs, relative to its own default.
 
     Parameters
@@ -125,8 +123,6 @@ def progress(
         Name to run numbers and the speed-up of the best known after them.
     lasts : mapping
         Name to the number of its last run.
-    quantity : str
-        Of the vertical axis.
     """
     figure = blank("Best so far in the search", 380)
     dashes = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -140,7 +136,7 @@ def progress(
             )  # fmt: skip
     figure.add_hline(y=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
     figure.update_xaxes(title_text="run")
-    figure.update_yaxes(title_text=axis_title(quantity, "times the default"), rangemode="tozero")
+    figure.update_yaxes(title_text="best so far (times the default)", rangemode="tozero")
     return figure
 
 

@@ -74,9 +74,9 @@ def five_number_bands(
     return figure
 
 
-def cluster_tree(tree: NDArray[np.float64], count: int, *, title: str = "How configurations join") -> go.Figure:
+def cluster_tree(tree: NDArray[np.float64], count: int) -> go.Figure:
     """Draw the upper part of a hierarchical clustering, and the height at which it was cut."""
-    figure = blank(plain(title), 360)
+    figure = blank("How configurations join", 360)
     drawn = dendrogram(tree, p=_LEAVES, truncate_mode="lastp", no_plot=True)
     for xs, ys in zip(drawn["icoord"], drawn["dcoord"], strict=True):
         figure.add_scatter(

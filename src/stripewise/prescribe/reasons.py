@@ -22,9 +22,7 @@ _DEPTH = 3
 _ROWS = 20_000
 
 
-def neighbours(
-    model: PerformanceModel, table: Table | None, current: Floats, chosen: Floats, count: int = _NEAREST
-) -> tuple[Neighbour, ...]:
+def neighbours(model: PerformanceModel, table: Table | None, current: Floats, chosen: Floats) -> tuple[Neighbour, ...]:
     """Find the measured cells nearest to a workload with its prescribed settings, and with the current ones.
 
     Parameters
@@ -34,8 +32,6 @@ def neighbours(
         What was measured; without it the cells that the model remembers, if it does.
     current, chosen : ndarray, shape (c,)
         Points.
-    count : int
-        Of either.
     """
     cells = _cells(model, table)
     if cells is None:
@@ -51,7 +47,7 @@ def neighbours(
             continue
         own = encoder.encode(model.domain.folded(point[None, :])).astype(np.float64)
         distance = np.sqrt(np.sum(((known - own) / spread) ** 2, axis=1))
-        for cell in np.argsort(distance, kind="stable")[:count]:
+        for cell in np.argsort(distance, kind="stable")[:_NEAREST]:
             row = {
                 column.name: plain_number(model.domain.values(place, points[cell, [place]]).tolist()[0])
                 for place, column in enumerate(model.domain.columns)

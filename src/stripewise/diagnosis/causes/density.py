@@ -39,7 +39,7 @@ class Cluster:
     peak: bool
 
 
-def clusters(seconds: Sequence[float], seed: int = 0) -> list[Cluster]:
+def clusters(seconds: Sequence[float]) -> list[Cluster]:
     """Find clusters by a Gaussian mixture of log(time), whose number the Bayesian information criterion chooses.
 
     A kernel density estimate is made beside it: a cluster that is not a maximum of the density is marked.
@@ -48,19 +48,17 @@ def clusters(seconds: Sequence[float], seed: int = 0) -> list[Cluster]:
     ----------
     seconds : sequence of float
         Of repeated operations of one size; fewer than 20 give one cluster.
-    seed : int
-        Of the mixture's start.
     """
     from sklearn.mixture import GaussianMixture  # noqa: PLC0415  slow to load
 
     logs = np.log(np.asarray(seconds, float))
     if len(logs) > _SAMPLE:
-        logs = np.random.default_rng(seed).choice(logs, _SAMPLE, replace=False)
+        logs = np.random.default_rng(0).choice(logs, _SAMPLE, replace=False)
     if len(logs) < _FEW or float(np.ptp(logs)) < _NARROW:
         return [Cluster(float(np.exp(np.median(logs))), float(np.std(logs)), 1.0, True)]
     column = logs.reshape(-1, 1)
     fits = [
-        GaussianMixture(number, random_state=seed, n_init=2, reg_covar=1e-4).fit(column)
+        GaussianMixture(number, random_state=0, n_init=2, reg_covar=1e-4).fit(column)
         for number in range(1, _MOST + 1)
         if len(logs) >= _FEW * number // 2
     ]

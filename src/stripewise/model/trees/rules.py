@@ -17,10 +17,10 @@ Step = tuple[int, float, bool]
 """Feature, threshold, and whether the walk went left (feature at most threshold)."""
 
 
-def tree_rules(trees: Trees, tree: int = 0) -> list[tuple[int, list[Step]]]:
-    """List the leaves of a tree, from left to right, each with the steps that lead to it."""
+def tree_rules(trees: Trees) -> list[tuple[int, list[Step]]]:
+    """List the leaves of the first tree, from left to right, each with the steps that lead to it."""
     found: list[tuple[int, list[Step]]] = []
-    waiting: list[tuple[int, list[Step]]] = [(int(trees.roots[tree]), [])]
+    waiting: list[tuple[int, list[Step]]] = [(int(trees.roots[0]), [])]
     while waiting:
         node, path = waiting.pop()
         feature = int(trees.feature[node])
