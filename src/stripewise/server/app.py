@@ -25,6 +25,7 @@ from stripewise import __version__
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.ownership import make_folder
+from stripewise.server.connections import limited
 from stripewise.server.guard import Guard
 from stripewise.server.html import error_page
 from stripewise.server.metrics import Metrics
@@ -36,6 +37,8 @@ from stripewise.store.base import Store
 _LONGEST_SOCKET = 107
 _BACKLOG = 512
 _SLOWEST_RESTART = 30.0
+_CONNECTIONS = 1000
+_HEADER_SECONDS = 20.0
 
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
@@ -251,9 +254,9 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         backlog=_BACKLOG,
         timeout_keep_alive=20,
         timeout_graceful_shutdown=3,
-        limit_concurrency=1000,
+        limit_concurrency=_CONNECTIONS,
         h11_max_incomplete_event_size=32768,
-        http="h11",
+        http=limited(_HEADER_SECONDS, _CONNECTIONS // 2),
         ws="none",
         # Addresses of clients are taken from nobody's header.
         proxy_headers=False,

@@ -22,7 +22,7 @@ from stripewise.store.transactions import Transactions
 KINDS = ("experiment", "campaign", "training", "validation", "evaluation")
 STATES = ("queued", "running", "done", "failed", "stopped")
 
-MOST_IDLE = 5
+MOST_IDLE = 3
 """A job that was taken so often in a row without getting any further is given up: it kills its workers."""
 
 
