@@ -16,9 +16,12 @@ from stripewise.report.bundle import Redactor, helpdesk_bundle, log_tail
 from stripewise.report.placement import node_names, placement, sentence
 from stripewise.report.unfinished import reading_of
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.spec.workload import Workload
 from stripewise.tuning.again import confirm_again
+from stripewise.tuning.space import bind_space, describe_space
 from tests.unit.finished_experiment import changed, finished
 
 
@@ -187,6 +190,29 @@ def test_confirming_again_leaves_two_configurations():
     kept = changed(record, confirmed=False, candidate=None)
     with pytest.raises(UserError, match="nothing to confirm"):
         confirm_again(kept)
+
+
+def test_confirming_again_holds_the_users_own_parameters_at_their_default():
+    own = {
+        "k": {"kind": "integer", "low": 1, "high": 8, "default": 1, "carrier": "argument", "key": "--k={value}"},
+        "fast": {"kind": "boolean", "carrier": "env", "key": "FAST"},
+    }
+    experiment = Experiment.model_validate({"command": "x", "parameters": own, "stacks": ["romio"]})
+    workload = Workload(operation="write", nodes=1, processes_per_node=4, collective=True)
+    bound = bind_space(experiment, workload, "romio")
+    default = dict(bound.space.default)
+    for better in ({"romio_cb_write": "disable"}, {"k": 2, "fast": not default["fast"]}):
+        record, _ = finished(
+            default__configuration=default,
+            best__configuration={**default, **better},
+            space=describe_space(bound).as_json(),
+        )
+        again = confirm_again(replace(record, experiment=experiment), pairs=6)
+        space = bind_space(again, workload, "romio").space
+        assert [{**default, **space.configuration(row)} for row in space.enumerate()] == [
+            default,
+            {**default, **better},
+        ]
 
 
 def test_figures_hold_what_they_are_given():

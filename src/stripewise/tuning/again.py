@@ -20,7 +20,7 @@ USUAL_PAIRS = 12
 def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     """Make the experiment that confirms a result once more.
 
-    Its space holds two configurations, today's default and the best; so its search is one run of each, and the rest of
+    Its space holds two configurations, the current default and the best. Its search is one run of each, and the rest of
     its budget goes into pairs.
 
     Parameters
@@ -49,14 +49,20 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     # The warm-up, the default, the program without the component where it has one, and the best.
     first = own.warmup + 2 + (result.reference is not None)
     known = {parameter.name for parameter in result.space.parameters}
-    parameters: dict[str, Any] = {
-        name: {**override.model_dump(exclude_none=True), "exclude": name not in changed}
-        for name, override in own.parameters.items()
-    }
+    parameters: dict[str, Any] = {}
+    held = []
+    for name, override in own.parameters.items():
+        parameters[name] = entry = override.model_dump(exclude_none=True)
+        if "kind" not in entry:
+            entry["exclude"] = name not in changed
+        elif name in default and name not in changed:
+            # The user's own parameter: no stack has it without its definition, so it cannot be excluded.
+            held.append(f"{name} == {_literal(default[name])}")
     for name in known:
-        parameters.setdefault(name, {})["exclude"] = name not in changed
+        parameters.setdefault(name, {"exclude": name not in changed})
     for name, value in changed.items():
-        parameters[name] = {**parameters[name], "values": _ordered([default[name], value])}
+        entry = {key: given for key, given in parameters[name].items() if key not in ("low", "high")}
+        parameters[name] = {**entry, "values": _ordered([default[name], value])}
     together = " and ".join(f"{name} == {_literal(value)}" for name, value in changed.items())
     apart = " and ".join(f"{name} == {_literal(default[name])}" for name in changed)
     fields = own.model_dump()
@@ -65,7 +71,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
             **fields,
             "name": f"{own.name} (confirm {record.id})",
             "parameters": parameters,
-            "constraints": [*own.constraints, f"({together}) or ({apart})"],
+            "constraints": [*own.constraints, *held, f"({together}) or ({apart})"],
             "sampler": "exhaustive",
             "sampler_options": {},
             "resampling": {"kind": "none"},

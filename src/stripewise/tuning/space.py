@@ -64,7 +64,7 @@ def default_stacks(io: str | None, workload: Workload) -> list[str]:
 
 
 def _reaches(parameter: Parameter) -> str:
-    """Stand for a runner to which every parameter is known to be carried."""
+    """Say that a parameter reaches the program, where nothing is known to the contrary."""
     return ""
 
 
@@ -201,7 +201,7 @@ def _bound(
     words |= {p.name: p.bind(words).default for p in absent}
     known = kept | words.keys()
     today = words | {parameter.name: parameter.bind(words).default for parameter in parameters}
-    # A rule of a stack that the program breaks today, as its user says, is none for it.
+    # A rule of a stack that the current settings break, as the user describes them, does not hold for this program.
     rules = [c for stack in stacks for c in stack.constraints if c.names <= known and c(today)]
     return Space.bind(
         parameters,
