@@ -24,6 +24,9 @@ PARTS = re.findall(r"foreach\(part (.*)\)", (ROOT / "native/test/CMakeLists.txt"
 def test_core_passes_its_own_tests(mpich: Mpi, tmp_path: Path, sanitize: str, parts: list[str] | None) -> None:
     options = ["-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_WERROR=ON", "-DSTRIPEWISE_TESTS=ON"]
     options += [f"-DSTRIPEWISE_SANITIZE={sanitize}", f"-DCMAKE_C_COMPILER={mpich.mpicc}"]
+    if sanitize != "OFF":
+        # What sanitizers are made for, and a third faster to build than -O2.
+        options.append("-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g")
     checked(["cmake", "-S", str(ROOT), "-B", str(tmp_path), *options])
     targets = ["--target", *(f"test_{part}" for part in parts)] if parts else []
     checked(["cmake", "--build", str(tmp_path), "-j2", *targets])

@@ -214,7 +214,7 @@ class ModelContract:
         first = self.make().fit(table, seed=3).predict_table(table)
         np.random.seed(99)
         again = self.make()
-        again.fit(table, seed=5)
+        again.fit(table.take(np.arange(len(table)) % 4 == 0), seed=5)
         second = again.fit(table, seed=3).predict_table(table)
         assert np.array_equal(first.value, second.value)
         assert np.array_equal(before, table.values)
