@@ -38,7 +38,7 @@ demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three mi
 	@$(BIN)/stripewise demo --folder build
 
 # A file's tests stay together: they share what they build and start. Many of them wait for processes, hence one worker more than there are cores;
-# the long files come first.
+# tests/conftest.py puts the long files first.
 TESTS ?= tests/integration tests/contract tests/unit
 WORKERS ?= $(shell echo $$(( $$(nproc) < 8 ? $$(nproc) + 1 : 8 )))
 # What is made of the whole, in minutes: packages in a bare environment, the studies, fuzzed parsers.

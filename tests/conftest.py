@@ -19,6 +19,16 @@ settings.register_profile("quick", settings.get_profile("thorough"), max_example
 settings.load_profile("thorough" if THOROUGH else "quick")
 
 
+LONG = ["test_tune", "test_tune_hdf5", "test_kernel", "test_kernel_hdf5", "test_runtime_fortran", "test_runtime_core"]
+LONG += ["test_service_cli", "test_samplers", "test_models", "test_stores", "test_tuning_session", "test_runtime_modes"]
+"""Files that take longest: they come first, so that no worker is left alone with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long files first."""
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
 def examples(number: int) -> int:
     """Give the number of examples of a property test that wants more than others."""
     return number if THOROUGH else number // 5

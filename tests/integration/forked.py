@@ -13,18 +13,23 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, "stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session"])
 
 
-def started(words: Sequence[str], environment: Mapping[str, str], out: Path, err: Path) -> BaseProcess:
+def started(
+    words: Sequence[str], environment: Mapping[str, str], out: Path, err: Path, folder: Path | None = None
+) -> BaseProcess:
     """Start `stripewise WORDS` in a session of its own, its output in two files."""
-    process = _CONTEXT.Process(target=_run, args=(list(words), dict(environment), str(Path.cwd()), str(out), str(err)))
+    where = str(folder or Path.cwd())
+    process = _CONTEXT.Process(target=_run, args=(list(words), dict(environment), where, str(out), str(err)))
     process.start()
     return process
 
 
-def finished(words: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def finished(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run `stripewise WORDS` to its end."""
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder) / "out", Path(folder) / "err"
-        process = started(words, environment, out, err)
+    with tempfile.TemporaryDirectory() as printed:
+        out, err = Path(printed) / "out", Path(printed) / "err"
+        process = started(words, environment, out, err, folder)
         process.join()
         code = process.exitcode
         assert code is not None

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from stripewise.cli.main import main
 from stripewise.spec.report import parse_report
 from tests.integration.building import cache_home, checked, native_parts
 from tests.integration.conftest import Mpi
+from tests.integration.forked import finished
 from tests.integration.hdf5_support import HDF5_PARTS, debian_mpi, differences, hdf5_options
 from tests.integration.runtime_support import PROGRAMS
 
@@ -79,8 +79,7 @@ def stripewise(tmp_path: Path, cache: Path) -> Stripewise:
             with mock.patch.dict(os.environ, environment, clear=True), contextlib.redirect_stdout(output):
                 assert main([*map(str, words)]) == code
             return subprocess.CompletedProcess(words, code, output.getvalue(), "")
-        command = [sys.executable, "-m", "stripewise", *map(str, words)]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = finished(list(map(str, words)), environment, tmp_path)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
