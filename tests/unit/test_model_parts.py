@@ -23,7 +23,7 @@ from stripewise.model.training import speed_rules
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
 from stripewise.model.trees.rules import conditions
-from stripewise.prescribe.grid import Expected
+from stripewise.prescribe.grid import LogPrediction
 from stripewise.testing.models import sample_table
 
 
@@ -384,10 +384,10 @@ def test_error_correlation_needs_workloads_of_several_configurations() -> None:
 
 
 def test_the_shared_error_cancels_out_of_a_gain() -> None:
-    one = Expected(np.array([1.0]), np.array([0.5]), np.array([0.3]))
-    other = Expected(np.array([0.0]), np.array([0.4]), np.array([0.2]))
+    one = LogPrediction(np.array([1.0]), np.array([0.5]), np.array([0.3]))
+    other = LogPrediction(np.array([0.0]), np.array([0.4]), np.array([0.2]))
     assert one.gain_deviation(other)[0] == pytest.approx(np.sqrt(0.25 + 0.16 - 2 * 0.06))
-    assert one.gain_deviation(Expected(other.mean, other.deviation, np.zeros(1)))[0] == pytest.approx(
+    assert one.gain_deviation(LogPrediction(other.mean, other.deviation, np.zeros(1)))[0] == pytest.approx(
         np.hypot(0.5, 0.4)
     )
 

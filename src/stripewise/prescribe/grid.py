@@ -22,7 +22,7 @@ _LEAST = 2
 
 
 @dataclass(frozen=True)
-class Expected:
+class LogPrediction:
     """What is expected of workloads, each with some configuration.
 
     Attributes
@@ -35,7 +35,7 @@ class Expected:
     deviation: Floats
     shared: Floats
 
-    def gain_deviation(self, other: Expected) -> Floats:
+    def gain_deviation(self, other: LogPrediction) -> Floats:
         """Standard deviation of the gain over other configurations of the same workloads, shape ``(w,)``."""
         return apart(self.deviation, self.shared, other.deviation, other.shared)
 
@@ -48,13 +48,13 @@ class BestCombination:
     ----------
     points : ndarray, shape (w, c)
         Of the model's domain.
-    expected : Expected
+    expected : LogPrediction
     combinations : ndarray of int, shape (w,)
         Allowed ones, each behaviour once.
     """
 
     points: Floats
-    expected: Expected
+    expected: LogPrediction
     combinations: NDArray[np.int64]
 
 
@@ -227,7 +227,7 @@ class CandidateGrid:
             parts.append(self._some(fixed[rows], own, groups))
         return BestCombination(
             np.concatenate([p.points for p in parts]),
-            Expected(
+            LogPrediction(
                 *(np.concatenate([getattr(p.expected, k) for p in parts]) for k in ("mean", "deviation", "shared"))
             ),
             np.concatenate([p.combinations for p in parts]),
@@ -269,7 +269,7 @@ class CandidateGrid:
             else (allowed.sum(axis=1))
         )
         return BestCombination(
-            picked[rows, 0, place], Expected(mean[rows, place], deviation[rows, place], shared[rows, place]), count
+            picked[rows, 0, place], LogPrediction(mean[rows, place], deviation[rows, place], shared[rows, place]), count
         )
 
     def _distinct(self, points: Floats) -> int:
@@ -283,9 +283,9 @@ class CandidateGrid:
                 total += tunable.parameter.cost * np.log2(np.maximum(points[:, tunable.place], 1.0))
         return total
 
-    def predict(self, points: Floats, groups: int = 1) -> Expected:
+    def predict(self, points: Floats, groups: int = 1) -> LogPrediction:
         """What is expected of points, averaged over groups of rows."""
         found = self.model.predict_points(points)
-        return Expected(
+        return LogPrediction(
             *(each.reshape(-1, groups).mean(axis=1) for each in (found.mean, found.deviation, found.shared))
         )

@@ -19,7 +19,7 @@ from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
 from stripewise.prescribe.carrying import advice_text, lines
-from stripewise.prescribe.grid import CandidateGrid, Expected
+from stripewise.prescribe.grid import CandidateGrid, LogPrediction
 from stripewise.prescribe.points import all_rows, rows_of
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.prescribe.reasons import neighbours, rules
@@ -141,7 +141,7 @@ class Answer:
 
     def _simplified(
         self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[TunableColumn]
-    ) -> tuple[list[TunableColumn], float, Expected]:
+    ) -> tuple[list[TunableColumn], float, LogPrediction]:
         """Take back changes that bring next to nothing, one after the other; then the gain, and what is expected."""
 
         def with_these(some: Sequence[TunableColumn]) -> Floats:
@@ -201,7 +201,7 @@ class Answer:
 
     # -- advice --------------------------------------------------------------------------------------------
 
-    def _advice(self, grid: CandidateGrid, chosen: Floats, expected: Expected) -> tuple[Advice, ...]:
+    def _advice(self, grid: CandidateGrid, chosen: Floats, expected: LogPrediction) -> tuple[Advice, ...]:
         """What else would be better, if the program or its start were changed: one thing at a time."""
         found = []
         for tunable in self._every:
