@@ -77,10 +77,12 @@ def test_a_store_is_repeated_quoted_and_without_its_password(monkeypatch):
 def test_a_name_does_nothing_to_the_terminal(tmp_path, capfd):
     url = f"sqlite:///{tmp_path}/own.db"
     with open_store(url) as store:
-        store.create(Experiment(name="[bold]two\nlines\x1b[31m", command=["true"]))
+        store.create(Experiment(name="[bold]two words", command=["true"]))
     assert main(["list", "--store", url]) == 0
-    shown = capfd.readouterr().out
-    assert "[bold]two lines [31m" in shown and "\x1b" not in shown
+    assert "[bold]two words" in capfd.readouterr().out
+    for name in ("two\nlines", "\x1b[31m"):
+        with pytest.raises(ValueError, match="control characters"):
+            Experiment(name=name)
 
 
 def test_errors_and_results_repeat_the_store_given_on_the_command_line_only(tmp_path, capfd, monkeypatch):
