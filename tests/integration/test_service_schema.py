@@ -105,7 +105,7 @@ def test_no_case_breaks_the_service_or_its_promises(served: Running) -> None:
 
 def test_events_come_within_a_second(served: Running) -> None:
     hub = served.service.hub
-    assert not hub.full()
+    assert not hub.full("")
     seen: list[float] = []
     identifier = served.create(name="watched")
 
