@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from stripewise.server.guard import OPERATORS_ONLY, PUBLIC, SAFE, VIEWERS_MAY_POST
+from stripewise.server.guard import ADMINS_ONLY, OPERATORS_ONLY, PUBLIC, SAFE, VIEWERS_MAY_POST
 from stripewise.server.problems import CODES
 from tests.unit.service import running
 
@@ -24,6 +24,8 @@ BEGIN, END = "<!-- operations: written from /openapi.json -->", "<!-- end of ope
 def who(method: str, path: str) -> str:
     if path in PUBLIC:
         return "anybody"
+    if path.startswith(ADMINS_ONLY):
+        return "admin"
     if path.startswith(OPERATORS_ONLY):
         return "operator"
     return "viewer" if method in SAFE or path in VIEWERS_MAY_POST else "operator"

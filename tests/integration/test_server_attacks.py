@@ -112,6 +112,18 @@ def test_a_revoked_or_expired_token_is_none(served: Running) -> None:
     assert served.client(Authorization=f"Bearer {brief}").get("/api/me").status_code == 401
 
 
+def test_only_admins_make_tokens_which_expire_and_are_noted(served: Running) -> None:
+    for path in ("/api/tokens", "/settings/tokens", "/settings/tokens/x/revoke"):
+        assert served.operator.post(path, json={"name": "more", "role": "admin"}).status_code == 403, path
+    assert served.operator.get("/api/tokens").status_code == 403
+    assert served.operator.delete("/api/tokens/abcd").status_code == 403
+    assert "Make a token" not in served.operator.get("/settings").text
+    made = served.admin.post("/api/tokens", json={"name": "more", "role": "operator"}).json()
+    assert made["expires"] - made["created"] == pytest.approx(90 * 86400)
+    newest = served.service.audit.page(1)[0]
+    assert (newest.actor, newest.subject) == ("root", f"{made['id']} more (operator)")
+
+
 def test_a_token_in_the_address_is_no_token(served: Running) -> None:
     for name in ("token", "access_token", "Authorization", "api_key"):
         assert served.nobody.get("/api/experiments", params={name: served.secret}).status_code == 401
@@ -126,7 +138,7 @@ def test_secrets_are_kept_as_digests_and_never_logged(served: Running, caplog: p
     client.get(f"/{secret}")
     client.delete(f"/api/models/{secret}")
     client.post("/login", data={"token": secret})
-    made = served.operator.post("/api/tokens", json={"name": "new", "role": "viewer"}).json()["secret"]
+    made = served.admin.post("/api/tokens", json={"name": "new", "role": "viewer"}).json()["secret"]
     for kept in (secret, made):
         tail = kept.rpartition("_")[2]
         # What the test's own HTTP client logs is not the service's.
@@ -134,7 +146,7 @@ def test_secrets_are_kept_as_digests_and_never_logged(served: Running, caplog: p
         assert said and not any(tail in line for line in said)
         for file in served.folder.glob("s.db*"):
             assert tail.encode() not in file.read_bytes()
-    assert made not in served.operator.get("/api/tokens").text
+    assert made not in served.admin.get("/api/tokens").text
 
 
 # -- sessions and forgery ------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def fill(service, folder):
 def knowledge(service):
     """Put a table, a model, a validation, a campaign and a diagnosis into a service."""
     data, items = service.settings.data, service.items
-    user = Token("1", "ada", "operator", 0.0)
+    user = Token("1", "ada", "admin", 0.0)
     table = make_table(
         Schema.model_validate(
             {

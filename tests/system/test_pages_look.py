@@ -23,7 +23,7 @@ LOOKS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
 @pytest.mark.parametrize(("look", "width"), LOOKS)
 def test_every_page_is_clean(site, browser, look, width):  # noqa: F811
     base, app, made = site
-    _, secret = app.state.service.tokens.create(f"{look}-{width}", "operator")
+    _, secret = app.state.service.tokens.create(f"{look}-{width}", "admin")
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=look)
     page = context.new_page()
     watched = Watched(page)

@@ -41,7 +41,7 @@ def browser():
 def page(site, browser):
     """A page of an operator's session; the test fails on any console error, failed answer or foreign request."""
     base, app, _ = site
-    _, secret = app.state.service.tokens.create("ada", "operator")
+    _, secret = app.state.service.tokens.create("ada", "admin")
     context = browser.new_context(viewport={"width": 1200, "height": 900}, base_url=base)
     made = context.new_page()
     watched = Watched(made)

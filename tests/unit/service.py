@@ -36,6 +36,7 @@ class Running:
     operator: TestClient
     viewer: TestClient
     nobody: TestClient
+    admin: TestClient
     secret: str
 
     @property
@@ -61,12 +62,13 @@ def running(folder: Path, **settings: Any) -> Iterator[Running]:
     app = create_app(Settings(store=f"sqlite:///{folder}/s.db", data=data, **{**given, **settings}))
     tokens = app.state.service.tokens
     (_, operator), (_, viewer) = tokens.create("ada", "operator"), tokens.create("bob", "viewer")
+    _, admin = tokens.create("root", "admin")
 
     def client(secret: str | None) -> TestClient:
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
         return TestClient(app, headers=headers, raise_server_exceptions=False, follow_redirects=False)
 
     try:
-        yield Running(app, folder, client(operator), client(viewer), client(None), operator)
+        yield Running(app, folder, client(operator), client(viewer), client(None), client(admin), operator)
     finally:
         app.state.service.store.close()

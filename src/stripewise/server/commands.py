@@ -16,9 +16,10 @@ from stripewise.errors import UserError
 from stripewise.spec.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
-from stripewise.store.service.tokens import Token, Tokens
+from stripewise.store.service.keeping import Audit
+from stripewise.store.service.tokens import DAYS, Token, Tokens
 from stripewise.tuning.folders import state_folder
-from stripewise.tuning.process import terminated_as_interrupted
+from stripewise.tuning.process import terminated_as_interrupted, user_name
 
 StoreOption = Annotated[
     str | None,
@@ -94,9 +95,7 @@ def serve(
     with open_store(store) as opened:
         known = [token for token in Tokens(database_of(opened)).all() if token.revoked is None]
     if not known:
-        typer.echo(
-            "the service has no token yet; make one: stripewise token create NAME --role operator --save", err=True
-        )
+        typer.echo("the service has no token yet; make one: stripewise token create NAME --role admin --save", err=True)
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{host}:{listener.getsockname()[1]}"
@@ -127,17 +126,19 @@ def worker(
 
 def create_token(
     name: Annotated[str, typer.Argument(help="Whose it is.", metavar="NAME")],
-    role: Annotated[str, typer.Option(help="viewer or operator.")] = "viewer",
-    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
+    role: Annotated[str, typer.Option(help="viewer, operator or admin.")] = "viewer",
+    days: Annotated[float, typer.Option(help="Days until it expires.")] = DAYS,
     save: Annotated[bool, typer.Option("--save", help="Write it to this user's token file, and not here.")] = False,
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Make a token; its secret is shown once and kept nowhere."""
-    if days is not None and not 0 < days <= 3650:
-        raise UserError(f"--days {days:g} is not within 0 and 3650", "leave it out for a token that does not expire")
+    if not 0 < days <= 3650:
+        raise UserError(f"--days {days:g} is not within 0 and 3650", f"leave it out for {DAYS:g} days")
     with open_store(store) as opened:
-        token, secret = Tokens(database_of(opened)).create(name, role, None if days is None else days * 86400)
+        database = database_of(opened)
+        token, secret = Tokens(database).create(name, role, days * 86400)
+        Audit(database).add(user_name(), "", "command line", "stripewise token create", token.label, 201)
     if save:
         path = token_file()
         _write_secret(path, secret)
@@ -158,7 +159,7 @@ def list_tokens(store: StoreOption = None, json_output: JsonOption = False) -> N
         typer.echo(json.dumps([_shown(token) for token in found], indent=2))
         return
     if not found:
-        typer.echo("no tokens; make one: stripewise token create NAME --role operator")
+        typer.echo("no tokens; make one: stripewise token create NAME --role admin")
     for token in found:
         state = "revoked" if token.revoked else f"last used {_moment(token.used)}" if token.used else "never used"
         until = f", until {_moment(token.expires)}" if token.expires else ""
@@ -172,7 +173,9 @@ def revoke_token(
 ) -> None:
     """End a token, and the sessions that were begun with it."""
     with open_store(store) as opened:
-        revoked = Tokens(database_of(opened)).revoke(token)
+        database = database_of(opened)
+        revoked = Tokens(database).revoke(token)
+        Audit(database).add(user_name(), "", "command line", "stripewise token revoke", revoked.label, 200)
     typer.echo(json.dumps(_shown(revoked), indent=2) if json_output else f"token {revoked.id} is revoked")
 
 

@@ -73,7 +73,8 @@ PUBLIC = ("/openapi.json", "/api/health", "/login", "/favicon.ico")
 PUBLIC_FOLDER = "/static/"
 VIEWERS_MAY_POST = ("/api/prescriptions", "/logout", "/knobs")
 """What computes and keeps nothing."""
-OPERATORS_ONLY = ("/api/audit", "/api/tokens")
+OPERATORS_ONLY = ("/api/audit",)
+ADMINS_ONLY = ("/api/tokens", "/settings/tokens")
 
 _FORM_BYTES = 1 << 20
 _LOGIN_BYTES = 4096
@@ -171,11 +172,13 @@ class Guard:
             receive = await self._check_forgery(scope, headers, receive, session)
         if not user.operator and not self._viewer_may(method, path):
             raise _refusal(403, f"the token '{user.name}' may look, and not change anything", "use an operator's token")
+        if not user.admin and _below(path, ADMINS_ONLY):
+            raise _refusal(403, f"the token '{user.name}' may not make or revoke tokens", "use an admin's token")
         return self._limited(headers, receive, self._most(path))
 
     def _viewer_may(self, method: str, path: str) -> bool:
         if method in SAFE:
-            return not any(path == one or path.startswith(f"{one}/") for one in OPERATORS_ONLY)
+            return not _below(path, OPERATORS_ONLY)
         return path in VIEWERS_MAY_POST
 
     async def _who(self, scope: Scope, headers: Headers) -> tuple[Token, LoginSession | None]:
@@ -320,6 +323,10 @@ class Guard:
             log.error(
                 "the audit log cannot be written: %s: %s %s %d by %s", error, *action.split(" ", 1), status, who[0]
             )
+
+
+def _below(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in places)
 
 
 def cookie_of(headers: Headers) -> str:

@@ -16,7 +16,7 @@ from stripewise.server.html import render
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Resource
 from stripewise.server.service import Here, Service, User
-from stripewise.store.service.tokens import ROLES, SESSION_SECONDS, Token
+from stripewise.store.service.tokens import DAYS, ROLES, SESSION_SECONDS, Token
 
 resource = Resource("/tokens", "tokens")
 pages = Resource()
@@ -31,7 +31,7 @@ class TokenDocument(BaseModel):
 
     id: str = Field(examples=["0f3a9c2b1d4e"])
     name: str = Field(examples=["ada"])
-    role: Literal["viewer", "operator"]
+    role: Literal["viewer", "operator", "admin"]
     created: float
     expires: float | None
     used: float | None
@@ -48,8 +48,8 @@ class NewToken(RequestDocument):
     """A request for a token."""
 
     name: str = Field(min_length=1, max_length=100)
-    role: Literal["viewer", "operator"] = "viewer"
-    days: Annotated[float, Field(gt=0, le=3650)] | None = Field(default=None, description="until it expires")
+    role: Literal["viewer", "operator", "admin"] = "viewer"
+    days: Annotated[float, Field(gt=0, le=3650)] = Field(default=DAYS, description="until it expires")
 
 
 class MadeToken(TokenDocument):
@@ -66,29 +66,31 @@ def me(user: User) -> dict[str, Any]:
 
 @resource.get("", model=TokenList)
 def list_tokens(service: Here) -> dict[str, Any]:
-    """List all tokens; for operators."""
+    """List all tokens; for admins."""
     return {"items": [vars(token) for token in service.tokens.all()]}
 
 
 @resource.post("", status=201, model=MadeToken)
-def create_token(service: Here, asked: NewToken) -> dict[str, Any]:
-    """Create a token; only this answer contains its secret."""
-    seconds = None if asked.days is None else asked.days * 86400
-    token, secret = service.tokens.create(asked.name, asked.role, seconds)
+def create_token(request: Request, service: Here, asked: NewToken) -> dict[str, Any]:
+    """Create a token, for admins; only this answer contains its secret."""
+    token, secret = service.tokens.create(asked.name, asked.role, asked.days * 86400)
+    request.state.subject = token.label
     return {**vars(token), "secret": secret}
 
 
 @resource.delete("/{id}", 404, model=TokenDocument)
-def revoke_token(service: Here, id: Id) -> dict[str, Any]:
-    """End a token and its sessions."""
-    return vars(service.tokens.revoke(id))
+def revoke_token(request: Request, service: Here, id: Id) -> dict[str, Any]:
+    """End a token and its sessions; for admins."""
+    revoked = service.tokens.revoke(id)
+    request.state.subject = revoked.label
+    return vars(revoked)
 
 
 # -- the page of the settings --------------------------------------------------------------------------------------
 
 
 def settings_page(service: Service, user: Token, page: int = 1) -> dict[str, Any]:
-    """Collect what the page shows; tokens and the audit log for operators alone."""
+    """Collect what the page shows; tokens for admins and the audit log for operators alone."""
     own = service.settings
     told = [
         ("Store", service.store.url),
@@ -100,7 +102,8 @@ def settings_page(service: Service, user: Token, page: int = 1) -> dict[str, Any
     ]
     return {
         "told": told,
-        "tokens": service.tokens.all() if user.operator else [],
+        "tokens": service.tokens.all() if user.admin else [],
+        "days": f"{DAYS:g}",
         "roles": ROLES,
         "audit": service.audit.page(_AUDIT, (page - 1) * _AUDIT) if user.operator else [],
         "page": page,
@@ -128,16 +131,14 @@ def make_token(
     """Make a token, and show its secret once."""
     if role not in ROLES:
         raise Refused(422, f"role '{role}' is unknown", f"choose from {', '.join(ROLES)}")
-    seconds = None
-    if days.strip():
-        try:
-            seconds = float(days) * 86400
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds <= 3650 * 86400:
-            raise Refused(422, f"'{days}' is not a number of days from 0 to 3650", "correct it, or leave it empty")
-    token, secret = service.tokens.create(name.strip(), role, seconds)
-    request.state.subject = token.id
+    try:
+        lasting = float(days) if days.strip() else DAYS
+    except ValueError:
+        lasting = 0.0
+    if not 0 < lasting <= 3650:
+        raise Refused(422, f"'{days}' is not a number of days from 0 to 3650", "correct it, or leave it empty")
+    token, secret = service.tokens.create(name.strip(), role, lasting * 86400)
+    request.state.subject = token.label
     shown = settings_page(service, user)
     return render(request, "settings.html", 201, title="Settings", **shown, made=(token, secret))
 
@@ -145,8 +146,7 @@ def make_token(
 @pages.form("/settings/tokens/{id}/revoke")
 def revoke(request: Request, service: Here, id: Id) -> RedirectResponse:
     """End a token and its sessions."""
-    service.tokens.revoke(id)
-    request.state.subject = id
+    request.state.subject = service.tokens.revoke(id).label
     return RedirectResponse("/settings#tokens", 303)
 
 

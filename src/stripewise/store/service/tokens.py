@@ -16,8 +16,11 @@ from stripewise.errors import NotFound, UserError
 from stripewise.store.service_schema import sessions, tokens
 from stripewise.store.transactions import Transactions
 
-ROLES = ("viewer", "operator")
-"""What a token may do: look, or start programs as well."""
+ROLES = ("viewer", "operator", "admin")
+"""What a token may do: look; start programs as well; and make and revoke tokens as well."""
+
+DAYS = 90.0
+"""How long a token lasts where nobody says."""
 
 SESSION_SECONDS = 12 * 3600.0
 
@@ -50,7 +53,17 @@ class Token:
     @property
     def operator(self) -> bool:
         """Whether it may change things and start programs."""
-        return self.role == "operator"
+        return self.role in ("operator", "admin")
+
+    @property
+    def label(self) -> str:
+        """What the audit log says of it."""
+        return f"{self.id} {self.name} ({self.role})"
+
+    @property
+    def admin(self) -> bool:
+        """Whether it may make and revoke tokens."""
+        return self.role == "admin"
 
 
 @dataclass(frozen=True)
