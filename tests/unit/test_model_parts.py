@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import re
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
+from stripewise.errors import UserError
 from stripewise.model.cells import Cells, Memory
 from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Domain
 from stripewise.model.features import Encoder, Feature, make_encoder
+from stripewise.model.files import FORMAT, VERSION, read_model_file
 from stripewise.model.linear import Equation
 from stripewise.model.members import blend_weights
 from stripewise.model.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
@@ -398,3 +404,23 @@ def test_boosting_knows_how_alike_it_errs() -> None:
     found = model.predict_table(table)
     assert np.allclose(found.shared, found.deviation * np.sqrt(model.error_correlation))
     assert 0.0 <= model.error_correlation <= 0.95
+
+
+@pytest.mark.parametrize("attack", ["zeros", "shape", "deep", "damaged"])
+def test_a_small_upload_takes_little_memory(tmp_path: Path, attack: str) -> None:
+    head = "[" * 100_000 if attack == "deep" else json.dumps({"format": FORMAT, "version": VERSION})
+    array = io.BytesIO()
+    np.save(array, np.zeros((40 << 20) // 8) if attack == "zeros" else np.zeros(4))
+    content = array.getvalue()
+    if attack == "shape":
+        content = content.replace(b"(4,), }", b"(%d,), }" % 2**50).replace(b" " * 15, b"", 1)
+    path = tmp_path / "m.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.json", head)
+        archive.writestr("arrays/x.npy", content)
+    if attack == "damaged":
+        raw = bytearray(path.read_bytes())
+        raw[45:60] = b"\xff" * 15
+        path.write_bytes(raw)
+    with pytest.raises(UserError, match=r"unpacks to 40 MiB|is not a performance model, or is damaged"):
+        read_model_file(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,10 @@ FORMAT = "stripewise-model"
 VERSION = 1
 _HEAD = "model.json"
 _ARRAYS = "arrays/"
-_LARGEST = 1 << 30
+_LARGEST = 256 << 20
+_SMALL = 16 << 20
+_DENSEST = 50
+"""How many bytes a byte of a larger archive may unpack to: numbers compress far less than zeros."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -96,9 +100,12 @@ def read_model_file(path: str | Path) -> Stored:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+            most = min(_LARGEST, max(_SMALL, _DENSEST * Path(path).stat().st_size))
+            if unpacked > most:
                 raise UserError(
-                    f"model {path} unpacks to more than {_LARGEST >> 20} MiB", "Stripewise's own models are smaller"
+                    f"model {path} unpacks to {unpacked >> 20} MiB, more than the {most >> 20} MiB for its size",
+                    "train it again: Stripewise's own models are smaller",
                 )
             head = json.loads(archive.read(_HEAD).decode("utf-8"))
             if not isinstance(head, dict) or head.get("format") != FORMAT:
@@ -117,6 +124,9 @@ def read_model_file(path: str | Path) -> Stored:
             }
     except OSError as error:
         raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError) as error:
+    except (
+        *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError),
+        *(NotImplementedError, RecursionError, MemoryError),
+    ) as error:
         raise UserError(f"{path} is not a performance model, or is damaged: {error}", "train it again") from error
     return Stored(head, arrays)
