@@ -62,9 +62,9 @@ def record(options: argparse.Namespace, case: Case, folder: Path) -> None:
     about = {
         "case": case.name,
         "label": options.label,
-        "load": {"on": options.load_on, "off": options.load_off} if options.load_on else "shared",
+        "load": {"on": options.load_on, "off": options.load_off} if options.load_on else options.beside,
         "folder": file_system(workload, options.folder),
-        "machine": f"{os.cpu_count()} cores, shared with other users",
+        "machine": f"{os.cpu_count()} cores, {options.beside}",
         "mpi": mpi,
         "io": io,
         "stacks": [options.stack],
@@ -232,6 +232,9 @@ def main() -> None:
     recording.add_argument("--rounds", type=int, default=8)
     recording.add_argument("--seconds", type=float, default=600.0, help="end earlier, in the middle of a round")
     recording.add_argument("--control", type=int, default=4, help="run the default again after so many runs")
+    recording.add_argument(
+        "--beside", choices=["quiet", "shared"], default="quiet", help="whether other users work on the machine"
+    )
     recording.add_argument("--label", required=True, help="of the MPI and the load, in the file's name")
     recording.add_argument("--out", type=Path, default=HERE / "results")
     tuning = commands.add_parser("tune", parents=[real], help="tune the program, and measure the answer")
