@@ -222,6 +222,7 @@ def main() -> None:
     real.add_argument("case", help="its name in the file of cases")
     real.add_argument("--cases", type=Path, default=HERE / "programs.toml", help="a file like this one")
     real.add_argument("--program", required=True, help="the built program")
+    real.add_argument("--data", default="", help="its input file, if the case names {data}")
     real.add_argument("--mpiexec", default="mpiexec", help="launcher with its options")
     real.add_argument("--stack", default="romio", help="whose settings are swept: romio or ompio")
     real.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where the files are written")
@@ -262,6 +263,7 @@ def main() -> None:
             mpiexec=options.mpiexec,
             folder=folder,
             stack=options.stack,
+            data=options.data,
         )
         {"record": record, "tune": tune}[options.command](options, case, Path(folder))
     return None

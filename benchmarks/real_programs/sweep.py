@@ -50,8 +50,10 @@ class Case:
     sweep: list[dict[str, Any]]
 
     @classmethod
-    def read(cls, path: Path, name: str, *, program: str, mpiexec: str, folder: str, stack: str) -> Case:
-        """Read a case, with the program, the launcher and the folder of its files put in."""
+    def read(
+        cls, path: Path, name: str, *, program: str, mpiexec: str, folder: str, stack: str, data: str = ""
+    ) -> Case:
+        """Read a case, with the program, the launcher, the folder of its files and its input put in."""
         cases = tomllib.loads(path.read_text("utf-8"))
         if name not in cases:
             raise SystemExit(f"{path} describes no program {name}, only {', '.join(cases)}")
@@ -63,7 +65,7 @@ class Case:
             sweep += [dict(zip(entry, values, strict=True)) for values in itertools.product(*choices)]
 
         def put_in(texts: list[str]) -> list[str]:
-            return [text.format(program=program, folder=folder) for text in texts]
+            return [text.format(program=program, folder=folder, data=data) for text in texts]
 
         command = [*shlex.split(mpiexec), "-n", str(case.pop("ranks")), *put_in(shlex.split(case.pop("command")))]
         hooks = {"delete": put_in(case.pop("delete", [])), "before": put_in(case.pop("before", []))}
