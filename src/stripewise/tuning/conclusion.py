@@ -66,7 +66,7 @@ def conclusion_of(
     decision = verdict.decision
     if decision is Decision.PROVEN and same is not None and not same.passed:
         decision = Decision.INVALID
-    more = None if decision is Decision.PROVEN else more_pairs(complete, objective, rule)
+    more = None if decision is Decision.PROVEN else more_pairs(verdict.speedup, complete, objective, rule)
     return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
 
 
@@ -197,9 +197,10 @@ def more_budget(
 ) -> str:
     """Say how many pairs would decide, as a command; empty where nothing suggests that any number would."""
     made = 0 if conclusion is None else conclusion.speedup.pairs
-    if conclusion is not None:
+    if conclusion is not None and made > 1:
         needed = conclusion.more
     else:
+        # A single pair says nothing of the noise, the runs of the search do.
         needed = None if shown is None else pairs_to_prove(experiment, history, shown)
     if needed is None or needed >= HOPELESS_PAIRS:
         return ""

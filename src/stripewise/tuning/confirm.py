@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stripewise.measure.confirmation import Assessment, assess, pairs_needed
-from stripewise.measure.statistics import log_speedups
+from stripewise.measure.statistics import Speedup, log_speedups
 from stripewise.spec.experiment import Confirmation
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Run, State
@@ -107,13 +107,15 @@ def judge(
     )
 
 
-def more_pairs(pairs: Sequence[Pair], objective: Objective, rule: Confirmation) -> int | None:
-    """Pairs that would prove a gain of the size seen with 80% chance; None if none was seen or no number would."""
+def more_pairs(found: Speedup, pairs: Sequence[Pair], objective: Objective, rule: Confirmation) -> int | None:
+    """Pairs that would prove the gain found with 80% chance; None if there is none or no number would."""
     default, candidate = arms(pairs, objective)
     logs = [v for v in log_speedups(default, candidate, objective.maximize) if math.isfinite(v)]
     if len(logs) < 2:
         return None
-    gain = statistics.median(logs) - math.log(rule.minimum_effect)
+    # The estimate that is shown; runs that failed in all pairs of one side leave none.
+    seen = math.log(found.estimate) if 0 < found.estimate < math.inf else statistics.median(logs)
+    gain = seen - math.log(rule.minimum_effect)
     confidence = 1 - (1 - rule.confidence) / rule.candidates
     # Two independent runs make a pair: its spread is that of one run times the root of two.
     needed = pairs_needed(gain, statistics.stdev(logs) / math.sqrt(2), confidence) if gain > 0 else HOPELESS_PAIRS
