@@ -651,12 +651,13 @@ def test_a_machine_without_compiler_uses_what_was_built_before(
     mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench
 ) -> None:
     command = [*mpich.mpiexec(2), str(strided(mpich)), "data"]
-    first = bench.prepare(*command)
+    bench.prepare(*command)
     bare = bench.cwd / "bare"
     bare.mkdir()
-    second = bench.prepare(*command, environment={"PATH": str(bare)})
-    (settings,) = [line for line in first.summary if "by the preloaded runtime" in line]
-    assert settings in second.summary
+    without = bench.prepare(*command, environment={"PATH": str(bare)})
+    # Another compiler may have built the same sources for the same interface: any of these builds serves.
+    (settings,) = [line for line in without.summary if "by the preloaded runtime" in line]
+    assert "/runtime-mpich-" in settings
 
 
 def test_darshan_like_libraries_stay_behind_ours(mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench) -> None:
