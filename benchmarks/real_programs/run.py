@@ -183,9 +183,9 @@ def tune(options: argparse.Namespace, case: Case, folder: Path) -> None:
 
 def report(paths: list[Path]) -> None:
     """Print a Markdown table of all records that were replayed, and a line over all."""
-    titles = ["program", "MPI", "load", "configurations", "runs", "best / default", "drift", "noise", "proven"]
+    titles = ["program", "MPI", "files", "load", "configurations", "runs", "best / default", "drift", "noise", "proven"]
     titles += ["median", "within 5%", "within 10%"]
-    print(f"| {' | '.join(titles)} |\n|---|---|---|{'--:|' * (len(titles) - 3)}")
+    print(f"| {' | '.join(titles)} |\n|---|---|---|---|{'--:|' * (len(titles) - 4)}")
     everything: list[float] = []
     for path in sorted(paths):
         kept = Record.read(path)
@@ -196,6 +196,7 @@ def report(paths: list[Path]) -> None:
         cells = [
             about["case"],
             name if not name.startswith("Open MPI") or about["io"] == "ompio" else f"{name} (ROMIO)",
+            about["folder"],
             load if isinstance(load, str) else f"planted, {load['on']:g} s on, {load['off']:g} s off",
             str(len(about["sweep"])),
             str(len(kept.runs)),
