@@ -1,5 +1,6 @@
 """Darshan logs, read in a child process. The logs are those that come with PyDarshan."""
 
+import gc
 from importlib import resources
 from pathlib import Path
 
@@ -93,18 +94,23 @@ def test_every_example_gives_the_bandwidth_that_darshan_estimates():
 def estimate(path: Path) -> float:
     """PyDarshan's own estimate "by slowest": of MPI-IO, or without it of POSIX and streams."""
     report = DarshanReport(str(path), read_all=False)
-    ranks = int(report.metadata["job"]["nprocs"])
-    for modules in (("MPI-IO",), ("POSIX", "STDIO")):
-        moved, seconds = 0.0, 0.0
-        for module in modules:
-            if module in report.modules:
-                report.mod_read_all_records(module)
-                derived = accumulate_records(report.records[module].to_df(), module, ranks).derived_metrics
-                if derived.total_bytes:
-                    moved, seconds = moved + derived.total_bytes, seconds + derived.agg_time_by_slowest
-        if moved:
-            return moved / 2**20 / seconds
-    return 0.0
+    try:
+        ranks = int(report.metadata["job"]["nprocs"])
+        for modules in (("MPI-IO",), ("POSIX", "STDIO")):
+            moved, seconds = 0.0, 0.0
+            for module in modules:
+                if module in report.modules:
+                    report.mod_read_all_records(module)
+                    derived = accumulate_records(report.records[module].to_df(), module, ranks).derived_metrics
+                    if derived.total_bytes:
+                        moved, seconds = moved + derived.total_bytes, seconds + derived.agg_time_by_slowest
+            if moved:
+                return moved / 2**20 / seconds
+        return 0.0
+    finally:
+        # A report closes its log when it is collected. While another one calls the library, that would wait for ever.
+        del report
+        gc.collect()
 
 
 def test_the_time_of_mpiio_is_the_time_of_its_calls_and_not_of_the_posix_calls_below():

@@ -143,7 +143,7 @@ class Follower:
         trial = replace(trial, runs=tuple(sorted((*others, run), key=lambda known: known.number)))
         self._trials[run.trial] = trial
         if run.state is State.RUNNING:
-            self._tell("started", {"run": run, "trial": trial, **self._spent()})
+            self._tell("started", {"run": run, "trial": trial, **self._spent(run)})
         elif run.state.ended and run.number not in self._told:
             self._told.add(run.number)
             self._ended(run)
@@ -152,13 +152,14 @@ class Follower:
         if not self._prepared:
             # Runs and messages come by ways of their own; what was said before a run is there once the run is.
             self._hear()
-        trial, spent = self._trials[run.trial], self._spent()
+        trial, spent = self._trials[run.trial], self._spent(run)
         self._tell("started", {"run": run, "trial": trial, **spent})
         trials = tuple(self._trials[number] for number in sorted(self._trials))
         self._tell("ended", {"run": run, "trial": trial, "trials": trials, "spent": spent["spent"]})
 
-    def _spent(self) -> dict[str, Any]:
-        made = sum(len(known.runs) for known in self._trials.values())
+    def _spent(self, run: Run) -> dict[str, Any]:
+        """What was spent up to a run; later ones may be known already."""
+        made = sum(known.number <= run.number for trial in self._trials.values() for known in trial.runs)
         return {"spent": SimpleNamespace(runs=made), "budget": SimpleNamespace(runs=self._budget)}
 
     def _end(self) -> Result | None:
@@ -168,6 +169,9 @@ class Follower:
             # Its worker is about to say why it ended, of which no event comes, or another one is to take it up.
             time.sleep(_SETTLE_SECONDS)
             document = self._client.experiment(self._identifier)
+        if document["state"] in _ENDED:
+            # The last runs may come after the event of the end.
+            self._read(tell=True)
         if document["result"] is not None and document["state"] == "finished":
             result = Result.from_json(document["result"])
             self._tell("finished", {"result": result})
