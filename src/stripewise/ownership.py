@@ -17,10 +17,24 @@ def make_folder(path: Path) -> list[Path]:
     OSError
         If it cannot be made.
     """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    return missing[::-1]
+    made: list[Path] = []
+    for last in (False,) * 99 + (True,):
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+            break
+        except FileNotFoundError:
+            # Another process may remove the parent before this folder is made in it, so it is made again. Some
+            # file systems (/proc) answer so for ever.
+            if last:
+                raise
+            made += make_folder(path.parent)
+        else:
+            made.append(path)
+            break
+    return made
 
 
 def check_own(path: Path, noun: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from stripewise.client.transport import _OverSocket
 from stripewise.errors import UserError
-from stripewise.ownership import check_own
+from stripewise.ownership import check_own, make_folder
 from stripewise.runner.local.scratch import Scratch
 from stripewise.store.opening import default_path, open_store
 from tests.conftest import require
@@ -25,6 +25,30 @@ def test_a_runs_folder_is_for_its_user_alone(tmp_path: Path) -> None:
         os.umask(before)
     for folder in ("runs", "runs/ab12", "runs/ab12/7"):
         assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+
+
+def test_a_folder_is_made_though_another_process_removes_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, path = tmp_path / "runs", tmp_path / "runs" / "7"
+    mkdir, removals = Path.mkdir, iter(range(3))
+
+    def removed_before(self: Path, mode: int) -> None:
+        if self == path and parent.exists() and next(removals, None) is not None:
+            parent.rmdir()
+        mkdir(self, mode)
+
+    monkeypatch.setattr(Path, "mkdir", removed_before)
+    assert set(make_folder(path)) == {parent, path}
+    assert path.is_dir()
+
+
+@pytest.mark.parametrize("path", ["file/folder", "link", "/proc/stripewise"])
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(OSError, match=path.rsplit("/", 1)[0]):
+        make_folder(tmp_path / path)
 
 
 def test_files_of_others_are_refused(tmp_path: Path) -> None:
