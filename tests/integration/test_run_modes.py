@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -131,11 +133,19 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
     assert (model == tmp_path / "site.swm") == (most is None)
 
 
-@pytest.mark.parametrize(("ends", "code"), [("exit 3", 3), ("kill -USR1 $PPID; wait", 5)])
+@pytest.mark.parametrize(
+    ("ends", "code"), [("exit 3", 3), ("kill -USR1 $PPID; wait", 5), ("sleep 0.3; kill -USR1 $PPID; wait", 5)]
+)
 def test_mode_online_says_at_the_end_what_it_did(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], ends: str, code: int
 ) -> None:
-    """The exit code is the program's, and signals reach it."""
+    """The exit code is the program's, and signals reach it, also those that come as soon as it runs."""
+    begin = subprocess.Popen
+
+    def slowly(words: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        child = begin(words)
+        time.sleep(0.1)
+        return child
 
     def prepared(_plan: Plan, _command: list[str], folder: Path, **_: object) -> Foreground:
         report = recorded("romio_strided_write")["default"]
@@ -148,6 +158,7 @@ def test_mode_online_says_at_the_end_what_it_did(
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.cli.apply.subprocess.Popen", slowly)
     (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
     assert main(["run", str(tmp_path / "my.plan"), "--mode", "online", "--", "true"]) == code
     said = capsys.readouterr().err

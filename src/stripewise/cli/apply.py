@@ -124,9 +124,12 @@ def run(
 def _attend(words: Sequence[str]) -> int:
     """Run a command as if it had replaced this process, and give its exit code, negative for a signal."""
     child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
-        if child is not None:
+        if child is None:  # it has begun, and Popen has not returned yet
+            early.append(number)
+        else:
             child.send_signal(number)
 
     def ignore(_number: int, _frame: object) -> None:
@@ -137,6 +140,8 @@ def _attend(words: Sequence[str]) -> int:
     before |= {number: signal.signal(number, ignore) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         child = subprocess.Popen(words)
+        for number in early:
+            child.send_signal(number)
         return child.wait()
     finally:
         for number, handler in before.items():
