@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from stripewise.plots.trajectory import RunPoint, trajectory
 from stripewise.search.costs import Costs
-from stripewise.search.level import Level
+from stripewise.search.level import (
+    _NOISES,
+    Level,
+    _Dense,
+    _Sparse,
+    _step,
+    _step_factor,
+    _still,
+    _visit,
+    _visit_factor,
+)
 from stripewise.search.posterior import Posterior, RepeatNoise, rank
 from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
@@ -106,6 +117,22 @@ def test_the_level_does_not_depend_on_the_unit_of_time_and_a_pause_makes_it_unce
     )
     sd = np.sqrt(np.diag(paused.covariance))[paused.moment]
     assert sd[RUNS - 1] > 2 * sd[RUNS - 3]
+
+
+def test_steps_and_visits_are_fitted_by_their_factors_as_by_their_covariance():
+    rng = np.random.default_rng(1)
+    time = np.sort(rng.choice(40, 30)).astype(float)
+    configuration, cost = rng.integers(0, 5, 30), rng.normal(0, 1, 30)
+    start, inside, end = np.unique(time)[[3, 4, 6]]
+    coming, going = (start, inside), (end, end + 5)
+    moved = partial(_step, start=start, end=end)
+    kernels = [_still, moved, partial(_visit, coming=coming, going=going)]
+    factors = [np.zeros((30, 1)), _step_factor(time, start, end), _visit_factor(time, coming, going)]
+    same = 100.0 * (configuration[:, None] == configuration)
+    own = rng.uniform(1e-5, 0.1, (3 * len(_NOISES), 30))
+    by_covariance = _Dense([kernel(time, time) + same for kernel in kernels], cost).fit(own)
+    for sparse, dense in zip(_Sparse(factors, configuration, cost).fit(own), by_covariance, strict=True):
+        assert sparse == pytest.approx(dense, rel=1e-6)
 
 
 # -- what the search sees

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,11 +165,7 @@ def _visit(
     a: NDArray[np.float64], b: NDArray[np.float64], *, coming: tuple[float, float], going: tuple[float, float]
 ) -> NDArray[np.float64]:
     """A step within one interval of time, and the same step back within a later one."""
-    both = [
-        np.clip((t - coming[0]) / (coming[1] - coming[0]), 0, 1) - np.clip((t - going[0]) / (going[1] - going[0]), 0, 1)
-        for t in (a, b)
-    ]
-    return np.asarray(_STEP**2 * np.outer(*both))
+    return np.asarray(_visit_factor(a, coming, going) @ _visit_factor(b, coming, going).T)
 
 
 def _drift(a: NDArray[np.float64], b: NDArray[np.float64], *, amplitude: float, length: float) -> NDArray[np.float64]:
@@ -185,17 +181,19 @@ class _Repeats:
         self._time = time
         # Without the mean of each configuration the numbers stay small beside the wide prior.
         self._cost = cost - same @ cost / same.sum(axis=1)
+        self._common = _CONFIGURATION_VARIANCE * same
         ends = np.unique(time)
         ends = np.unique(ends[np.linspace(0, len(ends) - 1, _MOST_STEPS + 1).astype(np.int64)])
         steps = list(itertools.pairwise(ends))
         few = steps[:: -(-len(steps) // _MOST_TURNS)]
         visits = list(itertools.combinations(few, 2))
         drifts = list(itertools.product(_AMPLITUDES, _LENGTHS))
+        moving: list[_Kernel] = [partial(_drift, amplitude=amplitude, length=length) for amplitude, length in drifts]
         self._kernels: list[_Kernel] = [
             _still,
             *(partial(_step, start=start, end=end) for start, end in steps),
             *(partial(_visit, coming=coming, going=going) for coming, going in visits),
-            *(partial(_drift, amplitude=amplitude, length=length) for amplitude, length in drifts),
+            *moving,
         ]
         kinds = [len(kind) for kind in (steps, visits, drifts) if kind]
         share = np.array([1 - _MOVING, *(_MOVING / len(kinds) / size for size in kinds for _ in range(size))])
@@ -207,23 +205,14 @@ class _Repeats:
         self.doubtful = self.still | np.repeat([False, *lone, *[False] * len(drifts)], len(_NOISES))
         prior = -0.5 * ((np.log(self.noise) - _TYPICAL_NOISE[0]) / _TYPICAL_NOISE[1]) ** 2
         self._log_prior = prior + np.repeat(np.log(share), len(_NOISES))
-        covariance = (
-            np.repeat([kernel(time, time) for kernel in self._kernels], len(_NOISES), axis=0)
-            + _CONFIGURATION_VARIANCE * same
-        )
-        variance = np.tile(self.noise[:, None] ** 2, (1, len(time)))
-        scale = np.ones_like(variance)
-        for _ in range(_REWEIGHTINGS):
-            precision = np.linalg.inv(covariance + _diagonal(variance / scale))
-            alpha = precision @ self._cost
-            own = variance / scale
-            square = (own * alpha) ** 2 + own - own**2 * np.einsum("hii->hi", precision)
-            scale = (_FREEDOM + 1) / (_FREEDOM + square / variance)
-        total = covariance + _diagonal(variance / scale)
-        self._precision = np.linalg.inv(total)
-        fit = -0.5 * np.einsum("i,hij,j->h", self._cost, self._precision, self._cost)
-        self._log_likelihood = fit - 0.5 * np.linalg.slogdet(total)[1]
-        self._log_likelihood += 0.5 * _FREEDOM * np.sum(np.log(scale) - scale + 1, axis=1)
+        factors = [
+            np.zeros((len(time), 1)),
+            *(_step_factor(time, start, end) for start, end in steps),
+            *(_visit_factor(time, coming, going) for coming, going in visits),
+        ]
+        sparse = _reweighted(_Sparse(factors, configuration, self._cost))
+        dense = _reweighted(_Dense([kernel(time, time) + self._common for kernel in moving], self._cost))
+        self._own, self._log_likelihood = (np.concatenate(parts) for parts in zip(sparse, dense, strict=True))
 
     def weights(self) -> NDArray[np.float64]:
         """Posterior probability of each hypothesis, shape ``(h,)``; negligible ones are 0."""
@@ -241,7 +230,8 @@ class _Repeats:
         square = np.zeros((len(moments), len(moments)))
         for h in np.flatnonzero(weight):
             kernel = self._kernels[h // len(_NOISES)]
-            cross = kernel(moments, self._time) @ self._precision[h]
+            total = kernel(self._time, self._time) + self._common + np.diag(self._own[h])
+            cross = kernel(moments, self._time) @ np.linalg.inv(total)
             found = cross @ self._cost
             own = kernel(moments, moments) - cross @ kernel(self._time, moments)
             mean += weight[h] * found
@@ -249,8 +239,107 @@ class _Repeats:
         return mean, square - np.outer(mean, mean)
 
 
-def _diagonal(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(values[:, :, None] * np.eye(values.shape[1]))
+class _Fit(NamedTuple):
+    """The costs of ``k`` runs under ``h`` hypotheses, each with a covariance of its own."""
+
+    alpha: NDArray[np.float64]
+    """Inverse covariance times the costs, shape ``(h, k)``."""
+    precision: NDArray[np.float64]
+    """Diagonal of the inverse covariance, shape ``(h, k)``."""
+    log_determinant: NDArray[np.float64]
+    """Of the covariance, shape ``(h,)``."""
+
+
+class _Covariances(Protocol):
+    """Covariances of the costs under some hypotheses, without the variance of each run's own noise."""
+
+    cost: NDArray[np.float64]
+    kernels: int
+
+    def fit(self, own: NDArray[np.float64]) -> _Fit:
+        """Fit the costs with that variance, shape ``(h, k)``."""
+
+
+class _Dense:
+    """Covariances without structure."""
+
+    def __init__(self, covariances: list[NDArray[np.float64]], cost: NDArray[np.float64]) -> None:
+        self.cost = cost
+        self.kernels = len(covariances)
+        self._covariance = np.repeat(covariances, len(_NOISES), axis=0)
+
+    def fit(self, own: NDArray[np.float64]) -> _Fit:
+        total = self._covariance + own[:, :, None] * np.eye(own.shape[1])
+        precision = np.linalg.inv(total)
+        return _Fit(precision @ self.cost, np.einsum("hii->hi", precision), np.linalg.slogdet(total)[1])
+
+
+class _Sparse:
+    """Covariances that are a matrix of low rank, given by its factors, plus what runs of a configuration share.
+
+    Their inverse follows from that of the rest by the formula of Sherman, Morrison and Woodbury.
+    """
+
+    def __init__(
+        self, factors: list[NDArray[np.float64]], configuration: NDArray[np.int64], cost: NDArray[np.float64]
+    ) -> None:
+        self.cost = cost
+        self.kernels = len(factors)
+        rank = max(factor.shape[1] for factor in factors)
+        padded = [np.pad(factor, ((0, 0), (0, rank - factor.shape[1]))) for factor in factors]
+        self._factor = np.repeat(padded, len(_NOISES), axis=0)
+        _, self._member = np.unique(configuration, return_inverse=True)
+        self._groups = np.eye(int(self._member.max()) + 1)[self._member]
+
+    def fit(self, own: NDArray[np.float64]) -> _Fit:
+        weight = 1 / own
+        total = weight @ self._groups + 1 / _CONFIGURATION_VARIANCE
+        share = weight / total[:, self._member]
+
+        def solved(right: NDArray[np.float64]) -> NDArray[np.float64]:
+            """The inverse without the factors times some columns."""
+            scaled = weight[:, :, None] * right
+            return np.asarray(scaled - share[:, :, None] * (self._groups.T @ scaled)[:, self._member])
+
+        turned = solved(self._factor)
+        inner = np.eye(self._factor.shape[2]) + np.swapaxes(self._factor, 1, 2) @ turned
+        taken = turned @ np.linalg.inv(inner)
+        alpha = solved(np.broadcast_to(self.cost[:, None], (*own.shape, 1)))[:, :, 0]
+        alpha = alpha - (taken @ (np.swapaxes(turned, 1, 2) @ self.cost)[:, :, None])[:, :, 0]
+        determinant = np.sum(np.log(own), axis=1) + np.sum(np.log(_CONFIGURATION_VARIANCE * total), axis=1)
+        return _Fit(
+            alpha,
+            weight - weight * share - np.einsum("hkr,hkr->hk", taken, turned),
+            determinant + np.linalg.slogdet(inner)[1],
+        )
+
+
+def _reweighted(covariances: _Covariances) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit a t distribution of the noise: the variance of each run, ``(h, k)``, and the log likelihood, ``(h,)``."""
+    variance = np.tile(np.square(_NOISES), covariances.kernels)[:, None] * np.ones(len(covariances.cost))
+    own, scale = variance, np.ones_like(variance)
+    for _ in range(_REWEIGHTINGS):
+        fit = covariances.fit(own)
+        square = (own * fit.alpha) ** 2 + own - own**2 * fit.precision
+        scale = (_FREEDOM + 1) / (_FREEDOM + square / variance)
+        own = variance / scale
+    fit = covariances.fit(own)
+    log = -0.5 * (fit.alpha @ covariances.cost + fit.log_determinant)
+    return own, log + 0.5 * _FREEDOM * np.sum(np.log(scale) - scale + 1, axis=1)
+
+
+def _step_factor(time: NDArray[np.float64], start: float, end: float) -> NDArray[np.float64]:
+    """Factor of :func:`_step` at the times of the runs: the step is the sum of those between neighbours in time."""
+    inner = np.unique(time[(time >= start) & (time <= end)])
+    return np.asarray(_STEP * np.sqrt(np.diff(inner) / (end - start)) * (time[:, None] >= inner[1:]))
+
+
+def _visit_factor(
+    time: NDArray[np.float64], coming: tuple[float, float], going: tuple[float, float]
+) -> NDArray[np.float64]:
+    """Factor of :func:`_visit`."""
+    past = [np.clip((time - start) / (end - start), 0, 1) for start, end in (coming, going)]
+    return np.asarray(_STEP * (past[0] - past[1])[:, None])
 
 
 def _repeats(configuration: NDArray[np.int64]) -> NDArray[np.int64]:
