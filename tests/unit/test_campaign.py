@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.profiling.designs import first_batch
+from stripewise.profiling.outcome import table_of
 from stripewise.profiling.plan import of_shard, parse_shard, schedule
 from stripewise.runner.native import benchmark_lines
 from stripewise.spec.campaign import (
@@ -27,6 +28,9 @@ from stripewise.spec.campaign import (
 )
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Tunable
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Phase, Run, State
+from stripewise.summaries import summarise
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"
 
@@ -176,6 +180,20 @@ def test_posix_has_neither_hints_nor_collective_calls() -> None:
         and {p.values["cb_buffer_size"] for p in posix} == {2**24}
         and not any(p.workload.collective for p in posix)
     )
+
+
+def test_a_summary_credits_no_program_with_settings_that_cannot_act_on_it() -> None:
+    api = '[[workload]]\nname = "api"\nvalues = ["posix", "mpiio"]\n'
+    hints = '[[tunable]]\nname = "cb_nodes"\nvalues = [1, 2]\n'
+    campaign = parse_campaign(SMALL + api + hints, "x")
+    points = Points(campaign)
+    runs = schedule(points.of("write"), 0, 1, seed=0)
+    results = {run.number: Run(run.number, run.trial, Phase.SEARCH, State.FINISHED, 100.0 + run.number) for run in runs}
+    table = table_of(points, runs, results, Objective("bandwidth", "maximize", "MiB/s"), "", whole=False)
+    (report,) = summarise(table)
+    acts = {(s.context["api"], s.configuration["collective"], s.configuration["cb_nodes"]) for s in report.summaries}
+    # romio_cb_write, which the campaign does not vary, acts at its default: automatic.
+    assert acts == {("posix", False, None), ("mpiio", False, None), ("mpiio", True, 1), ("mpiio", True, 2)}
 
 
 # -- designs and order ---------------------------------------------------------------------------------------------

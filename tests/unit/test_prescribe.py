@@ -155,6 +155,13 @@ def test_settings_that_follow_from_others_are_in_the_plan() -> None:
     assert alone.combinations == 3, "more than there are processes are not allowed"
 
 
+def test_a_program_that_does_not_use_mpi_io_gets_no_hints() -> None:
+    asked = workload(file_size=GIB)
+    assert {s.carrier for s in prescriber(*HINTS).prescribe(PrescriptionRequest(asked)).plan.settings} == {HINT, LAYOUT}
+    posix = asked.model_copy(update={"api": "posix", "collective": None})
+    assert {s.carrier for s in prescriber(*HINTS).prescribe(PrescriptionRequest(posix)).plan.settings} == {LAYOUT}
+
+
 def test_reasons_are_measured_neighbours_and_rules() -> None:
     found = prescriber().prescribe(PrescriptionRequest(workload()))
     nearest = [entry for entry in found.neighbours if entry.chosen]

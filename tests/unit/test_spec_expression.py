@@ -205,3 +205,19 @@ def test_numbers_stay_python_numbers():
     assert type(Expression.parse("min(a, 3)")({"a": 2})) is int
     assert type(Expression.parse("a < 3")({"a": 2})) is bool
     assert math.isclose(Expression.parse("log2(3)")({}), math.log2(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a == 1 or b > 2 and c", "b > 2 and c"),
+        ("a == 0 and b", "b"),
+        ("a == 1 and b", "False"),
+        ("not (a == 1)", "True"),
+        ("b if a < 1 else c", "b if True else c"),
+        ("a + d > b", "0 + (b + 1) > b"),
+        ("d in (2, 3)", "b + 1 in (2, 3)"),
+    ],
+)
+def test_fixed_names_leave_what_the_others_decide(text: str, left: str) -> None:
+    assert Expression.parse(text).fixed({"a": 0, "d": Expression.parse("b + 1")}).text == left

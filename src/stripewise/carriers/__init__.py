@@ -5,6 +5,7 @@ from __future__ import annotations
 from stripewise.carriers.argument import ARGUMENT
 from stripewise.carriers.base import (
     LOST,
+    OVER_MPI_IO,
     RUNTIME,
     Carried,
     Carrier,
@@ -32,6 +33,7 @@ __all__ = [
     "LAYOUT",
     "LOST",
     "MCA",
+    "OVER_MPI_IO",
     "PNETCDF",
     "RUNTIME",
     "Carried",

@@ -20,6 +20,9 @@ RUNTIME, LOST = "runtime", "none"
 RUNTIME_OVERRIDES = "the plan wins over the program's own hints"
 RUNTIME_WINS = "the program's own hints win"
 
+OVER_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
+"""APIs whose I/O goes through MPI-IO, as a workload names them."""
+
 Moment = Literal["launch", "open", "create", "dataset"]
 
 
@@ -213,8 +216,8 @@ class Carrier(ABC):
         Whether the runtime can apply what a model chooses while the program runs.
     needs_mpi : bool
         Whether only a program with an MPI library reads it.
-    api : str
-        The API that a program must use for a value to act, as a workload names it; empty for any.
+    apis : tuple of str
+        The APIs through which I/O meets a value, as a workload names them; empty for any.
     echo : str
         Who tells the runtime which value is in force.
     proofs : frozenset of str
@@ -231,7 +234,7 @@ class Carrier(ABC):
     reported = False
     decided = False
     needs_mpi = True
-    api = ""
+    apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls"})
 

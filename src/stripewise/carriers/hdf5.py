@@ -13,7 +13,7 @@ class Hdf5Property(Carrier):
     name = verb = "hdf5"
     acts = ("create", "open", "dataset")
     reported = True
-    api = "hdf5"
+    apis = ("hdf5",)
     echo = "HDF5"
     proofs = frozenset({"calls", "hdf5"})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stripewise.carriers.base import (
     LOST,
+    OVER_MPI_IO,
     RUNTIME,
     RUNTIME_OVERRIDES,
     RUNTIME_WINS,
@@ -35,6 +36,7 @@ class Hint(Carrier):
     acts = ("open",)
     reported = True
     decided = True
+    apis = OVER_MPI_IO
     proofs = frozenset({"calls", "layout"})
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:

@@ -17,7 +17,7 @@ class Pnetcdf(Carrier):
     in_artifact = "env"  # To the runtime they are variables, which the launcher exports.
     acts = ("create",)
     reported = True
-    api = "pnetcdf"
+    apis = ("pnetcdf",)
 
     def owns(self, key: str) -> bool:
         """PnetCDF's hints are known by their names."""

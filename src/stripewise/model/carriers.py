@@ -7,7 +7,7 @@ stack or campaign says itself which carrier sets it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -19,7 +19,8 @@ from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import OPERATIONS, Parameter, Safety, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived
-from stripewise.spec.stack import every_stack, load_stack
+from stripewise.spec.stack import Stack, every_stack, load_stack
+from stripewise.spec.workload import Workload
 
 _ROLES = {"aggregators": "cb_nodes", "collective_buffer_size": "cb_buffer_size"}
 _PROGRAM = ("transfer_size", "collective", "layout", "piece_size", "api", "file_per_process", "file_size")
@@ -147,6 +148,54 @@ def tunable_columns(schema: Schema, file_system: str | None = None) -> tuple[Tun
         else:
             found.append(TunableColumn(column, place, SetBy.OTHER))
     return tuple(found)
+
+
+def described(schema: Schema, stacks: Sequence[Stack]) -> Schema:
+    """Add to a table's parameters what stacks know of them: the default, and when a value means anything.
+
+    Layouts are left out: they are always made, and the operation says when.
+
+    Parameters
+    ----------
+    schema : Schema
+    stacks : sequence of Stack
+        That the columns are named after. What a column says itself stays, but for conditions, which stacks know better.
+    """
+    known = {parameter.name: parameter for stack in stacks for parameter in stack.parameters}
+    columns = []
+    for column in schema.parameter:
+        parameter = known.get(column.name) if column.carrier is None else None
+        if parameter is not None and parameter.carrier.of_file_system:
+            parameter = None
+        default = column.default
+        if default is None and parameter is not None and parameter.default_from is None:
+            default = parameter.default if parameter.default in column.values else None
+        columns.append(
+            column.model_copy(update={"default": default, "active_if": _condition(column, parameter, schema, known)})
+        )
+    return schema.model_copy(update={"parameter": columns})
+
+
+def _condition(
+    column: Column, parameter: Parameter | None, schema: Schema, known: Mapping[str, Parameter]
+) -> str | None:
+    """When a column's values mean anything, in the words of the table alone; None for always."""
+    names = {other.name for other in schema.columns}
+    words = Workload().words().keys()
+    rules = [] if column.active_if is None else [Expression.parse(column.active_if)]
+    apis = column.carrier.apis if column.carrier is not None else ()
+    if parameter is not None:
+        apis = parameter.apis
+        # What the table does not vary acted at its default, and conditions on it see just that.
+        others = {name: known[name].default_from or known[name].default for name in known.keys() - names}
+        rule = None if parameter.active_if is None else parameter.active_if.fixed(others)
+        rules = [rule] if rule is not None and rule.names <= names | words else rules
+    used = {name for rule in rules for name in rule.names}
+    api = next((other for other in schema.columns if other.role == "api"), None)
+    if apis and api is not None and api.name not in used and any(value not in apis for value in api.values):
+        rules.append(Expression.parse(f"{api.name} in {(*apis, 'unknown')!r}"))
+    texts = [rule.text for rule in rules if rule.text != "True"]
+    return " and ".join(f"({text})" if len(texts) > 1 else text for text in texts) or None
 
 
 def derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:

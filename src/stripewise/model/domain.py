@@ -181,10 +181,15 @@ class Domain:
 
     @cached_property
     def folds(self) -> tuple[tuple[int, float, Expression], ...]:
-        """Where a value means nothing: column, the number it folds to, and the condition under which it is active."""
+        """Where a value means nothing: column, the number it folds to, and the condition under which it is active.
+
+        A condition that names words of the workload cannot be told from columns; what is known of hints holds then.
+        """
         found = []
-        for name, condition in self.schema.active.items():
-            if not condition.names <= set(self.names):
+        for name, declared in self.schema.active.items():
+            told = (rule for rule in (declared, self.schema.switched.get(name)) if rule is not None)
+            condition = next((rule for rule in told if rule.names <= set(self.names)), None)
+            if condition is None:
                 continue
             index = self.names.index(name)
             column = self.columns[index]

@@ -108,7 +108,7 @@ class Landscape:
             replace(column.parameter(), default=column.values[int(level)], active_if=active.get(column.name))
             for column, level in zip(table.schema.parameter, start, strict=True)
         )
-        words = workload(table, chosen).words()
+        words = {**chosen, **workload(table, chosen).words()}
         return cls(rows, chosen, TableSpace(parameters, context=words, measured=measured))
 
     @cached_property

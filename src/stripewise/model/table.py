@@ -92,18 +92,18 @@ class Schema(BaseModel):
 
     @property
     def active(self) -> dict[str, Expression]:
-        """When each parameter means anything, by name: as declared, or as it is known of MPI-IO hints.
+        """When each parameter means anything, by name: as declared, or as it is known of MPI-IO hints."""
+        declared = {c.name: Expression.parse(c.active_if) for c in self.parameter if c.active_if is not None}
+        return {**self.switched, **declared}
 
-        Without collective buffering its aggregators and buffers mean nothing.
-        """
+    @property
+    def switched(self) -> dict[str, Expression]:
+        """When MPI-IO hints mean anything: without collective buffering its aggregators and buffers do not."""
         switches = [c.name for c in self.parameter if c.role == "collective_buffering" and "disable" in c.values]
-        known = " or ".join(f"{name} != 'disable'" for name in switches) or None
-        found = {}
-        for column in self.parameter:
-            collective = column.role in _COLLECTIVE_ROLES or column.name in _COLLECTIVE_NAMES
-            if (text := column.active_if or (known if collective else None)) is not None:
-                found[column.name] = Expression.parse(text)
-        return found
+        if not switches:
+            return {}
+        known = Expression.parse(" or ".join(f"{name} != 'disable'" for name in switches))
+        return {c.name: known for c in self.parameter if c.role in _COLLECTIVE_ROLES or c.name in _COLLECTIVE_NAMES}
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,8 @@ class Answer:
         if tunable is self._standin or tunable.set_by is SetBy.PLACE:
             return True
         kept = self._request.existing and tunable.at_creation
-        return tunable.set_by is SetBy.SETTING and not kept and tunable.can_change(self._workload.operation)
+        meets = tunable.parameter is None or tunable.parameter.meets(self._workload.api)
+        return tunable.set_by is SetBy.SETTING and not kept and meets and tunable.can_change(self._workload.operation)
 
     def _with_program(self, known: Known) -> Known:
         """What the program does and nobody said counts as unknown, not as the table's default."""
@@ -273,13 +274,14 @@ class Prescriber:
         every = tunable_columns(domain.schema, self._file_system)
         answers: list[dict[str, Value]] = [{} for _ in workloads]
         known = [known_values(domain, request) for request in workloads]
-        by_operation: dict[str | None, list[int]] = {}
+        alike: dict[tuple[str | None, str | None], list[int]] = {}
         for number, request in enumerate(workloads):
-            by_operation.setdefault(request.workload.operation, []).append(number)
-        for operation, members in by_operation.items():
+            alike.setdefault((request.workload.operation, request.workload.api), []).append(number)
+        for (operation, api), members in alike.items():
             fixed = all_rows(self.model, [known[number] for number in members], every)
             words = _stacked([workloads[number].workload.words() for number in members])
-            grid = CandidateGrid(self.model, [tunable for tunable in every if tunable.can_change(operation)], every)
+            free = [t for t in every if t.can_change(operation) and (t.parameter is None or t.parameter.meets(api))]
+            grid = CandidateGrid(self.model, free, every)
             best = grid.best(fixed, words)
             now = grid.predict(fixed)
             keep = best.expected.mean - now.mean <= (0.0 if eager else best.expected.gain_deviation(now))

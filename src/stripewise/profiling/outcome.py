@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.model.carriers import known_parameters
+from stripewise.model.carriers import described, known_parameters
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.objectives import kind_of
 from stripewise.profiling.plan import PlannedPoint, value_of
@@ -20,7 +20,6 @@ from stripewise.spec.parameter import Parameter
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
-from stripewise.spec.workload import Workload
 
 _FAILURES = 100
 
@@ -80,7 +79,8 @@ def table_of(
             *(_column(factor, rows) for factor in campaign.workload),
         ],
     )
-    return make_table(schema, rows, f"campaign {campaign.name}")
+    stacks = [load_stack(name) for name in campaign.stacks]
+    return make_table(described(schema, stacks), rows, f"campaign {campaign.name}")
 
 
 def _present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -111,17 +111,11 @@ def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, An
     column = _column(factor, rows)
     known = {p.name: p for name in campaign.stacks for p in load_stack(name).parameters}
     parameter = known.get(factor.name) if factor.carrier is None else None
-    default, active = factor.default, factor.active_if
-    if parameter is not None and not parameter.carrier.of_file_system:
-        default = default if default is not None or parameter.default_from is not None else parameter.default
-        usable = {f.name for f in campaign.factors} | Workload().words().keys()
-        condition = parameter.active_if
-        active = condition.text if condition is not None and condition.names <= usable else active
     only = list(factor.operations) if set(factor.operations) < set(campaign.operations) else None
     return column.model_copy(
         update={
-            "default": default if default in column.values else None,
-            "active_if": active,
+            "default": factor.default if factor.default in column.values else None,
+            "active_if": factor.active_if,
             "operations": only,
             **_own(factor, parameter),
         }

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from stripewise.carriers import ARGUMENT, HINT, LAYOUT, PNETCDF, Setting
+from stripewise.carriers import ARGUMENT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.configuration import Configuration, Value
@@ -227,9 +227,7 @@ class Points:
         still = {p.name: p.bind(words).default for p in self._known.values() if p.name not in names | given.keys()}
         context = {**still, **{k: v for k, v in words.items() if k not in names}, **given}
         parameters = tuple(self._parameter(factor).bind(words) for factor in tuned)
-        if workload.api == "posix":
-            # No MPI-IO, no hints.
-            parameters = tuple(_still(p) if p.carrier in (HINT, PNETCDF) else p for p in parameters)
+        parameters = tuple(p if p.meets(workload.api) else _still(p) for p in parameters)
         known = names | context.keys()
         derived = [d for s in self._stacks for d in s.derived if d.value.names <= known and d.value.names & names]
         own = [c for s in self._stacks for c in s.constraints if c.names <= known]

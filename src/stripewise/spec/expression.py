@@ -8,6 +8,7 @@ same expression evaluates one configuration (scalars) or many at once (arrays).
 from __future__ import annotations
 
 import ast
+import copy
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -82,6 +83,16 @@ class Expression:
         _check(body, names, text)
         return cls(text, frozenset(names), body)
 
+    def fixed(self, values: Mapping[str, Any]) -> Expression:
+        """Put values, or other expressions, in place of names, and leave out what they decide.
+
+        Parameters
+        ----------
+        values : mapping of str to Value or Expression
+            Names that the expression does not use are passed over.
+        """
+        return Expression.parse(ast.unparse(_Fixed(values).visit(copy.deepcopy(self._body))))
+
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Evaluate with scalars or with equally long arrays.
 
@@ -145,6 +156,42 @@ def _check(node: ast.expr, names: set[str], text: str) -> None:
             )
     for child in children:
         _check(child, names, text)
+
+
+class _Fixed(ast.NodeTransformer):
+    """Replaces names, and comparisons and conditions whose outcome is certain then."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self._values:
+            return node
+        value = self._values[node.id]
+        return copy.deepcopy(value._body) if isinstance(value, Expression) else ast.Constant(value)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        return self._decided(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        return self._decided(node) if isinstance(node.op, ast.Not) else node
+
+    def _decided(self, node: ast.expr) -> ast.expr:
+        self.generic_visit(node)
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - _LITERALS.keys()
+        return node if names else ast.Constant(bool(Expression.parse(ast.unparse(node))({})))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        deciding = isinstance(node.op, ast.Or)  # the outcome of one part that decides the whole
+        kept = []
+        for part in map(self.visit, node.values):
+            if not isinstance(part, ast.Constant):
+                kept.append(part)
+            elif bool(part.value) is deciding:
+                return ast.Constant(deciding)
+        if len(kept) > 1:
+            return ast.BoolOp(node.op, kept)
+        return kept[0] if kept else ast.Constant(not deciding)
 
 
 def _is_array(*items: Any) -> bool:

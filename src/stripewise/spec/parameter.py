@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from stripewise.carriers import ARGUMENT, Carrier
+from stripewise.carriers import ARGUMENT, OVER_MPI_IO, Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value, plain_number
 from stripewise.spec.expression import Expression
@@ -183,6 +183,15 @@ class Parameter:
     def setting(self) -> str:
         """The carrier's name for the parameter."""
         return self.key or self.name
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs through which I/O meets it, as a workload names them; empty for any."""
+        return self.carrier.apis or (OVER_MPI_IO if self.io_component else ())
+
+    def meets(self, api: str | None) -> bool:
+        """Whether it can act on I/O through an API; None where that is unknown."""
+        return not self.apis or api is None or api in self.apis
 
     def level(self, value: Value) -> int:
         """Give the index of a value.

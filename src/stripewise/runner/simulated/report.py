@@ -216,8 +216,8 @@ def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]
             outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
         elif workload.operation == "read":
             outcome, note = "not_applicable", "the file is there already"
-    elif carrier.api and workload.api != carrier.api:
-        outcome, note = "not_applicable", f"the simulated program does no I/O through {carrier.api}"
+    elif carrier.apis and (workload.api or "mpiio") not in carrier.apis:
+        outcome, note = "not_applicable", f"the simulated program does no I/O through {carrier.apis[0]}"
     told = setting.value if carrier.verb == HINT.verb and outcome == "applied" else None
     return {
         "layer": carrier.verb,
