@@ -187,6 +187,19 @@ def test_the_reference_says_what_each_scheduler_is_asked_for(scheduler: Schedule
     assert written == asked
 
 
+@pytest.mark.parametrize(
+    ("option", "nodes"),
+    [
+        ("-l select=2:ncpus=4:mpiprocs=4+1:ncpus=8,walltime=01:00:00", 3),
+        ("-l walltime=01:00:00,select=ncpus=4+12:ncpus=8", 13),
+        ("-l nodes=2:ppn=4+big:ppn=8", 3),
+        ("-l nodes=n17+n18", 2),
+    ],
+)
+def test_pbs_adds_up_the_chunks_of_a_selection(option: str, nodes: int) -> None:
+    assert Pbs().read_options([option]).nodes == nodes
+
+
 # -- the queue, over commands that a test stands for ---------------------------------------------------------------
 
 FAKE = r"""#!/bin/bash

@@ -163,6 +163,10 @@ class Scheduler(ABC):
     def time_options(self, seconds: float) -> list[str]:
         """Write the option for the time limit."""
 
+    def read_nodes(self, text: str) -> int:
+        """Read the number of nodes from what :attr:`nodes_option` found."""
+        return int(text)
+
     @abstractmethod
     def read_time(self, text: str) -> float | None:
         """Read a time limit in seconds as the scheduler does; None if it sets no limit."""
@@ -209,7 +213,9 @@ class Scheduler(ABC):
         """Find nodes and time in directives; of several options the last one counts."""
         said = " " + " ".join(_words(line.removeprefix(self.mark)) for line in lines)
         nodes, time = _last(self.nodes_option, said), _last(self.time_option, said)
-        return Directives(tuple(lines), int(nodes) if nodes else None, self.read_time(time) if time else None)
+        return Directives(
+            tuple(lines), self.read_nodes(nodes) if nodes else None, self.read_time(time) if time else None
+        )
 
     def read_options(self, options: Sequence[str]) -> Directives:
         """Find nodes and time in options that have no mark yet."""

@@ -39,7 +39,7 @@ class Pbs(Scheduler):
         folder="PBS_O_WORKDIR",
     )
     overview = ("qstat", "-B")
-    nodes_option = re.compile(r"-l ?(?:\S*,)?(?:select=|nodes=)(\d+)")
+    nodes_option = re.compile(r"-l ?(?:\S*,)?(?:select=|nodes=)([^\s,]+)")
     time_option = re.compile(r"-l ?(?:\S*,)?walltime=([\d:]+)")
 
     def place_options(self, batch: Batch) -> list[str]:
@@ -56,6 +56,11 @@ class Pbs(Scheduler):
     def time_options(self, seconds: float) -> list[str]:
         """Write the time limit."""
         return [f"-l walltime={clock(seconds)}"]
+
+    def read_nodes(self, text: str) -> int:
+        """Add up the chunks, as in ``2:ncpus=4+1:ncpus=8``; a chunk without a number is one."""
+        counts = [chunk.partition(":")[0] for chunk in text.split("+")]
+        return sum(int(count) if count.isdecimal() else 1 for count in counts)
 
     def read_time(self, text: str) -> float | None:
         """Read seconds, minutes:seconds or hours:minutes:seconds."""
