@@ -18,10 +18,10 @@ import pytest
 
 from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT, MCA, Setting
 from stripewise.errors import StripewiseError, UserError
+from stripewise.filesystems.mounts import mount_type
 from stripewise.runner.base import Preflight
 from stripewise.runner.local import processes, scratch
 from stripewise.runner.local.runner import LocalRunner
-from stripewise.runner.program.environment import file_system
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -524,9 +524,7 @@ def test_a_privileged_program_gets_a_hints_file_and_it_acts(
 def test_files_that_runs_used_leave_the_memory_before_the_next(
     mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench
 ) -> None:
-    require(
-        file_system(bench.cwd) not in ("tmpfs", "ramfs"), f"{bench.cwd} lies in memory, whose pages cannot leave it"
-    )
+    require(mount_type(bench.cwd) not in ("tmpfs", "ramfs"), f"{bench.cwd} lies in memory, whose pages cannot leave it")
     command = [*mpich.mpiexec(2), str(strided(mpich)), "data"]
     with bench.runner(*command, hooks={"drop_caches": "advise"}) as runner:
         first, second = run(runner, launch(0)), run(runner, launch(1))

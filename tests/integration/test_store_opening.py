@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import StoreError, StripewiseError, UserError
+from stripewise.filesystems.mounts import mount_type
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Run, State
 from stripewise.store.base import MEMORY
 from stripewise.store.journal_files import MARKER
-from stripewise.store.locality import mount_type, network_name, statfs_type
+from stripewise.store.locality import network_name, statfs_type
 from stripewise.store.opening import default_path, open_store
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
 
@@ -174,12 +175,16 @@ def test_the_kernel_is_asked_about_the_nearest_folder_that_exists(tmp_path: Path
 
 
 def test_mounts_are_read_from_their_table(tmp_path: Path) -> None:
-    device = os.stat(tmp_path).st_dev  # noqa: PTH116
     table = tmp_path / "mountinfo"
-    number = f"{os.major(device)}:{os.minor(device)}"
-    table.write_text(f"1 0 0:1 / / rw - proc proc rw\n2 1 {number} / /x rw shared:1 - fuse.sshfs host: rw\nodd\n")
+    place = str(tmp_path).replace(" ", "\\040")
+    table.write_text(
+        "1 0 0:1 / / rw - ext4 /dev/a rw\nodd\n"
+        f"2 1 0:2 / {place} rw - nfs4 a: rw\n3 1 0:3 / {place} rw shared:1 - fuse.sshfs host: rw\n"
+        f"4 3 0:4 / {place}/a\\040b rw - lustre c@tcp:/d rw\n"
+    )
     assert mount_type(tmp_path, table) == "fuse.sshfs"
-    assert mount_type(tmp_path / "nowhere", table) == ""
+    assert mount_type(tmp_path / "a b" / "not yet", table) == "lustre"
+    assert mount_type(tmp_path.parent, table) == "ext4"
     assert mount_type(tmp_path, tmp_path / "no table") == ""
 
 

@@ -139,17 +139,17 @@ def test_a_campaign_lays_out_its_own_file(tool: Path, tmp_path: Path, monkeypatc
     run(list(lines.before), tmp_path)
     assert (tmp_path / "data").is_file() and not (tmp_path / "data.layout").exists()
     assert asked(tool) == [f"--setpattern --numtargets=8 --chunksize=1048576 {tmp_path}/data.layout"]
-    monkeypatch.setattr(benchmark_lines, "file_system", lambda folder: "beegfs")
+    monkeypatch.setattr(benchmark_lines, "mount_type", lambda folder: "beegfs")
     benchmark_lines._check_stripes(points.settings(point), tmp_path, str(tool.parent))
     with pytest.raises(UserError, match="needs the command beegfs-ctl"):
         benchmark_lines._check_stripes(points.settings(point), tmp_path, "/nowhere")
-    monkeypatch.setattr(benchmark_lines, "file_system", lambda folder: "ext4")
+    monkeypatch.setattr(benchmark_lines, "mount_type", lambda folder: "ext4")
     with pytest.raises(UserError, match="lies on ext4"):
         benchmark_lines._check_stripes(points.settings(point), tmp_path, str(tool.parent))
 
 
 def test_doctor_shows_the_pattern(tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkup, "file_system", lambda path: "beegfs")
+    monkeypatch.setattr(checkup, "mount_type", lambda path: "beegfs")
     found = checkup._storage(tmp_path, {"PATH": str(tool.parent)})[-1]
     assert found.found == "Chunksize: 512K, Number of storage targets: desired: 4, Storage Pool: 1 (Default)"
     assert checkup._storage(tmp_path, {"PATH": "/nowhere"})[-1].status == "missing"

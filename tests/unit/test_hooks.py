@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed, UserError
+from stripewise.filesystems.mounts import mount_type
 from stripewise.runner import hooks
 from stripewise.runner.batch.script import Work, job_script
-from stripewise.runner.program.environment import file_system
 from tests.conftest import require
 
 MEMORY = ("tmpfs", "ramfs")
@@ -141,7 +141,7 @@ def resident(path: Path) -> int:
 def test_advice_takes_a_files_pages_out_of_memory(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(os.urandom(1 << 20))
-    require(file_system(tmp_path) not in MEMORY, f"{tmp_path} lies in memory, whose pages cannot leave it")
+    require(mount_type(tmp_path) not in MEMORY, f"{tmp_path} lies in memory, whose pages cannot leave it")
     before = resident(path)
     caches = hooks.empty_caches("advise", [path, tmp_path / "absent"])
     assert caches.state == "advised"
@@ -170,7 +170,7 @@ def test_caches_that_could_not_be_dropped_are_unknown(tmp_path: Path, monkeypatc
 
 def test_a_file_that_lies_in_memory_cannot_be_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").write_text("x")
-    monkeypatch.setattr(hooks, "file_system", lambda path: "tmpfs")
+    monkeypatch.setattr(hooks, "mount_type", lambda path: "tmpfs")
     caches = hooks.empty_caches("advise", [tmp_path / "data"])
     assert caches.state == "unknown"
     assert "lies in memory" in caches.note

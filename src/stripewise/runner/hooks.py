@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.runner.program.environment import file_system
+from stripewise.filesystems.mounts import mount_type
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
@@ -177,7 +177,7 @@ def empty_caches(how: str, files: Iterable[Path]) -> Caches:
 
 def _advise(path: Path) -> str:
     """Ask for a file's pages to leave the memory; give what prevented it, or an empty text."""
-    if file_system(path) in _IN_MEMORY:
+    if mount_type(path) in _IN_MEMORY:
         return "it lies in memory"
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

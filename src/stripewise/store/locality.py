@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stripewise.errors import StoreError
 from stripewise.filesystems import network_label
+from stripewise.filesystems.mounts import mount_type
 
 Statfs = Callable[[Path], int]
 """Gives the type of the file system that a folder lies on, as statfs(2) says it."""
@@ -37,23 +38,6 @@ def statfs_type(folder: Path) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(folder))
     return int(buffer.f_type) & 0xFFFFFFFF
-
-
-def mount_type(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Give the type of the mount that a folder lies on, as mount(8) shows it; empty where it is not known."""
-    try:
-        device = folder.stat().st_dev
-        lines = mounts.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    found = ""
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        fields = left.split()
-        if len(fields) > 2 and fields[2] == wanted and right:
-            found = right.split()[0]
-    return found
 
 
 def network_name(folder: Path, statfs: Statfs = statfs_type) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 from stripewise.carriers import Setting
 from stripewise.errors import UserError
 from stripewise.filesystems import named
+from stripewise.filesystems.mounts import mount_type
 from stripewise.runner.hooks import check_caches
 from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, build
 from stripewise.runner.native.compiler import ask_compiler, find_compiler
 from stripewise.runner.program.command import placeholders, substitute
-from stripewise.runner.program.environment import file_system
 from stripewise.runner.program.mpi import describe, library_of_launcher
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.spec.campaign import Campaign
@@ -246,7 +246,7 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
 
 
 def _check_stripes(settings: Sequence[Setting], folder: Path, path: str | None) -> None:
-    found = file_system(folder) or "unknown"
+    found = mount_type(folder) or "unknown"
     for system in {named(s.layer) for s in settings if s.carrier.of_file_system}:
         if not system.is_type(found):
             raise UserError(

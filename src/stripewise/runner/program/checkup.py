@@ -15,11 +15,12 @@ from typing import Literal
 
 from stripewise.errors import StripewiseError
 from stripewise.filesystems import of_file
+from stripewise.filesystems.mounts import mount_type
 from stripewise.interpreter import ask
 from stripewise.runner.native.build import RUNTIME, find_built
 from stripewise.runner.native.compiler import Compiler, find_compiler
 from stripewise.runner.program.elf import contains
-from stripewise.runner.program.environment import cpus, file_system
+from stripewise.runner.program.environment import cpus
 from stripewise.runner.program.mpi import describe, library_of_launcher
 from stripewise.schedulers.registry import installed
 
@@ -135,7 +136,7 @@ def _native() -> Check:
 
 
 def _storage(path: Path, environment: Mapping[str, str]) -> list[Check]:
-    kind = file_system(path)
+    kind = mount_type(path)
     found = [Check("file system", "ok", f"{path.absolute()}: {kind or 'unknown'}")]
     system = of_file(kind)
     layout = system.look(path, shutil.which(system.tool, path=environment.get("PATH")), _ask)
