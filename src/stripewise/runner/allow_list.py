@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
-from stripewise.runner.command_pattern import Option, Pattern, Place, Step, script_at, starts_others, wild
-from stripewise.runner.program.launchers import LAUNCHERS, SEARCHED_FOR, WRAPPERS, Grammar
+from stripewise.runner.command_pattern import Option, Pattern, Place, Step, script_at, wild
+from stripewise.runner.program.launchers import LAUNCHERS, SEARCHED_FOR, WRAPPERS, Grammar, starts_others
 
 _REST = "..."
 """Ends a pattern: any further arguments of the program."""

@@ -14,13 +14,12 @@ from pathlib import Path, PurePath
 from stripewise.runner.program.command import obeyed, placeholders
 from stripewise.runner.program.launchers import (
     CONTAINERS,
-    INTERPRETERS,
     LAUNCHERS,
     SHELLS,
     TOOLS,
-    WRAPPERS,
     Grammar,
     family,
+    starts_others,
 )
 
 _WILD = frozenset("*?")
@@ -206,11 +205,6 @@ class Pattern:
 def wild(text: str) -> bool:
     """Say whether a word of a pattern stands for more than itself."""
     return bool(_WILD & set(text))
-
-
-def starts_others(word: str) -> bool:
-    """Say whether a program is known to start the programs that its arguments name."""
-    return family(word) in {*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS}
 
 
 def script_at(program: str, arguments: Sequence[str]) -> int | None:

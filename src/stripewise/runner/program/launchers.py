@@ -217,6 +217,7 @@ TOOLS = _names(
 )
 """Programs that start, load or overwrite what any of their arguments says, by base name without a version."""
 
+_STARTERS = frozenset({*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS})
 _VERSION = re.compile(r"[-_.]?\d[\d.]*$")
 
 
@@ -225,8 +226,12 @@ def family(word: str) -> str:
     name = PurePath(word).name
     if name.startswith("ld") and ".so" in name:
         return "ld.so"
-    known = {*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS}
-    return name if name in known else _VERSION.sub("", name)
+    return name if name in _STARTERS else _VERSION.sub("", name)
+
+
+def starts_others(word: str) -> bool:
+    """Say whether a program is known to start the programs that its arguments name."""
+    return family(word) in _STARTERS
 
 
 SEARCHED_FOR = _names("mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca personality")

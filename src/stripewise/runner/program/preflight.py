@@ -12,7 +12,7 @@ from stripewise.errors import UserError
 from stripewise.runner.program.binary import Binary, FileKind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
 from stripewise.runner.program.elf import contains
-from stripewise.runner.program.launchers import CONTAINERS, INTERPRETERS, SHELLS, TOOLS, family
+from stripewise.runner.program.launchers import CONTAINERS, starts_others
 from stripewise.runner.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
 from stripewise.spec.workload import Workload
 
@@ -155,14 +155,10 @@ def _without_mpi(binaries: Sequence[Binary], line: CommandLine, mpi: Mpi | None)
     if mpi is not None and not mpi.found_by.startswith(WITH_LAUNCHER):
         return ""
     for segment, binary in zip(line.segments, binaries, strict=True):
-        if starts_others(segment.program[0], binary) or binary.elf is None or contains(binary.path, b"MPI_"):
+        others = binary.kind is FileKind.SCRIPT or starts_others(segment.program[0])
+        if others or binary.elf is None or contains(binary.path, b"MPI_"):
             return ""
     return f"{line.program[0]} uses no MPI library"
-
-
-def starts_others(word: str, binary: Binary) -> bool:
-    """Say whether a program is one that starts others: a script, a shell, an interpreter, make, a debugger."""
-    return binary.kind is FileKind.SCRIPT or family(word) in {*SHELLS, *INTERPRETERS, *TOOLS}
 
 
 def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
