@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from stripewise.errors import UserError
+
+PART = ".stripewise-"
+"""Begins the names of files and folders that are not finished."""
+
+
+def part_of(path: Path) -> Path:
+    """Give a name beside a path for what takes its place when it is finished."""
+    return path.with_name(f"{PART}{secrets.token_hex(8)}")
+
+
+@contextmanager
+def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
+    """Give the name of a file to write, which then takes a file's place; after an error the old one is still there.
+
+    Parameters
+    ----------
+    path : Path
+        Replaced if it exists.
+    sync : bool
+        Whether the content must be on the disk before.
+    """
+    part = part_of(path)
+    try:
+        yield part
+        if sync:
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> list[Path]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from stripewise.errors import UserError
+from stripewise.ownership import written_whole
 
 FORMAT = "stripewise-model"
 VERSION = 1
@@ -73,15 +73,12 @@ def write_whole(path: str | Path, write: Callable[[Path], Any], what: str = "mod
         If it cannot be written.
     """
     target = Path(path)
-    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
     try:
-        write(part)
-        part.replace(target)
+        with written_whole(target) as part:
+            write(part)
     except (OSError, RuntimeError) as error:  # RuntimeError: PyTorch's word for a folder that is not there
         reason = getattr(error, "strerror", None) or "the folder does not exist, or is full"
         raise UserError(f"cannot write the {what} {target}: {reason}", "check the folder") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

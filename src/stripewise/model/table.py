@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.carriers import Carrier
 from stripewise.errors import UserError
+from stripewise.ownership import written_whole
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import explain_validation, toml_document, toml_value
 from stripewise.spec.expression import Expression
@@ -313,7 +314,7 @@ def read_table(path: str | Path) -> Table:
 
 
 def write_table(table: Table, path: str | Path) -> None:
-    """Write a table's two files; reading them gives an equal table.
+    """Write a table's two files, each whole or not at all; reading them gives an equal table.
 
     Raises
     ------
@@ -324,15 +325,19 @@ def write_table(table: Table, path: str | Path) -> None:
     columns = table.schema.columns
     levels = np.concatenate([table.context_levels, table.levels], axis=1)
     try:
-        toml.write_text(_toml(table.schema), "utf-8")
-        with data.open("w", encoding="utf-8", newline="") as stream:
+        with (
+            written_whole(toml) as described,
+            written_whole(data) as part,
+            part.open("w", encoding="utf-8", newline="") as stream,
+        ):
+            described.write_text(_toml(table.schema), "utf-8")
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow([*(column.name for column in columns), _REPEAT, table.schema.objective.column])
             for row, repeat, value in zip(levels, table.repeats, table.values, strict=True):
                 cells = [column.values[int(level)] for column, level in zip(columns, row, strict=True)]
                 writer.writerow([*cells, int(repeat), repr(float(value))])
     except OSError as error:
-        raise UserError(f"cannot write {error.filename}: {error.strerror}", "check the folder") from error
+        raise UserError(f"cannot write {data}: {error.strerror}", "check the folder") from error
 
 
 def _toml(schema: Schema) -> str:

@@ -223,15 +223,5 @@ def save(table: Table, path: Path) -> Path:
         See :func:`check_out`; or if they cannot be written.
     """
     stem = check_out(path)
-    part = stem.with_name(f".{stem.name}.part")
-    endings = (".csv", ".toml")
-    try:
-        write_table(table, part)
-        for ending in endings:
-            part.with_name(part.name + ending).replace(stem.with_name(stem.name + ending))
-    except OSError as error:
-        raise UserError(f"cannot write {stem}: {error.strerror}", "check the folder") from error
-    finally:
-        for ending in endings:
-            part.with_name(part.name + ending).unlink(missing_ok=True)
+    write_table(table, stem)
     return stem.with_name(stem.name + ".csv")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.ownership import written_whole
 from stripewise.spec.trial import Trial
 from stripewise.store.base import Record
 
@@ -73,16 +72,11 @@ def write_whole(path: Path, text: str) -> None:
     StripewiseError
         If it cannot be written; what was there before then still is.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        # Names of files may be in another encoding.
-        with part.open("x", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        with written_whole(path, sync=True) as part:
+            # Names of files may be in another encoding.
+            part.write_text(text, "utf-8", "backslashreplace", "\n")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise StripewiseError(
             f"cannot write {path}: {error.strerror}", "check the folder and the space left"
         ) from error

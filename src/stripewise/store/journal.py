@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StoreError
+from stripewise.ownership import part_of
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Result
 from stripewise.spec.trial import Run, Trial
@@ -74,7 +75,7 @@ class JournalStore(JournalReader):
             "facts": dict(facts or {}),
         }
         with self._using():
-            part = self._experiments / f"{files.PART}{secrets.token_hex(8)}"
+            part = part_of(self._experiments / "new")
             make_folder(part)
             try:
                 for name in _FOLDERS:
@@ -106,7 +107,7 @@ class JournalStore(JournalReader):
         claim = self.claim(identifier, "stripewise delete")
         with self._using(identifier) as folder:
             self._end(claim)
-            gone = self._experiments / f"{files.PART}{identifier}-{secrets.token_hex(4)}"
+            gone = part_of(folder)
             folder.rename(gone)
             sync_folder(self._experiments)
             self._seen.pop(identifier, None)

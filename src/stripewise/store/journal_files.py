@@ -10,37 +10,29 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StoreError
+from stripewise.ownership import PART, part_of, written_whole
 from stripewise.store import codec
 from stripewise.store.faults import explained
 from stripewise.store.folders import make_folder, sync_folder
-
-PART = ".stripewise-"
-"""Begins the names of files that are not finished."""
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _CHECKSUM = '{"checksum":"%s",'
 _HEAD = len(_CHECKSUM % ("0" * 16))
 
 
-def _write_part(folder: Path, text: str) -> Path:
-    part = folder / f"{PART}{secrets.token_hex(8)}"
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+def _write_new(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         _write_all(handle, text.encode("ascii"))
         os.fsync(handle)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
     finally:
         os.close(handle)
-    return part
 
 
 def _write_all(handle: int, data: bytes) -> None:
@@ -51,12 +43,8 @@ def _write_all(handle: int, data: bytes) -> None:
 
 def replace_file(path: Path, data: Mapping[str, Any]) -> None:
     """Write a JSON file in place of another, atomically."""
-    part = _write_part(path.parent, codec.dump(data) + "\n")
-    try:
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    with written_whole(path) as part:
+        _write_new(part, codec.dump(data) + "\n")
     sync_folder(path.parent)
 
 
@@ -69,8 +57,9 @@ def create_file(path: Path, data: Mapping[str, Any]) -> bool:
         False if the file exists.
     """
     text = codec.dump(data) + "\n"
-    part = _write_part(path.parent, text)
+    part = part_of(path)
     try:
+        _write_new(part, text)
         try:
             os.link(part, path)
         except FileExistsError:
@@ -91,14 +80,9 @@ def create_file(path: Path, data: Mapping[str, Any]) -> bool:
 def _create_exclusively(path: Path, text: str) -> bool:
     """As :func:`create_file`, without links: a crash may leave the file empty."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        _write_new(path, text)
     except FileExistsError:
         return False
-    try:
-        _write_all(handle, text.encode("ascii"))
-        os.fsync(handle)
-    finally:
-        os.close(handle)
     return True
 
 
@@ -119,7 +103,7 @@ def read_file(path: Path) -> dict[str, Any] | None:
 
 def refresh(folder: Path) -> None:
     """Make a network file system's client forget what it remembers of a folder: a change of our own does."""
-    probe = folder / f"{PART}{secrets.token_hex(8)}"
+    probe = part_of(folder / "probe")
     os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     probe.unlink(missing_ok=True)
 

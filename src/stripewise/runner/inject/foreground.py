@@ -9,9 +9,8 @@ from pathlib import Path
 
 from stripewise.carriers import ARGUMENT
 from stripewise.errors import StripewiseError, UserError
-from stripewise.ownership import make_folder
+from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
-from stripewise.runner.local.scratch import write_atomically
 from stripewise.runner.native.build import runtime_for
 from stripewise.runner.program.command import substitute
 from stripewise.runner.program.preflight import look
@@ -89,7 +88,8 @@ def prepare(
     try:
         make_folder(folder)
         for name, text in injection.files.items():
-            write_atomically(folder / name, text)
+            with written_whole(folder / name) as part:
+                part.write_text(text, "utf-8")
     except OSError as error:
         raise StripewiseError(
             f"cannot write {folder}: {error.strerror or error}", "make room, or set STRIPEWISE_HOME to another folder"

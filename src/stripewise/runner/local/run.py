@@ -12,11 +12,12 @@ from pathlib import Path
 
 from stripewise.errors import RunFailed, StripewiseError, UserError
 from stripewise.objectives import kind_of
+from stripewise.ownership import written_whole
 from stripewise.runner import hooks
 from stripewise.runner.inject.assemble import Assembled, assemble, exports_of
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.preflight import Found
-from stripewise.runner.local.scratch import Scratch, said, write_atomically
+from stripewise.runner.local.scratch import Scratch, said
 from stripewise.runner.local.supervise import Cause, Command, CommandLimits, Ended, OrphanGuard
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import Target
@@ -251,7 +252,8 @@ class LocalRun:
             return self._run(self._command(words, self._all.found.environment, limits), started)
         ready = os.pipe()
         path = self._place.path / "run.sh"
-        write_atomically(path, script(experiment.setup, self._exports(), words, ready[1]))
+        with written_whole(path) as part:
+            part.write_text(script(experiment.setup, self._exports(), words, ready[1]), "utf-8")
         command = self._command([shell(), str(path)], self._all.environment, limits)
         command.time_from(ready)
         return self._run(command, started)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.ownership import make_folder
+from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
 from stripewise.spec.launch import Launch
@@ -91,7 +91,8 @@ class Scratch:
             for report in self.reports():
                 report.unlink()
             for name, text in files.items():
-                write_atomically(self.path / name, text)
+                with written_whole(self.path / name) as part:
+                    part.write_text(text, "utf-8")
             if process is not None:
                 self.note(process)
         except OSError as error:
@@ -103,7 +104,8 @@ class Scratch:
     def note(self, process: Mapping[str, Any], pid: int | None = None) -> None:
         """Write ``process.json``; with the identity of a process as soon as there is one."""
         who = Identity.of(pid).as_json() if pid is not None else {"boot": boot_id(), "host": host_name()}
-        write_atomically(self.process, json.dumps({"run_id": self.run_id, **who, **process}, indent=1) + "\n")
+        with written_whole(self.process) as part:
+            part.write_text(json.dumps({"run_id": self.run_id, **who, **process}, indent=1) + "\n", "utf-8")
 
     def read_report(self, program: str = "") -> tuple[Report | None, str]:
         """Read the report: of several programs that the command started, their sum.
@@ -183,14 +185,3 @@ def said(*outputs: Path) -> str:
         if line:
             return f": {line}"
     return ""
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(path.name + ".part")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
