@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import zipfile
 from dataclasses import replace
 
@@ -158,6 +159,26 @@ def test_the_bundle_removes_secrets_and_hosts_however_they_are_written(text, sec
     redactor.host("node7")
     assert secret not in redactor.text(text)
     assert secret not in str(redactor.value({"command": ["./app", *text.split()]}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token", "token ", "token=", "_pw", "pw =", "a.", "a%", "a@b.", "eyJ-", "eyJaaaaaaaaaaaa.", "eyJaaaaaaaaaaaa-",
+        "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN A ", "://a:", "sk-", "/home/a", "bearer ", "1.", "node7.", "A1",
+    ],
+)  # fmt: skip
+def test_hostile_output_costs_the_bundle_little_time(text):
+    redactor = Redactor()
+    redactor.host("node7")
+    started = time.process_time()
+    redactor.text(text * ((64 << 10) // len(text)) + "!")
+    redactor.value({text * ((64 << 10) // len(text)) + "\n": "x"})
+    assert time.process_time() - started < 0.5
+
+
+def test_a_private_key_is_removed_though_its_end_is_missing():
+    assert Redactor().text("key:\n-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n") == "key:\n[private key removed]"
 
 
 def test_the_bundle_knows_the_nodes_of_the_runs_and_leaves_ordinary_words():

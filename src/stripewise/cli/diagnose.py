@@ -188,8 +188,8 @@ class _There:
     def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
         """Ask a model about the log that was read last."""
         name = remote.model_there(self._client, str(model))
-        found: dict[str, Any] = self._client.post(f"/diagnoses/{self._last}/prediction", {"model": name})
-        return found
+        found = self._client.post(f"/diagnoses/{self._last}/prediction", {"model": name})
+        return remote.whole(self._client, found, "origin", "expectations", "settings", "decided", "notes")
 
 
 class _Outcome:

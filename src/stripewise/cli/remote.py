@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stripewise import __version__
 from stripewise.cli import hints
 from stripewise.cli.output import notes, remark
 from stripewise.errors import StripewiseError, UserError
@@ -117,6 +118,24 @@ def _known_already() -> Iterator[None]:
     except ServiceError as error:
         if error.status != 409:
             raise
+
+
+def whole(client: Client, answer: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Give the answer of a service back if it has all that this version expects in it.
+
+    Raises
+    ------
+    StripewiseError
+        If something is missing: then the service is of another version.
+    """
+    missing = [name for name in names if name not in answer]
+    if missing:
+        raise StripewiseError(
+            f"the service's answer has no '{missing[0]}': the service is version {client.get('/health')['version']}, "
+            f"this program is version {__version__}",
+            "use the same Stripewise on both sides",
+        )
+    return dict(answer)
 
 
 def fetch(client: Client, address: str, path: Path) -> None:

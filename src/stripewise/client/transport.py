@@ -188,9 +188,16 @@ class Transport:
             If the service refuses it.
         TransientError
             If the service cannot be reached.
+        UserError
+            If the answer is too large.
         """
         with self._opened(method, path, **given) as answer:
-            data = answer.read(_MOST_BYTES)
+            data = answer.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                raise UserError(
+                    f"the service's answer to {path} is larger than {_MOST_BYTES >> 20} MiB",
+                    "ask those who run the service for a copy of the file",
+                )
             if answer.status >= 400:
                 raise _refused(answer.status, data)
             return data, answer.headers.get_content_type()

@@ -20,21 +20,26 @@ from stripewise.store.base import Record
 
 _TAIL = 32 << 10
 _MOST_LOGS = 20
+# Output may be hostile: each pattern takes time in proportion to the length of the text. A pattern begins a run of
+# letters only at its beginning, takes it whole (++), and looks for what must be in it or behind it beforehand.
+_LETTERS = r"[A-Za-z0-9_.-]"
 _NAMED = (
-    r"(?:[A-Za-z0-9_.-]*(?:token|secret|passw|passphrase|credential|(?:api|access|private|account|ssh)[_-]?key|auth)"
-    r"[A-Za-z0-9_.-]*)"
+    rf"(?:(?={_LETTERS}*?(?:token|secret|passw|passphrase|credential|(?:api|access|private|account|ssh)[_-]?key|auth))"
+    rf"{_LETTERS}++)"
 )
-_SHORT = r"(?:(?:[A-Za-z0-9_.-]*[_.-])(?:pw|pwd|pass)|pw|pass)"
+_ENDS_SHORT = rf"{_LETTERS}++(?:(?<=[_.-]pw)|(?<=[_.-]pwd)|(?<=[_.-]pass))"
+_SHORT = rf"(?:{_ENDS_SHORT}|(?:pw|pass)(?!{_LETTERS}))"
 """What names of secrets look like, in variables and options; the short ones are words of ordinary texts, too."""
 _SECRET = re.compile(
-    rf"(?i)(?<![A-Za-z0-9_.-])({_NAMED}|--?{_SHORT}|{_SHORT}(?=\s*[=:]))(\s*[=:]\s*|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"',;}}]+)"
+    rf"(?i)(?<!{_LETTERS})({_NAMED}|(?=-){_ENDS_SHORT}|{_SHORT}(?=\s*[=:]))"
+    r"(\s*+[=:]\s*+|\s++)(\"[^\"]*\"|'[^']*'|[^\s\"',;}]+)"
 )
 _SECRET_OPTION = re.compile(rf"(?i)--?(?:{_NAMED}|{_SHORT})|(?:{_NAMED}|{_SHORT})[=:]")
 _CLOUD_KEY = re.compile(
     r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{35}|ya29\.[\w.-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
     r"|xox[a-z]-[\w-]{10,}|sk-[\w-]{20,}|hf_\w{20,}|npm_\w{20,}|sw_[0-9a-f]{12}_[\w-]{43}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})"
-    r"|(?<=[?&]sig=)[\w%+/=-]{16,}"
+    r")|(?<=[?&]sig=)[\w%+/=-]{16,}"
+    r"|(?<![\w-])(?=[\w-]++\.[\w-]{10,}+\.[\w-]{5})[\w-]*?\beyJ[\w-]{10,}+\.[\w-]+\.[\w-]+"
 )
 """Keys that are known by their shape, whatever they are called: of clouds, code hosts and this program's service."""
 _DOMAIN = re.compile(
@@ -44,11 +49,12 @@ _DOMAIN = re.compile(
 )
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _URL_PASSWORD = re.compile(r"(?<=://)[^/:@\s]+:[^/@\s]+@")
-_MAIL = re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
+_MAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _HOME = re.compile(r"(?<![\w.])/(home|users|Users|u|global/homes/\w)/([A-Za-z0-9._-]+)")
-_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S)
-_SECRET_NAME = re.compile(rf"(?i){_NAMED}|{_SHORT}|.*private.*")
+# One without an end was cut off.
+_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
+_SECRET_NAME = re.compile(rf"(?i){_NAMED}|{_SHORT}|(?s:.*?private.*)")
 
 
 @dataclass

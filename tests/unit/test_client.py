@@ -1,0 +1,60 @@
+"""The client beside a service that answers otherwise than it expects."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stripewise.cli.diagnose import _There
+from stripewise.client.client import Client
+from stripewise.errors import StripewiseError, UserError
+
+ANSWERS: dict[str, Any] = {
+    "/api/models/large/file": "x" * 3000,
+    "/api/health": {"status": "ok", "version": "0.0.7"},
+    "/api/diagnoses//prediction": {"origin": "model", "expectations": [], "settings": [], "notes": []},
+}
+
+
+class Service(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps(ANSWERS[self.path]).encode()
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET  # noqa: N815  the names that http.server looks for
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield Client(f"http://127.0.0.1:{server.server_port}", "token")
+        server.shutdown()
+        thread.join()
+
+
+def test_a_file_that_is_too_large_is_not_cut(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stripewise.client.transport._MOST_BYTES", 2 << 10)
+    with pytest.raises(UserError, match="answer to /api/models/large/file is larger than"):
+        client.download("/models/large/file")
+
+
+def test_a_service_of_another_version_is_named(client: Client) -> None:
+    activity: Any = None
+    with pytest.raises(StripewiseError, match=r"has no 'decided': the service is version 0\.0\.7, this program"):
+        _There(client).expected(activity, Path("model"))
