@@ -119,3 +119,21 @@ def test_a_revoked_token_hears_nothing_more_and_one_token_holds_few_streams(stor
         await hub.close()
 
     asyncio.run(asyncio.wait_for(listen(), 10.0))
+
+
+def test_the_streams_of_a_browser_end_with_its_session(store: Store, messages: Messages) -> None:
+    tokens = Tokens(database_of(store))
+    token, _ = tokens.create("eve", "viewer")
+    cookie, session = tokens.begin_session(token)
+    _, other = tokens.begin_session(token)
+    hub = Hub(store, database_of(store), messages, 0.01, 10)
+
+    async def listen() -> None:
+        stream, kept = (hub.listen(None, token=token.id, session=one.id) for one in (session, other))
+        assert [await anext(stream), await anext(kept)] == [": listening\n\n"] * 2
+        tokens.end_session(cookie)
+        assert [text async for text in stream] == []
+        assert hub.listeners == 1
+        await hub.close()
+
+    asyncio.run(asyncio.wait_for(listen(), 10.0))

@@ -66,12 +66,13 @@ class Change:
 class _Listener:
     experiment: str | None
     token: str
+    session: str
     queue: asyncio.Queue[Change] = field(default_factory=lambda: asyncio.Queue(_WAITING))
     lost: bool = False
     ended: bool = False
 
     def end(self) -> None:
-        """Let the stream end at once: the token is over."""
+        """Let the stream end at once: the token or the session is over."""
         self.ended = True
         with contextlib.suppress(asyncio.QueueFull):
             self.queue.put_nowait(Change("", "", {}))
@@ -126,7 +127,9 @@ class Hub:
         """How many listen now."""
         return len(self._listeners)
 
-    async def listen(self, experiment: str | None, after: int | None = None, token: str = "") -> AsyncIterator[str]:
+    async def listen(
+        self, experiment: str | None, after: int | None = None, token: str = "", session: str = ""
+    ) -> AsyncIterator[str]:
         """Give events as text, from now on, for as long as the reader stays.
 
         Parameters
@@ -137,11 +140,13 @@ class Hub:
             Messages after this number come first.
         token : str, optional
             Identifier of the reader's; the events end when it is revoked or has expired.
+        session : str, optional
+            Identifier of the session that a browser has for it; the events end with it, too.
         """
         if self.full(token):
             # Others came in between.
             return
-        listener = _Listener(experiment, token)
+        listener = _Listener(experiment, token, session)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._first = True
@@ -224,10 +229,11 @@ class Hub:
         return list(connection.execute(sa.select(*columns, seen_state(live).label("state")).where(where)))
 
     def _over(self) -> list[_Listener]:
-        """Listeners whose token was revoked or has expired since they came."""
-        named = [listener for listener in self._listeners if listener.token]
-        valid = self._tokens.valid({listener.token for listener in named}) if named else set()
-        return [listener for listener in named if listener.token not in valid]
+        """Listeners whose token was revoked, or whose token or session has ended since they came."""
+        allowed = {listener: {listener.token, listener.session} - {""} for listener in list(self._listeners)}
+        named = set().union(*allowed.values())
+        valid = self._tokens.valid(named) if named else set()
+        return [listener for listener, names in allowed.items() if not names <= valid]
 
     def _look(self) -> list[Change]:
         with self._turn:

@@ -195,3 +195,4 @@ def get_session(request: Request) -> LoginSession | None:
 
 Here = Annotated[Service, Depends(get_service)]
 User = Annotated[Token, Depends(get_user)]
+Session = Annotated[LoginSession | None, Depends(get_session)]

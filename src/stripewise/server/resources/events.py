@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Resource
 from stripewise.server.resources.experiments import Id
-from stripewise.server.service import Here, Service, User
-from stripewise.store.service.tokens import Token
+from stripewise.server.service import Here, Service, Session, User
+from stripewise.store.service.tokens import LoginSession, Token
 
 resource = Resource("", "events")
 
@@ -30,15 +30,16 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 
 @resource.file("/events", kind=StreamingResponse, responses=_STREAM)
-async def all_events(service: Here, user: User) -> StreamingResponse:
+async def all_events(service: Here, user: User, session: Session) -> StreamingResponse:
     """Stream a message for every experiment that changes, from now on."""
-    return _stream(service, user, None, None)
+    return _stream(service, user, session, None, None)
 
 
 @resource.file("/experiments/{id}/events", 404, kind=StreamingResponse, responses=_STREAM)
 async def experiment_events(
     service: Here,
     user: User,
+    session: Session,
     id: Id,
     after: Annotated[int | None, Query(ge=0, le=2**53, description="messages after this number come first")] = None,
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
@@ -50,12 +51,14 @@ async def experiment_events(
     record = await run_in_threadpool(service.store.record, id)
     if last is not None and last.isascii() and last.isdigit():
         after = int(last)
-    return _stream(service, user, record.id, after)
+    return _stream(service, user, session, record.id, after)
 
 
-def _stream(service: Service, user: Token, experiment: str | None, after: int | None) -> StreamingResponse:
+def _stream(
+    service: Service, user: Token, session: LoginSession | None, experiment: str | None, after: int | None
+) -> StreamingResponse:
     if service.hub.full(user.id):
         raise Refused(503, "as many event streams are open as the service or this token may have", "close some")
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    stream = service.hub.listen(experiment, after, user.id)
+    stream = service.hub.listen(experiment, after, user.id, session.id if session else "")
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)

@@ -76,10 +76,13 @@ class LoginSession:
         With which it was begun.
     csrf : str
         Must come back with every request that changes something.
+    id : str
+        The digest of its cookie.
     """
 
     token: Token
     csrf: str
+    id: str
 
 
 def _digest(secret: str) -> str:
@@ -175,12 +178,14 @@ class Tokens:
         return token
 
     def valid(self, identifiers: Collection[str]) -> set[str]:
-        """Give those identifiers whose tokens are neither revoked nor expired."""
+        """Give those identifiers whose tokens are neither revoked nor expired, or whose sessions go on."""
 
         def work(connection: sa.Connection) -> set[str]:
             now = self._database.now(connection)
-            query = sa.select(tokens).where(tokens.c.id.in_(identifiers))
-            return {row.id for row in connection.execute(query) if self._valid(_token(row), now) is not None}
+            named = connection.execute(sa.select(tokens).where(tokens.c.id.in_(identifiers)))
+            going_on = sessions.c.digest.in_(identifiers), sessions.c.expires > now
+            begun = connection.execute(sa.select(sessions.c.digest).where(*going_on)).scalars()
+            return {row.id for row in named if self._valid(_token(row), now) is not None} | set(begun)
 
         return self._database.read(work)
 
@@ -210,7 +215,7 @@ class Tokens:
             connection.execute(sessions.insert().values(**values, expires=now + SESSION_SECONDS))
 
         self._database.write(work)
-        return cookie, LoginSession(token, csrf)
+        return cookie, LoginSession(token, csrf, _digest(cookie))
 
     def session(self, cookie: str) -> LoginSession | None:
         """Give the session of a cookie; None if there is none, or it is over."""
@@ -223,7 +228,7 @@ class Tokens:
             if row is None or row.until <= now:
                 return None
             token = self._valid(_token(row), now)
-            return None if token is None else LoginSession(token, row.csrf)
+            return None if token is None else LoginSession(token, row.csrf, _digest(cookie))
 
         return self._database.read(work)
 
