@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from stripewise.cli.main import main
 from stripewise.runner.allow_list import AllowList
 from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
 from stripewise.server.policy import check_experiment
@@ -211,6 +212,31 @@ def test_guessing_is_slowed_down(tmp_path: Path) -> None:
         # Whoever has a token is not locked out by those who guess from the same address.
         assert found.client().post("/login", data={"token": found.secret}).headers["location"] == "/"
         assert found.operator.get("/api/me").status_code == 200
+
+
+def test_behind_a_named_proxy_each_client_has_its_own_limits(tmp_path: Path) -> None:
+    with running(tmp_path, failures_a_minute=5, proxies=("10.0.0.1", "192.0.2.0/28")) as found:
+
+        def statuses(times: int, peer: str, forwarded: str) -> list[int]:
+            client = found.client(peer, **{"X-Forwarded-For": forwarded})
+            return [client.get("/api/me").status_code for _ in range(times)]
+
+        # The client's own entries come first, and change nothing.
+        guessed = statuses(3, "10.0.0.1", "203.0.113.5") + statuses(3, "10.0.0.1", "9.9.9.9, 203.0.113.5")
+        assert guessed == [401] * 5 + [429]
+        assert statuses(1, "10.0.0.1", "203.0.113.6, 192.0.2.7") == [401], "others behind the proxies may still ask"
+        assert statuses(1, "10.0.0.1", "203.0.113.5, ::ffff:192.0.2.7") == [429]
+        # Who is no proxy is not believed.
+        assert statuses(6, "203.0.113.9", "203.0.113.6") == [401] * 5 + [429]
+        assert statuses(1, "10.0.0.1", "nonsense") == [401]
+        key = {"Authorization": f"Bearer {found.secret}", "X-Forwarded-For": "203.0.113.7"}
+        found.client("10.0.0.1", **key).delete("/api/models/none")
+        assert found.service.audit.page(1)[0].address == "203.0.113.7"
+
+
+def test_a_proxy_without_an_address_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--proxy", "proxy.example"]) == 2
+    assert "write an address or a network" in capfd.readouterr().err
 
 
 def test_a_token_asks_at_a_limited_rate(tmp_path: Path) -> None:

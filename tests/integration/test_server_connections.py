@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn")
 import uvicorn
 from uvicorn.server import ServerState
 
-from stripewise.server.connections import limited
+from stripewise.server.connections import Proxies, limited
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 SECONDS = 0.3
@@ -25,7 +25,7 @@ async def answer_late(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def attacked() -> None:
-    config = uvicorn.Config(answer_late, http=limited(SECONDS, 3), log_config=None, lifespan="off")
+    config = uvicorn.Config(answer_late, http=limited(SECONDS, 3, Proxies(())), log_config=None, lifespan="off")
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
     made = config.http_protocol_class

@@ -44,8 +44,10 @@ class Running:
         service: Service = self.app.state.service
         return service
 
-    def client(self, **headers: str) -> TestClient:
-        return TestClient(self.app, headers=headers, raise_server_exceptions=False, follow_redirects=False)
+    def client(self, peer: str = "testclient", **headers: str) -> TestClient:
+        return TestClient(
+            self.app, headers=headers, raise_server_exceptions=False, follow_redirects=False, client=(peer, 50000)
+        )
 
     def create(self, **changes: Any) -> str:
         made = self.operator.post("/api/experiments", json={"definition": {**SIMULATED, **changes}, "start": False})

@@ -25,7 +25,7 @@ from stripewise import __version__
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.ownership import make_folder
-from stripewise.server.connections import limited
+from stripewise.server.connections import EACH, Proxies, limited
 from stripewise.server.guard import Guard
 from stripewise.server.html import error_page
 from stripewise.server.metrics import Metrics
@@ -37,7 +37,7 @@ from stripewise.store.base import Store
 _LONGEST_SOCKET = 107
 _BACKLOG = 512
 _SLOWEST_RESTART = 30.0
-_CONNECTIONS = 1000
+_CONNECTIONS = 2 * EACH
 _HEADER_SECONDS = 20.0
 
 
@@ -256,9 +256,9 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         timeout_graceful_shutdown=3,
         limit_concurrency=_CONNECTIONS,
         h11_max_incomplete_event_size=32768,
-        http=limited(_HEADER_SECONDS, _CONNECTIONS // 2),
+        http=limited(_HEADER_SECONDS, EACH, Proxies(settings.proxies)),
         ws="none",
-        # Addresses of clients are taken from nobody's header.
+        # The guard decides whose word about a client's address counts.
         proxy_headers=False,
     )
     server = uvicorn.Server(config)

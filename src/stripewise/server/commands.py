@@ -59,6 +59,13 @@ def serve(
             "By default the site file's applications."
         ),
     ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address or network of a proxy that says in X-Forwarded-For whose request it passes on; repeatable.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Workers to start beside the service.", min=0)] = 1,
     tls: Annotated[bool, typer.Option("--behind-tls", help="A proxy speaks TLS: send cookies over TLS only.")] = False,
     data: DataOption = None,
@@ -73,6 +80,7 @@ def serve(
     try:
         from stripewise.server.app import serve as listen  # noqa: PLC0415
         from stripewise.server.app import tcp_socket, unix_socket  # noqa: PLC0415
+        from stripewise.server.connections import Proxies  # noqa: PLC0415
         from stripewise.server.service import Settings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise UserError(
@@ -82,13 +90,15 @@ def serve(
         raise UserError("both --socket and --host are given", "leave one of them out")
     _log()
     patterns = tuple(allow) if allow else load_policy().applications
-    # A wrong pattern is reported now, not with the first request.
+    # A wrong pattern or address is reported now, not with the first request.
     AllowList(patterns or ())
+    Proxies(proxy or ())
     settings = Settings(
         store=store,
         data=_data_folder(data),
         roots=tuple(folder.absolute() for folder in (root or [Path.cwd()])),
         allow=patterns,
+        proxies=tuple(proxy or ()),
         hosts=tuple(name or ()) + ((host,) if host else ()),
         secure_cookies=tls,
     )

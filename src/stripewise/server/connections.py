@@ -1,15 +1,79 @@
-"""Limits on connections before a request is known: strangers may neither hold them open nor take all of them."""
+"""Limits on connections before a request is known, and whose they are where a proxy stands before the service.
+
+Strangers may neither hold connections open nor take all of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stripewise.errors import UserError
 
-def limited(seconds: float, each: int) -> type[H11Protocol]:
+EACH = 500
+"""Connections that one address may have open, and requests that it may have under way through a proxy."""
+
+
+class Proxies:
+    """The proxies that are believed when they say whose request they pass on.
+
+    Parameters
+    ----------
+    named : iterable of str
+        Addresses and networks.
+
+    Raises
+    ------
+    UserError
+        If one is neither.
+    """
+
+    def __init__(self, named: Iterable[str]) -> None:
+        try:
+            self._networks = tuple(ipaddress.ip_network(one) for one in named)
+        except ValueError as error:
+            raise UserError(
+                f"--proxy: {error}", "write an address or a network, as in 10.1.2.3 or 10.1.2.0/28"
+            ) from None
+
+    def __contains__(self, address: str) -> bool:
+        try:
+            found = _address(address)
+        except ValueError:
+            return False
+        return any(found in network for network in self._networks)
+
+    def client(self, peer: str, forwarded: Sequence[str]) -> str:
+        """Give the address of who asks.
+
+        Parameters
+        ----------
+        peer : str
+            Whose connection it is.
+        forwarded : sequence of str
+            The request's headers ``X-Forwarded-For``. Each proxy appends the address that it was asked from, so what
+            stands before the last address that is no proxy was written by the client, and does not count.
+        """
+        hops = [hop.strip() for header in forwarded for hop in header.split(",")]
+        while hops and peer in self:
+            try:
+                peer = str(_address(hops.pop()))
+            except ValueError:
+                break
+        return peer
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    found = ipaddress.ip_address(text)
+    return (isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped) or found
+
+
+def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
     """Make the protocol of connections.
 
     Parameters
@@ -18,7 +82,9 @@ def limited(seconds: float, each: int) -> type[H11Protocol]:
         How long the line and the headers of a request may take to come, from the beginning of the connection or the
         end of the request before.
     each : int
-        Connections that one address may have open; the UNIX socket, which only its owner can reach, has no such limit.
+        Connections that one address may have open; the UNIX socket, which only its owner can reach, has no such limit,
+        nor has a proxy.
+    proxies : Proxies
     """
     open_of: Counter[str] = Counter()
 
@@ -28,7 +94,8 @@ def limited(seconds: float, each: int) -> type[H11Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._peer = self.client[0] if self.client else ""
+            peer = self.client[0] if self.client else ""
+            self._peer = "" if peer in proxies else peer
             open_of[self._peer] += 1
             if self._peer and open_of[self._peer] > each:
                 transport.abort()

@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote, urlsplit
@@ -23,6 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise.errors import StripewiseError
+from stripewise.server.connections import EACH, Proxies
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import problem
 from stripewise.server.service import Service
@@ -111,6 +112,8 @@ class Guard:
         self._rates = Rates(settings.requests_a_second, settings.burst)
         self._failures = Rates(settings.failures_a_minute / 60, settings.failures_a_minute)
         self._noted = Rates(_NOTED_A_MINUTE / 60, _NOTED_A_MINUTE)
+        self._proxies = Proxies(settings.proxies)
+        self._under_way: Counter[str] = Counter()
         self._hosts = {"localhost", "127.0.0.1", "[::1]", *settings.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +126,10 @@ class Guard:
             return
         begun, status = time.perf_counter(), 500
         nonce = secrets.token_urlsafe(16)
-        scope.setdefault("state", {})["nonce"] = nonce
+        peer = scope["client"][0] if scope.get("client") and scope["client"][0] else "socket"
+        address = self._proxies.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
+        scope.setdefault("state", {}).update(nonce=nonce, address=address)
+        self._under_way[address] += 1
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -133,6 +139,9 @@ class Guard:
             await send(message)
 
         try:
+            if peer in self._proxies and self._under_way[address] > EACH:
+                # A connection of a proxy is nobody's: the limit on a client's connections holds for its requests.
+                raise _refusal(429, "too many requests at once", "wait for answers", {"Retry-After": "1"})
             receive = await self._admit(scope, receive)
             await self._app(scope, receive, sending)
         except _Answered as answer:
@@ -144,6 +153,9 @@ class Guard:
             log.warning("%s %s: %s", scope["method"], scope["path"], error)
             await problem(503, error.what, error.fix)(scope, receive, sending)
         finally:
+            self._under_way[address] -= 1
+            if not self._under_way[address]:
+                del self._under_way[address]
             route = getattr(scope.get("route"), "path", "") or "(other)"
             self._metrics.count(scope["method"], route, status, time.perf_counter() - begun)
             await self._note(scope, status)
@@ -160,7 +172,7 @@ class Guard:
                 self._check_origin(headers)
                 if path == "/login":
                     # A valid token gets in, however many others have guessed from the same address.
-                    scope["state"]["may_fail"] = lambda: self._failures.allow(_address(scope))
+                    scope["state"]["may_fail"] = lambda: self._failures.allow(scope["state"]["address"])
                 else:
                     self._slow_down(scope)
             return self._limited(headers, receive, _LOGIN_BYTES)
@@ -203,7 +215,7 @@ class Guard:
 
     def _slow_down(self, scope: Scope) -> None:
         """Make those who guess wait."""
-        if not self._failures.allow(_address(scope)):
+        if not self._failures.allow(scope["state"]["address"]):
             raise _refusal(429, "too many requests without a valid token", "wait a minute", {"Retry-After": "60"})
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
@@ -318,7 +330,7 @@ class Guard:
         who = (user.name, user.role)
         action, subject = f"{scope['method']} {path}", str(scope["state"].get("subject", ""))
         try:
-            await run_in_threadpool(self._service.audit.add, *who, _address(scope), action, subject, status)
+            await run_in_threadpool(self._service.audit.add, *who, scope["state"]["address"], action, subject, status)
         except StripewiseError as error:
             log.error(
                 "the audit log cannot be written: %s: %s %s %d by %s", error, *action.split(" ", 1), status, who[0]
@@ -336,11 +348,6 @@ def cookie_of(headers: Headers) -> str:
     except CookieError:
         return ""
     return found.value if found is not None else ""
-
-
-def _address(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client and client[0] else "socket"
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -108,6 +108,9 @@ class Settings(BaseModel):
     streams: Annotated[int, Field(ge=1)] = Field(default=20, description="open event streams of one token")
     poll_seconds: Annotated[float, Field(gt=0)] = Field(default=0.3, description="how often the store is looked at")
     secure_cookies: bool = Field(default=False, description="behind TLS: cookies are sent over it only")
+    proxies: tuple[str, ...] = Field(
+        default=(), description="addresses and networks of the proxies whose X-Forwarded-For is believed"
+    )
     hosts: tuple[str, ...] = Field(
         default=(), description="names under which the service is reached, besides localhost; for TCP"
     )
