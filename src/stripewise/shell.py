@@ -43,8 +43,17 @@ def _option(text: str) -> str:
     return text
 
 
+def showable(text: str) -> str:
+    """Put a question mark in the place of each character that cannot be shown in a name."""
+    return "".join("?" if _hidden(letter) else letter for letter in text)
+
+
+def _hidden(letter: str) -> bool:
+    return not is_unicode(letter) or unicodedata.category(letter) == "Cc"
+
+
 def _shown_name(text: str) -> str:
-    if not is_unicode(text) or any(unicodedata.category(letter) == "Cc" for letter in text):
+    if any(_hidden(letter) for letter in text):
         raise ValueError("is not text that can be shown: write it in UTF-8, without control characters")
     return text
 

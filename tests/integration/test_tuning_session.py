@@ -18,6 +18,7 @@ from stripewise.spec.trial import Phase, Role, State
 from stripewise.store.faults import explain_system
 from stripewise.store.opening import open_store
 from stripewise.tuning.api import _space
+from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.session import Session
 
 SPACE = {"x": [1, 2, 4, 8], "mode": ["a", "b"]}
@@ -274,9 +275,28 @@ def test_no_more_interrupted_runs_are_relaunched_at_once_than_the_runner_takes()
         result = resumed.run().as_json()
         assert {number for number, _ in runner.reaped} == set(left)
         assert {number for number, attempt in runner.started if attempt} == set(left)
+        assert result["cost"]["repeated"] == 3
+        assert sum(result["cost"]["launches"].values()) == result["runs"], "each run counts once"
         runs = [run for trial in store.trials(identifier) for run in trial.runs]
         assert result["runs"] == len(runs) <= 40
         assert all(run.state is State.FINISHED for run in runs)
+
+
+def test_a_run_that_was_planned_and_never_launched_is_not_repeated(monkeypatch):
+    def killed(ledger, run, attempt):
+        raise Interrupt
+
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(RESUMABLE)
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "begin", killed)
+            with pytest.raises(Interrupt):
+                session(store, identifier, steady)[0].run()
+        told = []
+        resumed, _ = session(store, identifier, steady)
+        resumed._listener = told.append
+        assert resumed.run().cost.repeated == 0
+        assert not [event for event in told if "again" in str(event.data.get("text"))]
 
 
 @pytest.mark.parametrize("budget", [1, 2])

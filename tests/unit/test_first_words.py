@@ -31,6 +31,12 @@ def test_an_experiment_is_named_by_its_program(command, name):
     assert with_options(Experiment(), command=command.split()).name == name
 
 
+def test_a_program_whose_name_cannot_be_shown_makes_no_experiment_that_cannot_be_read():
+    made = with_options(Experiment(), command=["/codes/\udcffior\x7f"])
+    assert made.name == "?ior?"
+    assert Experiment.model_validate(made.model_dump(mode="json")) == made
+
+
 def test_signals_whose_handlers_a_library_had_set_are_put_back(monkeypatch):
     told = []
     monkeypatch.setattr(process.signal, "signal", lambda number, handler: told.append((number, handler)))

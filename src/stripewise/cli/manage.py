@@ -13,7 +13,7 @@ from stripewise.cli.hints import completed
 from stripewise.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption
 from stripewise.cli.output import console, grid, number, print_json, printable, say
 from stripewise.cli.remote import open_experiments, server_of
-from stripewise.cli.result import print_result
+from stripewise.cli.result import print_result, repeated
 from stripewise.errors import UserError
 from stripewise.report.html import write_report
 from stripewise.spec.trial import State, Trial
@@ -182,6 +182,9 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
     tried = f"{len(trials)} configuration{'' if len(trials) == 1 else 's'}"
     console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {tried}")
+    launches = sum(run.facts.repeats for trial in trials for run in trial.runs)
+    if launches and record.result is None:
+        console.print(f"repeated   {repeated(launches)}")
     if record.state in ("stopped", "created", "failed"):
         say(completed(f"go on      stripewise resume {record.id}"))
 

@@ -93,6 +93,8 @@ def print_result(result: Result, report: Path | None = None) -> None:
         console.print(f"  no effect here: {', '.join(result.ineffective)}")
     for change in result.level.changes:
         console.print(f"  {escape(change.sentence)}")
+    if result.cost is not None and result.cost.repeated:
+        console.print(f"  {repeated(result.cost.repeated)}")
     for failure in result.failures[:3]:
         console.print(f"  {failure.count} failed: {escape(failure.reason)}")
     if result.cheapest is not None:
@@ -113,6 +115,12 @@ def print_result(result: Result, report: Path | None = None) -> None:
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
         _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
+
+
+def repeated(launches: int) -> str:
+    """Say how many launches were made again, and why."""
+    were = "launch was" if launches == 1 else "launches were"
+    return f"{launches} {were} repeated: the earlier one was interrupted, or ended while nobody was there to store it"
 
 
 def _ratios(bounds: Interval | None) -> str:

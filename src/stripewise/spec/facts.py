@@ -281,6 +281,16 @@ class RunFacts(_Observed):
     attempt = _Fact(int)
     """How often the run was launched again after an interruption."""
 
+    @property
+    def repeats(self) -> int:
+        """How often the run was launched beyond its first launch, as far as that is known.
+
+        A tuner that was killed between writing down a launch and making it is counted as having made it.
+        """
+        # A result that was there already needed no launch.
+        again = self.attempt - 1 if self.get("adopted") else self.attempt
+        return max(0, again) + int(self.get("requeues", 0)) + int(self.get("resubmissions", 0))
+
     bounds = _Fact[dict[str, dict[str, float]]](dict)
     """Of a simulated run: seconds that each bound adds, by operation."""
 

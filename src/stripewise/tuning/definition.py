@@ -17,6 +17,7 @@ from stripewise.search.pruning import make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
+from stripewise.shell import showable
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.stack import load_stack
@@ -139,4 +140,5 @@ def _absolute_path(runner: str) -> str:
 def _name(experiment: Experiment) -> str:
     """Name an experiment by the program that its command starts, past launchers and wrappers."""
     program = split(experiment.command).program if experiment.command else ()
-    return Path(program[0]).name if program else experiment.runner
+    # Files may be called what no name may be.
+    return showable(Path(program[0]).name if program else experiment.runner)

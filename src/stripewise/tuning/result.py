@@ -267,6 +267,7 @@ def cost(
     saved = slow - fast if slow is not None and fast is not None and best is not default else 0.0
     return Cost(
         launches={phase.value: sum(run.phase is phase for run in runs) for phase in Phase},
+        repeated=sum(run.facts.repeats for run in runs),
         seconds=used.seconds,
         node_hours=used.node_hours,
         bytes=sum(_bytes(run) for run in runs),

@@ -39,5 +39,5 @@ def reap_interrupted(ledger: Ledger, runner: Runner, bound: BoundSpace | None) -
 
 
 def next_attempt(run: Run) -> int:
-    """The attempt that launching an interrupted run once more will be."""
-    return 1 + run.facts.attempt
+    """The attempt that launching an interrupted run will be; one that was only planned was never launched."""
+    return run.facts.attempt + (run.state is not State.PENDING)

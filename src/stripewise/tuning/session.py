@@ -169,8 +169,10 @@ class Session:
         while len(self._running) < self._runner.capacity:
             if self._interrupted:
                 trial, run = self._interrupted.pop(0)
-                self._tell("note", text=f"run {run.number} was interrupted and is launched again")
-                self._launch(planner, trial, run, attempt=next_attempt(run))
+                attempt = next_attempt(run)
+                if attempt:
+                    self._tell("note", text=f"run {run.number} was interrupted and is launched again")
+                self._launch(planner, trial, run, attempt=attempt)
                 continue
             step = planner.next(self._ledger.trials, self._ledger.spent())
             if not isinstance(step, Planned):
