@@ -202,7 +202,8 @@ static void settings_of(const struct asked *asked, const double *values, struct 
 
 static void explain(struct sw_decision *decision, const struct sw_model *model) {
     size_t size = sizeof decision->why;
-    char gain[32], margin[32];
+    char gain[32], margin[32], reach[32];
+    sw_print_double(reach, sizeof reach, exp(model->reach), 3);
     sw_print_double(gain, sizeof gain, exp(decision->gain), 3);
     sw_print_double(margin, sizeof margin, exp(model->margin), 3);
     if (decision->verdict == SW_CHANGED)
@@ -210,6 +211,9 @@ static void explain(struct sw_decision *decision, const struct sw_model *model) 
                  (unsigned long long)decision->combinations);
     else if (!(decision->gain > 0))
         snprintf(decision->why, size, "no combination is predicted better than the present settings");
+    else if (model->reach > model->margin && !(decision->gain < model->reach))
+        snprintf(decision->why, size,
+                 "the model predicts far more than the factor of %s that was measured: it is wrong", reach);
     else
         snprintf(decision->why, size,
                  "the best combination is predicted %s times as good, within the model's margin of %s", gain,

@@ -193,7 +193,7 @@ static const char *check_all(const struct sw_model *model) {
             return "a program is damaged";
     if (!is_text(model, model->name) || !is_text(model, model->identifier) ||
         !is_text(model, model->objective) || !is_text(model, model->unit) || !isfinite(model->margin) ||
-        model->margin < 0)
+        model->margin < 0 || !isfinite(model->reach) || model->reach < 0)
         return "its header is damaged";
     const char *problem = check_inputs(model);
     if (!problem)
@@ -246,7 +246,7 @@ bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *err
         return false;
     } else if (header->size != size || size % 8) {
         problem = "it is cut off";
-    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED) || header->zero[0]) {
+    } else if (header->flags & ~(SW_ARTIFACT_MAXIMIZE | SW_ARTIFACT_SIMULATED)) {
         problem = "its header is damaged";
     } else if (size > SW_MAX_ARTIFACT_BYTES) {
         problem = "it is too large";
@@ -261,6 +261,7 @@ bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *err
         model->unit = header->unit;
         model->result = header->result;
         model->margin = header->margin;
+        model->reach = (double)header->reach;
         problem = lay_out(model) ? check_all(model) : "its sections are damaged";
     }
     if (!problem)

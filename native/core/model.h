@@ -15,7 +15,7 @@ struct sw_model {
     void *memory; /* all arrays below point into it */
     size_t size;
     uint32_t flags, name, identifier, objective, unit, result;
-    double margin;
+    double margin, reach; /* reach: the largest gain (ln) that the measurements support; 0: unknown */
     uint32_t counts[SW_SECTIONS];
 #define X(name, type, section) const type *name; /* NOLINT(bugprone-macro-parentheses) */
     SW_MODEL_SECTIONS(X)
@@ -102,9 +102,10 @@ struct sw_question {
 struct sw_choice {
     size_t combinations;          /* distinct, allowed, evaluated */
     double current, best;         /* predicted objective */
-    bool changed;                 /* whether best is better than current by more than the margin */
+    bool changed;                 /* whether the gain is supported and more than the margin */
     double values[SW_MAX_INPUTS]; /* of every input; tunables as chosen (as they were if not changed) */
-    double gain;                  /* ln of how many times better the best combination is, changed or not */
+    double gain;                  /* ln of how many times better the best combination is, changed or not, at
+                                     most the model's reach */
     size_t alternatives;          /* found */
 };
 

@@ -328,6 +328,17 @@ static const char *prepare(struct search *search, double *grid) {
     return NULL;
 }
 
+/* What the measurements support of a gain: a prediction beyond all of them is wrong by the excess at least.
+ */
+static double supported(const struct sw_model *model, double gain) {
+    return model->reach > 0 && gain > model->reach ? model->reach : gain;
+}
+
+static bool is_worth(const struct sw_model *model, double gain) {
+    double doubt = model->reach > 0 ? fmax(model->margin, gain - model->reach) : model->margin;
+    return supported(model, gain) > doubt;
+}
+
 static const char *answer(struct search *search, double *grid) {
     struct sw_choice *choice = search->choice;
     const char *problem = prepare(search, grid);
@@ -345,13 +356,14 @@ static const char *answer(struct search *search, double *grid) {
         return "out of memory";
     choice->current = value_of(search, search->current_score);
     choice->gain = search->found ? gain_of(search, search->best_score, search->current_score) : NAN;
-    choice->changed = choice->gain > search->model->margin;
+    choice->changed = is_worth(search->model, choice->gain);
+    choice->gain = supported(search->model, choice->gain);
     choice->best = choice->changed ? value_of(search, search->best_score) : choice->current;
     if (!choice->changed)
         memcpy(choice->values, search->current, sizeof search->current);
     for (size_t i = 0; i < choice->alternatives; i++)
-        search->question->alternatives[i].gain =
-            gain_of(search, search->question->alternatives[i].score, search->current_score);
+        search->question->alternatives[i].gain = supported(
+            search->model, gain_of(search, search->question->alternatives[i].score, search->current_score));
     return NULL;
 }
 

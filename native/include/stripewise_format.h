@@ -195,7 +195,8 @@ struct sw_model_header {
     char magic[8];
     uint32_t version, flags;
     uint64_t size, checksum;
-    uint32_t counts[14], name, identifier, objective, unit, result, zero[1];
+    uint32_t counts[14], name, identifier, objective, unit, result;
+    float reach;
     double margin;
 };
 struct sw_model_program {

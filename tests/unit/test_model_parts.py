@@ -14,6 +14,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
 from stripewise.errors import UserError
+from stripewise.model import ann
 from stripewise.model.cells import Cells, Memory
 from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Domain
@@ -22,6 +23,7 @@ from stripewise.model.files import FORMAT, VERSION, read_model_file
 from stripewise.model.linear import Equation
 from stripewise.model.members import blend_weights
 from stripewise.model.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
+from stripewise.model.network import NeuralNetwork
 from stripewise.model.registry import make_model
 from stripewise.model.smooth import Smooth
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
@@ -424,3 +426,33 @@ def test_a_small_upload_takes_little_memory(tmp_path: Path, attack: str) -> None
         path.write_bytes(raw)
     with pytest.raises(UserError, match=r"unpacks to 40 MiB|is not a performance model, or is damaged"):
         read_model_file(path)
+
+
+def test_a_network_is_as_uncertain_as_its_error_on_workloads_it_did_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[float] = []
+
+    def train(options: object, x: np.ndarray, value: np.ndarray, *_: object) -> NeuralNetwork:
+        """A network that says the same of everything, and is sure of it."""
+        trained.append(float(np.median(value)))
+        weight = np.zeros((1, x.shape[1]), dtype=np.float32)
+        return NeuralNetwork((weight,), (np.ones(1, np.float32),), np.ones(x.shape[1]), trained[-1], 0.0, 0.01)
+
+    monkeypatch.setattr(ann, "train", train)
+    table = sample_table()
+    model = make_model("ann").fit(table)
+    assert isinstance(model, ann.AnnModel)
+    assert len(trained) == 2 * len(model.networks)
+    data = Data.of(model.domain, table)
+    spread = {network.spread for network in model.networks.values()}
+    assert min(spread) > 0.5 * float(np.std(data.target - np.log(trained[0]))) > 0.01
+    assert 0 < model.error_correlation <= 0.95
+    assert model.reach == pytest.approx(data.reach)
+
+
+def test_the_reach_is_the_largest_difference_within_a_workload() -> None:
+    def data(target: list[float], workloads: list[int]) -> Data:
+        return Data(np.zeros((len(target), 1)), np.array(target), np.arange(len(target)), np.array(workloads))
+
+    assert data([0, 1, 5, 5.5, 9], [0, 0, 1, 1, 2]).reach == 1.0
+    assert data([0, 1, 5, 9], [0, 0, 1, 2]).reach == 9.0  # one workload alone says little
+    assert data([3], [0]).reach == 0.0

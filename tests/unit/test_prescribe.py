@@ -18,6 +18,7 @@ from stripewise.model.registry import make_model, model_class
 from stripewise.model.table import Column, Schema
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.prescription import prescription_of
 from stripewise.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
@@ -122,6 +123,36 @@ def test_settings_of_today_stay_where_the_gain_is_within_the_uncertainty() -> No
     assert found.speedup is not None
     assert found.speedup > 2
     assert found.predicted == found.current
+
+
+def test_a_prediction_outside_what_was_measured_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that was badly trained predicts less than its floor for today's settings."""
+    known = Oracle._predict
+    stripes = trained()[0].domain.names.index("stripe_count")
+
+    def badly(self: Any, points: Any, x: Any) -> Any:
+        mean, deviation = known(self, points, x)
+        return np.where(points[:, stripes] == 1, 0.0, mean), deviation
+
+    right = prescriber().prescribe(PrescriptionRequest(workload()))
+    monkeypatch.setattr(Oracle, "_predict", badly)
+    found = prescriber().prescribe(PrescriptionRequest(workload()))
+    model, table = trained()
+    most = max(
+        own.values.max() / own.values.min() for context in table.contexts() for own in [table.take(table.of(context))]
+    )
+    assert found.speedup == pytest.approx(most, rel=0.01) and np.exp(model.reach) == pytest.approx(most, rel=0.01)
+    assert found.interval is not None and right.interval is not None
+    assert found.interval[0] < 1 < found.interval[1] <= most * 1.01
+    assert not found.plan.settings and "the model is wrong here" in found.kept
+    assert all(entry.speedup <= most * 1.01 for entry in found.advice)
+    assert right.plan.settings and right.interval[0] > 1
+
+
+def test_a_prescription_survives_its_json() -> None:
+    found = prescriber().prescribe(PrescriptionRequest(workload()))
+    again = prescription_of(found.as_json())
+    assert again.interval == pytest.approx(found.interval) and again.speedup == pytest.approx(found.speedup)
 
 
 def test_the_best_settings_are_kept_as_they_are() -> None:

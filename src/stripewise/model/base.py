@@ -67,6 +67,22 @@ def apart(deviation: Floats, shared: Floats, other: Floats, other_shared: Floats
     return result
 
 
+def supported(gain: Any, deviation: Any, reach: float) -> tuple[Any, Any]:
+    """Give a gain in ln(value) and its standard deviation as far as the measurements support them.
+
+    A prediction beyond all that was measured is wrong by the excess at least, however sure the model is of it.
+
+    Parameters
+    ----------
+    gain, deviation : float or ndarray
+    reach : float
+        See :class:`PerformanceModel`.
+    """
+    if reach <= 0:
+        return gain, deviation
+    return np.minimum(gain, reach), np.maximum(deviation, gain - reach)
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What a model says about itself.
@@ -104,6 +120,8 @@ class PerformanceModel(ABC):
     error_correlation : float
         Share of the variance of a prediction's error that all configurations of one workload have in common, 0 to 1;
         0 where a model has no evidence of it. See :func:`stripewise.model.data.error_correlation`.
+    reach : float
+        Largest difference in ln(value) between configurations of one workload that was measured; 0 where unknown.
     """
 
     name: ClassVar[str]
@@ -115,6 +133,7 @@ class PerformanceModel(ABC):
         self.options = self.Options() if options is None else options
         self.noise = 0.0
         self.error_correlation = 0.0
+        self.reach = 0.0
         self._domain: Domain | None = None
         self._encoder: Encoder | None = None
 
@@ -164,6 +183,7 @@ class PerformanceModel(ABC):
         data = Data.of(self._domain, table)
         self._encoder = self._make_encoder(self._domain, data.points)
         self.noise = data.noise
+        self.reach = data.reach
         self._fit(data, np.random.default_rng(seed))
         return self
 
@@ -301,6 +321,7 @@ class PerformanceModel(ABC):
             "encoder": self.encoder.as_json(),
             "noise": self.noise,
             "kinship": self.error_correlation,
+            "reach": self.reach,
             "state": document,
         }
         return Stored(head, arrays)
@@ -321,5 +342,6 @@ class PerformanceModel(ABC):
         model._encoder = Encoder.from_json(stored.head["encoder"])
         model.noise = float(stored.head["noise"])
         model.error_correlation = float(stored.head.get("kinship", 0.0))
+        model.reach = float(stored.head.get("reach", 0.0))
         model._restore(stored.head["state"], stored.arrays)
         return model

@@ -13,6 +13,7 @@ from stripewise.model.table import Table
 
 Ints = NDArray[np.int64]
 _MOST_CORRELATED = 0.95
+_MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,23 @@ class Data:
             return 0.0
         mean = np.bincount(cell, self.target) / count
         return float(np.sqrt(np.sum((self.target - mean[cell]) ** 2) / freedom))
+
+    @cached_property
+    def reach(self) -> float:
+        """Largest difference in ln(value) that the configurations of one workload make; 0 if there is none.
+
+        Of means over the runs of a cell, so that a single lucky run counts less. Where most workloads have a single
+        configuration, all differences count.
+        """
+        _, first, cell = np.unique(self.cells, return_index=True, return_inverse=True)
+        mean = np.bincount(cell, self.target) / np.bincount(cell)
+        _, workload = np.unique(self.workloads[first], return_inverse=True)
+        low, high = np.full(workload.max() + 1, np.inf), np.full(workload.max() + 1, -np.inf)
+        np.minimum.at(low, workload, mean)
+        np.maximum.at(high, workload, mean)
+        several = np.bincount(workload) > 1
+        found = np.max(high - low) if several[workload].mean() > _MOSTLY else np.max(high) - np.min(low)
+        return float(np.float32(found))  # as an artifact holds it
 
 
 def _groups(rows: Floats) -> Ints:

@@ -6,6 +6,7 @@ held, and comes back as advice. Today's settings stay unless the predicted gain 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from stripewise.model.artifact.export import margin_of
 from stripewise.model.artifact.inputs import Inputs
-from stripewise.model.base import PerformanceModel
+from stripewise.model.base import PerformanceModel, supported
 from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
@@ -97,10 +98,19 @@ class Answer:
         changed, gain, then = self._simplified(grid, now, point, changed)
         deviation = float(then.gain_deviation(today)[0]) if changed else 0.0
         objective = self._domain.objective
+        reach = self._model.reach
+        predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
+        _, margin = supported(predicted, margin_of(self._model), reach)
         kept = ""
         if not changed:
             kept = "the current settings are the best of all combinations"
-        elif gain <= (margin := margin_of(self._model)):
+        elif gain <= margin and predicted > reach > 0:
+            kept = (
+                f"the model predicts the best combination to be {np.exp(predicted):.3g} times as fast, but no "
+                f"configurations of one measured workload differ by more than a factor of {np.exp(reach):.2f}: "
+                "the model is wrong here"
+            )
+        elif gain <= margin:
             kept = (
                 f"the best combination is predicted to be {np.exp(gain):.2f} times as fast, which is within the "
                 f"uncertainty (a factor of {np.exp(margin):.2f})"
@@ -131,8 +141,9 @@ class Answer:
             directory=self._directory(changed, chosen),
             current=float(np.exp(sign * today.mean[0])),
             predicted=float(np.exp(sign * mean)),
-            gain=gain,
-            deviation=deviation,
+            gain=float(gain),
+            deviation=float(deviation),
+            reach=reach if reach > 0 else math.inf,
             combinations=int(best.combinations[0]),
             advice=self._advice(grid, chosen, expected),
             reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
@@ -177,7 +188,7 @@ class Answer:
             None if unknown else self._value(tunable, now[0]),
             self._value(tunable, chosen[0]),
             tunable.column.unit,
-            float(np.exp(mean - alone[0])),
+            float(np.exp(supported(mean - alone[0], 0.0, self._model.reach)[0])),
         )
 
     def _value(self, tunable: TunableColumn, point: Floats) -> Value:
@@ -214,8 +225,12 @@ class Answer:
             trials[:, tunable.place] = np.repeat(numbers, self._groups)
             each = grid.predict(trials, self._groups)
             place = int(np.argmax(each.mean))
-            gain = float(each.mean[place] - expected.mean[0])
-            if gain <= each.gain_deviation(expected)[place]:
+            gain, deviation = supported(
+                float(each.mean[place] - expected.mean[0]),
+                float(each.gain_deviation(expected)[place]),
+                self._model.reach,
+            )
+            if gain <= deviation:
                 continue
             known = tunable.name in self._known.values
             value = self._value(tunable, trials[place * self._groups])
@@ -284,7 +299,9 @@ class Prescriber:
             grid = CandidateGrid(self.model, free, every)
             best = grid.best(fixed, words)
             now = grid.predict(fixed)
-            keep = best.expected.mean - now.mean <= (0.0 if eager else best.expected.gain_deviation(now))
+            gain = best.expected.mean - now.mean
+            gain, deviation = supported(gain, best.expected.gain_deviation(now), self.model.reach)
+            keep = gain <= (0.0 if eager else deviation)
             points = np.where(keep[:, None], fixed, best.points)
             for place, name in enumerate(domain.names):
                 values = domain.values(place, points[:, place])

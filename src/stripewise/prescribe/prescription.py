@@ -113,6 +113,8 @@ class Prescription:
     gain, deviation : float or None
         Natural logarithm of the predicted speed-up and its standard deviation, of the best combination found, kept or
         not.
+    reach : float
+        Largest speed-up (logarithm) that the measurements support.
     combinations : int
     advice : tuple of Advice
     reasons : tuple of str
@@ -134,6 +136,7 @@ class Prescription:
     predicted: float | None = None
     gain: float | None = None
     deviation: float | None = None
+    reach: float = math.inf
     combinations: int = 0
     advice: tuple[Advice, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -150,7 +153,8 @@ class Prescription:
         """95% interval of the speed-up."""
         if self.gain is None or self.deviation is None:
             return None
-        return math.exp(self.gain - _WIDE * self.deviation), math.exp(self.gain + _WIDE * self.deviation)
+        high = min(self.gain + _WIDE * self.deviation, max(self.gain, self.reach))
+        return math.exp(self.gain - _WIDE * self.deviation), math.exp(high)
 
     def as_json(self) -> dict[str, Any]:
         """Give everything as JSON's types."""
@@ -190,15 +194,18 @@ def plan_of(settings: Sequence[Setting], identifier: str) -> Plan:
 def prescription_of(document: Mapping[str, Any]) -> Prescription:
     """Take a prescription from the JSON that :meth:`Prescription.as_json` has written, a service's for instance."""
     interval, speedup = document["speedup_ci95"], document["speedup"]
-    spread = None if interval is None else (math.log(interval[1]) - math.log(interval[0])) / (2 * _WIDE)
+    gain = None if speedup is None else math.log(speedup)
+    # The upper end may be cut off where the measurements end.
+    spread = None if interval is None or gain is None else (gain - math.log(interval[0])) / _WIDE
     given = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "combinations")
     return Prescription(
         workload=Workload.model_validate(document["workload"]),
         changes=tuple(SettingChange(**entry) for entry in document["changes"]),
         plan=Plan.parse(document["plan"], "the prescription's plan"),
         objective=None if document["objective"] is None else Objective(**document["objective"]),
-        gain=None if speedup is None else math.log(speedup),
+        gain=gain,
         deviation=spread,
+        reach=math.inf if interval is None else math.log(interval[1]),
         advice=tuple(Advice(**entry) for entry in document["advice"]),
         reasons=tuple(document["reasons"]),
         neighbours=tuple(Neighbour(**entry) for entry in document["neighbours"]),

@@ -53,7 +53,7 @@ SIZE_NAMES = (
     "100M-1G",
     "1G+",
 )
-ARTIFACT_HEADER = "<8s2I2Q14I5I4xd"
+ARTIFACT_HEADER = "<8s2I2Q14I5Ifd"
 ARTIFACT_SECTIONS = {
     "strings": "<s",
     "constants": "<d",

@@ -137,6 +137,8 @@ class Artifact:
     maximize, simulated : bool
     margin : float
         Natural logarithm of the gain below which the current setting is kept.
+    reach : float
+        That of the largest gain that the measurements support; 0 where unknown.
     inputs : tuple of ArtifactInput
         Tunables in an order in which rules need earlier ones only.
     constraints : tuple of Program
@@ -158,6 +160,7 @@ class Artifact:
     identifier: str = ""
     simulated: bool = False
     margin: float = 0.0
+    reach: float = 0.0
     constraints: tuple[Program, ...] = ()
     derived: tuple[DerivedSetting, ...] = ()
     texts: Texts = field(default_factory=Texts, repr=False)

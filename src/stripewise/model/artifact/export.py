@@ -71,6 +71,7 @@ class _Export:
             maximize=objective.maximize,
             simulated="simulated" in self._domain.schema.description.lower(),
             margin=margin_of(self._model),
+            reach=self._model.reach,
             inputs=(*inputs, *(ArtifactInput(name, WORD) for name in self._inputs.words)),
             constraints=constraints,
             derived=derived,

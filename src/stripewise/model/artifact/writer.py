@@ -142,7 +142,7 @@ class _Writer:
 
         def header(total: int) -> bytes:
             return form.HEADER.pack(
-                ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, a.margin
+                ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, a.reach, a.margin
             )
 
         return header(form.checksum(header(0) + body)) + body
