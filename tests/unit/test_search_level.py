@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stripewise.plots.trajectory import RunPoint, trajectory
-from stripewise.search.costs import Costs
+from stripewise.search.costs import Costs, RunCosts
 from stripewise.search.level import (
     _NOISES,
     Level,
@@ -181,6 +181,16 @@ def test_a_quiet_history_is_read_as_it_is():
         -np.log(70.0),
     ]
     assert Posterior.of(quiet).covariance is None
+
+
+def test_the_level_is_learned_once_while_only_other_runs_are_added(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Level, "of", lambda *runs: asked.append(runs) or Level(0.0, np.zeros(len(runs[0]))))
+    seen = bandwidths((0, 83.0), (1, 61.5), (0, 85.0))
+    paired = replace(seen.trials[0], runs=(*seen.trials[0].runs, Run(9, 0, Phase.CONFIRMATION, State.PENDING)))
+    RunCosts.of(seen)
+    RunCosts.of(History(BANDWIDTH, (paired, *seen.trials[1:])))
+    assert len(asked) == 1
 
 
 def test_runs_of_one_moment_say_nothing_about_changes():

@@ -92,7 +92,8 @@ class RunCosts:
         if scale.unit is None and runs:
             # A bound does not repeat a value.
             alone = np.array([run.state is State.PRUNED for run in runs])
-            level = Level.of(started_at(runs), np.where(alone, -1 - np.arange(len(runs)), trial), cost)
+            configuration = np.where(alone, -1 - np.arange(len(runs)), trial)
+            level = _level(tuple(started_at(runs)), tuple(configuration), tuple(cost))
         return cls(runs, trial, cost - level.mean, level)
 
     @property
@@ -122,6 +123,12 @@ class RunCosts:
         np.add.at(weight, (self.trial, self.level.moment), 1.0)
         chosen = np.append(weight[trials] / weight[trials].sum(axis=1, keepdims=True), np.eye(moments)[-1:], axis=0)
         return np.asarray(chosen @ self.level.covariance @ chosen.T)
+
+
+@lru_cache(maxsize=2)
+def _level(started: tuple[float, ...], configuration: tuple[int, ...], cost: tuple[float, ...]) -> Level:
+    """Learn the level, once for all the histories that differ in other runs (planned ones, those of the proof)."""
+    return Level.of(np.array(started), np.array(configuration), np.array(cost))
 
 
 def started_at(runs: tuple[Run, ...]) -> Floats:

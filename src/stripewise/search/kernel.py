@@ -122,9 +122,11 @@ def with_inactive(table: Floats) -> Floats:
     off moves a configuration by the effect of its switch alone. The feature vector of an inactive parameter is the mean
     of those of its values, hence the result stays positive definite.
     """
-    mean = np.mean(table, axis=1, keepdims=True)
-    corner = np.ones((1, 1)) if table[0, 0] == 1.0 else np.zeros((1, 1))
-    return np.block([[table, mean], [mean.T, corner]])
+    grown = np.empty((len(table) + 1, len(table) + 1))
+    grown[:-1, :-1] = table
+    grown[-1, :-1] = grown[:-1, -1] = np.mean(table, axis=1)
+    grown[-1, -1] = table[0, 0] == 1.0
+    return grown
 
 
 @dataclass(frozen=True)

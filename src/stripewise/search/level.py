@@ -286,7 +286,9 @@ class _Sparse:
         self.cost = cost
         self.kernels = len(factors)
         rank = max(factor.shape[1] for factor in factors)
-        padded = [np.pad(factor, ((0, 0), (0, rank - factor.shape[1]))) for factor in factors]
+        padded = np.zeros((len(factors), len(cost), rank))
+        for place, factor in enumerate(factors):
+            padded[place, :, : factor.shape[1]] = factor
         self._factor = np.repeat(padded, len(_NOISES), axis=0)
         _, self._member = np.unique(configuration, return_inverse=True)
         self._groups = np.eye(int(self._member.max()) + 1)[self._member]
