@@ -163,6 +163,7 @@ def one(arguments: tuple[str, int, float, argparse.Namespace]) -> dict[str, Any]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--experiments", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--way", choices=["function", "replay", "dummy"], default="function")
     parser.add_argument(
         "--kind", choices=list(BETTER), default="setting", help="one value of one setting is better, or one point of 24"
@@ -183,7 +184,9 @@ def main() -> int:
     rows = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         for name, gain in (("nothing to gain", 1.0), (f"a true gain of {options.gain - 1:.0%}", options.gain)):
-            tasks = [(options.way, seed, gain, options) for seed in range(options.experiments)]
+            tasks = [
+                (options.way, seed, gain, options) for seed in range(options.first, options.first + options.experiments)
+            ]
             results = list(pool.map(one, tasks, chunksize=4))
             claims = sum(result["confirmed"] for result in results)
             runs = float(np.median([result["runs"] for result in results]))

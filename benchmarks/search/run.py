@@ -1,8 +1,9 @@
 """Race ``auto`` against other tools over measured tables, and write the result into the documentation.
 
     python benchmarks/search/run.py race --out RESULTS.jsonl [--seeds 20] [--budget 40] [--jobs 2] [--only auto,random]
-        [--drift steps|ramp|bursts]
+        [--first 0] [--drift steps|ramp|bursts]
     python benchmarks/search/run.py report --out RESULTS.jsonl [--docs docs/benchmarks] [--page search]
+        [--honesty HONESTY.json ...]
 
 ``race`` appends one line an episode and leaves out those already there, so it can be stopped and continued, and it goes
 through the seeds one by one, so that whatever is there is a fair, smaller race. Needs the extra ``peers``.
@@ -77,8 +78,9 @@ def attempt(job: tuple) -> tuple[tuple, dict | str]:
         return job, repr(error)
 
 
-def key(result: dict) -> tuple[str, str, str, int]:
-    return result["table"], json.dumps(result["context"], sort_keys=True), result["sampler"], result["seed"]
+def key(result: dict) -> tuple:
+    context = json.dumps(result["context"], sort_keys=True)
+    return result["table"], context, result["sampler"], result["seed"], result["drift"]
 
 
 def read(path: Path) -> list[dict]:
@@ -99,10 +101,10 @@ def run_race(options: argparse.Namespace) -> None:
         label[path, number] = landscape.table.name, json.dumps(dict(landscape.context), sort_keys=True)
     jobs = [
         (path, number, name, seed, options.budget, options.drift)
-        for seed in range(options.seeds)
+        for seed in range(options.first, options.first + options.seeds)
         for path, number in places
         for name in names
-        if (*label[path, number], name, seed) not in done and (name != INFORMED or path in several)
+        if (*label[path, number], name, seed, options.drift) not in done and (name != INFORMED or path in several)
     ]
     # New processes from time to time: some tools keep every search they ever made.
     with (
@@ -124,20 +126,31 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tables", type=Path, default=TABLES)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--budget", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
-    parser.add_argument("--drift", choices=DRIFTS, help="plant changes of the machine; use another --out for each kind")
+    parser.add_argument("--drift", choices=DRIFTS, help="plant changes of the machine")
     parser.add_argument("--contexts", default="", help="only these, as TABLE:NUMBER separated by commas")
     parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
     parser.add_argument("--page", default="search", help="name of the report")
+    parser.add_argument("--honesty", type=Path, nargs="*", default=[], help="outputs of benchmarks/honesty/run.py")
     options = parser.parse_args()
+    results = read(options.out)
     if options.what == "race":
         run_race(options)
+    elif any(result["drift"] for result in results):
+        import drift  # noqa: PLC0415
+
+        parts = [json.loads(path.read_text("utf-8")) for path in options.honesty]
+        data = {"race": drift.condense(results), "honesty": parts}
+        lines = ",\n".join(json.dumps(row) for row in data["race"])
+        (HERE / "drift.json").write_text(f'{{"race": [\n{lines}\n],\n"honesty": {json.dumps(parts)}}}\n', "utf-8")
+        (options.docs / "search-drift.md").write_text(drift.write_page(data), "utf-8")
     else:
         from report import write  # noqa: PLC0415
 
-        write(read(options.out), options.docs, options.page)
+        write(results, options.docs, options.page)
 
 
 if __name__ == "__main__":
