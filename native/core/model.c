@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include "model.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "input.h"
@@ -283,15 +285,37 @@ bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char 
     return sw_model_adopt(memory, size, model, error, error_size);
 }
 
+/* Why a file is not to be used: others than its owner and root can have changed it or put it there. Staff
+ * share models, so it may belong to another user if its folder does, too: the same rule as check_model in
+ * ownership.py. */
+static const char *distrusted(int fd, const char *path) {
+    char folder[PATH_MAX];
+    struct stat file, named, around;
+    const char *name = strrchr(path, '/');
+    int written = name ? snprintf(folder, sizeof folder, "%.*s", (int)(name - path) + 1, path)
+                       : snprintf(folder, sizeof folder, ".");
+    if (written < 0 || (size_t)written >= sizeof folder || fstat(fd, &file) != 0 ||
+        lstat(path, &named) != 0 || stat(folder, &around) != 0)
+        return "its folder cannot be looked at";
+    uid_t self = geteuid();
+    if ((file.st_uid != self && file.st_uid != 0 && file.st_uid != around.st_uid) ||
+        (named.st_uid != self && named.st_uid != 0 && named.st_uid != around.st_uid))
+        return "it belongs to another user than its folder";
+    if (file.st_mode & (S_IWGRP | S_IWOTH))
+        return "others can write it";
+    return around.st_mode & S_IWOTH && !(around.st_mode & S_ISVTX) ? "others can write its folder" : NULL;
+}
+
 bool sw_model_read(const char *path, struct sw_model *model, char *error, size_t error_size) {
     off_t there;
     *model = (struct sw_model){.memory = NULL};
     int fd = sw_input_open(path, &there, error, error_size);
     if (fd < 0)
         return false;
-    if (there > SW_MAX_ARTIFACT_BYTES) {
+    const char *problem = there > SW_MAX_ARTIFACT_BYTES ? "it is too large" : distrusted(fd, path);
+    if (problem) {
         close(fd);
-        snprintf(error, error_size, "it is too large");
+        snprintf(error, error_size, "%s", problem);
         return false;
     }
     size_t size = (size_t)there;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The artifacts of the fuzzer's corpus, made by tests/fixtures/make_artifacts.py: read, evaluated, and
  * refused when damaged. */
+#define _GNU_SOURCE
 #include "model.h"
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -110,6 +115,44 @@ static void test_damage(void) {
     sw_model_free(&good);
 }
 
+static char error[128];
+
+static bool reads(const char *path) {
+    struct sw_model model;
+    *error = '\0';
+    bool good = sw_model_read(path, &model, error, sizeof error);
+    sw_model_free(&model);
+    return good;
+}
+
+/* What others can have changed is not used: by its mode, its folder's, and its owner. */
+static void test_owners(void) {
+    struct sw_model good = open_artifact("trees.swm");
+    char folder[] = "/tmp/sw-model-XXXXXX", path[64], link[64];
+    CHECK(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.swm", folder);
+    snprintf(link, sizeof link, "%s/b.swm", folder);
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(good.memory, good.size, 1, file) == 1 && fclose(file) == 0 &&
+          symlink(path, link) == 0);
+    sw_model_free(&good);
+    CHECK(chmod(path, 0644) == 0 && reads(path) && reads(link));
+    CHECK(chmod(path, 0664) == 0 && !reads(path) && !reads(link));
+    CHECK_TEXT(error, "others can write it");
+    CHECK(chmod(path, 0644) == 0 && chmod(folder, 0777) == 0 && !reads(path));
+    CHECK_TEXT(error, "others can write its folder");
+    CHECK(chmod(folder, 01777) == 0 && reads(path));
+    if (geteuid() == 0) {
+        CHECK(chown(path, 65534, 0) == 0 && !reads(path));
+        CHECK_TEXT(error, "it belongs to another user than its folder");
+        CHECK(!reads(link));
+        CHECK(chown(folder, 65534, 0) == 0 && chmod(folder, 0755) == 0 && reads(path));
+    }
+    unlink(link);
+    unlink(path);
+    rmdir(folder);
+}
+
 static void test_log2(void) {
     for (int exponent = -1074; exponent < 1024; exponent++)
         CHECK(sw_model_log2(ldexp(1, exponent)) == exponent);
@@ -124,6 +167,7 @@ int main(void) {
     test_network();
     test_many_rows();
     test_damage();
+    test_owners();
     test_log2();
     return failures != 0;
 }

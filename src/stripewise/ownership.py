@@ -94,6 +94,33 @@ def check_own(path: Path, noun: str) -> None:
         raise UserError(f"others can write {noun} {path}", f"check who changed it, then: chmod go-w {path}")
 
 
+def check_model(path: Path) -> None:
+    """Refuse a model that others than its owner and root can have changed, or put where it lies.
+
+    Staff share models that users only read, so a model may belong to another user if its folder does, too: who names
+    a model there trusts that user. In a folder of another owner, such as /tmp, it must be this user's or root's. Who
+    shares a folder with a group can add files to it, but not in the name of another user.
+
+    Raises
+    ------
+    UserError
+        If others could have changed it.
+    OSError
+        If it cannot be looked at.
+    """
+    about, named, folder = path.stat(), path.lstat(), path.absolute().parent.stat()
+    for found in (about, named):
+        if found.st_uid not in (os.geteuid(), 0, folder.st_uid):
+            raise UserError(
+                f"the model {path} belongs to user {found.st_uid}, and its folder to another",
+                "copy it to a folder of your own, if you trust that user",
+            )
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UserError(f"others can write the model {path}", f"check who changed it, then: chmod go-w {path}")
+    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+        raise UserError(f"others can write the folder of the model {path}", f"chmod o-w {path.absolute().parent}")
+
+
 def take_from_others(path: Path) -> None:
     """Take away the right of others to write a file or folder.
 

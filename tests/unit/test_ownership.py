@@ -11,7 +11,10 @@ import pytest
 
 from stripewise.client.transport import _OverSocket
 from stripewise.errors import UserError
-from stripewise.ownership import check_own, make_folder
+from stripewise.model.artifact.reader import read_artifact
+from stripewise.model.files import Stored, write_model_file
+from stripewise.model.registry import load_model
+from stripewise.ownership import check_model, check_own, make_folder
 from stripewise.runner.local.scratch import Scratch
 from stripewise.store.opening import default_path, open_store
 from tests.conftest import require
@@ -59,6 +62,43 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     os.chown(file, 65534, 65534)
     with pytest.raises(UserError, match=r"the file .* belongs to another user \(65534\)"):
         check_own(file, "the file")
+
+
+def test_models_that_others_can_have_changed_are_refused(tmp_path: Path) -> None:
+    shared, model = tmp_path / "shared", tmp_path / "shared" / "model"
+    shared.mkdir(0o770)
+    model.touch(0o644)
+    (shared / "link").symlink_to(model)
+    for path in (model, shared / "link"):
+        check_model(path)
+    for file, mode, says in (
+        (model, 0o664, "others can write the model"),
+        (model, 0o646, "others can write the model"),
+        (shared, 0o777, "others can write the folder"),
+    ):
+        before = file.stat().st_mode
+        file.chmod(mode)
+        for read in (load_model, read_artifact):
+            with pytest.raises(UserError, match=says):
+                read(model)
+        file.chmod(before)
+    require(os.getuid() == 0, "giving a file to another user needs root")
+    os.chown(model, 65534, 65534)
+    for path in (model, shared / "link"):
+        with pytest.raises(UserError, match="belongs to user 65534, and its folder to another"):
+            check_model(path)
+    # A folder of that user's own: staff share models so.
+    os.chown(shared, 65534, 65534)
+    check_model(model)
+
+
+def test_train_writes_models_that_can_be_used_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        write_model_file(tmp_path / "model", Stored({}, {}))
+    finally:
+        os.umask(before)
+    check_model(tmp_path / "model")
 
 
 def test_the_default_store_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.ownership import written_whole
+from stripewise.ownership import take_from_others, written_whole
 
 FORMAT = "stripewise-model"
 VERSION = 1
@@ -76,6 +76,8 @@ def write_whole(path: str | Path, write: Callable[[Path], Any], what: str = "mod
     try:
         with written_whole(target) as part:
             write(part)
+            # A model that others can write is refused, and a umask of 002 would make it such.
+            take_from_others(part)
     except (OSError, RuntimeError) as error:  # RuntimeError: PyTorch's word for a folder that is not there
         reason = getattr(error, "strerror", None) or "the folder does not exist, or is full"
         raise UserError(f"cannot write the {what} {target}: {reason}", "check the folder") from error

@@ -10,6 +10,7 @@ from stripewise.errors import UserError
 from stripewise.model.ann import is_pt, read_pt
 from stripewise.model.base import PerformanceModel
 from stripewise.model.files import read_model_file
+from stripewise.ownership import check_model
 from stripewise.spec.options import parse_options
 from stripewise.spec.plugins import Plugins
 
@@ -75,8 +76,13 @@ def load_model(path: str | Path) -> PerformanceModel:
     Raises
     ------
     UserError
-        If this file does not exist, or it is not a model, damaged, or of an unknown kind.
+        If this file does not exist, or it is not a model, damaged, or of an unknown kind, or others could have changed
+        it.
     """
+    try:
+        check_model(Path(path))
+    except OSError as error:
+        raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
     stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:
         return model_class(str(stored.head["model"])).restored(stored)

@@ -17,6 +17,7 @@ from stripewise.model.artifact import format as form
 from stripewise.model.artifact.content import Artifact, ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.model.artifact.members import Layer, Member, TreeBlock
 from stripewise.model.artifact.program import Program
+from stripewise.ownership import check_model
 from stripewise.spec.formats import (
     ARTIFACT_FLOAT32,
     ARTIFACT_MAGIC,
@@ -65,9 +66,10 @@ def read_artifact(path: str | Path) -> Artifact:
     Raises
     ------
     UserError
-        If it cannot be read or is damaged.
+        If it cannot be read or is damaged, or others could have changed it.
     """
     try:
+        check_model(Path(path))
         data = Path(path).read_bytes()
     except OSError as error:
         raise UserError(f"cannot read the artifact {path}: {error.strerror}", "check the path") from error
