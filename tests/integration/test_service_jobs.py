@@ -5,12 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+pytest.importorskip("fastapi")
+
 from stripewise.errors import StoreError, UserError
+from stripewise.server.app import Workers
+from stripewise.server.work import WORK
+from stripewise.server.worker import STUCK_CODE, Worker, _Heartbeat
 from stripewise.store.base import Store
 from stripewise.store.holder import Holder
 from stripewise.store.opening import open_store
@@ -105,6 +113,54 @@ def test_a_job_that_gets_nowhere_is_given_up(jobs: Jobs) -> None:
     taken = jobs.take("w")
     assert taken is not None and not jobs.note_progress(taken, 3)
     assert jobs.note_progress(taken, 4), "it got further"
+
+
+def _work(path: str, data: Path) -> None:
+    WORK["training"] = lambda *_: time.sleep(600)  # type: ignore[return-value, misc]
+    with open_store(path) as opened:
+        Worker(opened, data, 60.0, stuck_seconds=0.3).run(until_idle=True)
+
+
+def test_a_stuck_worker_ends_and_its_job_fails_after_three_tries(jobs: Jobs, tmp_path: Path) -> None:
+    job = jobs.submit("training", "a", "ada")
+    context = multiprocessing.get_context("fork")
+    codes = []
+    for _ in range(MOST_IDLE + 1):
+        process = context.Process(target=_work, args=(str(tmp_path / "s.db"), tmp_path))
+        process.start()
+        process.join(120)
+        codes.append(process.exitcode)
+    assert codes == [STUCK_CODE] * MOST_IDLE + [0]
+    assert (jobs.get(job.id).state, jobs.get(job.id).error.partition(";")[0]) == (
+        "failed",
+        "training a was begun 3 times without getting further: its worker made no step for 0.3 s and was ended",
+    )
+
+
+def test_a_job_that_makes_steps_is_not_stuck(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(job: Any, data: Path, items: Items, stopping: Callable[[], bool]) -> dict[str, Any]:
+        for _ in range(12):
+            stopping()
+            time.sleep(0.1)
+        return {}
+
+    monkeypatch.setitem(WORK, "training", work)
+    monkeypatch.setattr(_Heartbeat, "_give_up", lambda self: pytest.fail("was ended"))
+    jobs = Jobs(database_of(store))
+    job = jobs.submit("training", "a", "ada")
+    Worker(store, tmp_path, 1.0, stuck_seconds=0.9).run(until_idle=True)
+    assert jobs.get(job.id).state == "done"
+
+
+def test_a_worker_without_a_sign_of_life_is_replaced(tmp_path: Path) -> None:
+    workers = Workers(1, None, tmp_path, silent_seconds=0.5)
+    silent = "import os, sys, time; open(f'{sys.argv[1]}/begun-{os.getpid()}', 'w'); time.sleep(600)"
+    workers._command = [sys.executable, "-S", "-c", silent, str(tmp_path)]
+    with workers:
+        until = time.monotonic() + 60
+        while len(list(tmp_path.glob("begun-*"))) < 2:
+            assert time.monotonic() < until, "no second worker was started"
+            time.sleep(0.05)
 
 
 def test_a_stop_reaches_who_waits_and_who_works(jobs: Jobs) -> None:

@@ -134,6 +134,7 @@ class CampaignSession:
                     return progress
                 continue
             self._collect(queue)
+            self._listener("waiting", {})
             self._book.keep()
             self._check_limits(begun)
 

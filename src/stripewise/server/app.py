@@ -37,6 +37,7 @@ from stripewise.store.base import Store
 _LONGEST_SOCKET = 107
 _BACKLOG = 512
 _SLOWEST_RESTART = 30.0
+_SILENT_SECONDS = 120.0
 _CONNECTIONS = 2 * EACH
 _HEADER_SECONDS = 20.0
 
@@ -187,7 +188,7 @@ def _loopback(host: str) -> bool:
 
 
 class Workers:
-    """Keeps workers running as processes of their own; one that dies is replaced.
+    """Keeps workers running as processes of their own; one that dies or gives no sign of life is replaced.
 
     Parameters
     ----------
@@ -195,10 +196,13 @@ class Workers:
     store : str or None
         Given to them in the environment, where other users do not see it.
     data : Path
+    silent_seconds : float
+        How long a worker may give no sign. One that waits for a file system that does not answer cannot be ended, so
+        another one takes its place beside it.
     """
 
-    def __init__(self, count: int, store: str | None, data: Path) -> None:
-        self._count = count
+    def __init__(self, count: int, store: str | None, data: Path, silent_seconds: float = _SILENT_SECONDS) -> None:
+        self._silent = silent_seconds
         self._environment = {**os.environ, **({"STRIPEWISE_STORE": store} if store else {})}
         self._command = python("-m", "stripewise", "worker", "--until-closed", "--data", str(data))
         self._ending = threading.Event()
@@ -208,18 +212,37 @@ class Workers:
         pause = 0.5
         while not self._ending.is_set():
             begun = time.monotonic()
-            # However this process ends, the pipe closes with it, and the worker ends too.
-            with subprocess.Popen(self._command, env=self._environment, stdin=subprocess.PIPE) as process:
-                while process.poll() is None and not self._ending.wait(0.2):
-                    pass
+            # However this process ends, the stream closes with it, and the worker ends too.
+            ours, theirs = socket.socketpair()
+            with ours:
+                with theirs:
+                    process = subprocess.Popen(self._command, env=self._environment, stdin=theirs.fileno())
+                how = self._watch(process, ours)
                 if self._ending.is_set():
                     process.terminate()
-                    process.wait()
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(self._silent)
+                    process.kill()
                     return
             # One that dies at once is not started a hundred times a second.
             pause = 0.5 if time.monotonic() - begun > 10 else min(2 * pause, _SLOWEST_RESTART)
-            log.warning("a worker ended with code %s and is replaced in %.1f s", process.returncode, pause)
+            log.warning("a worker %s and is replaced in %.1f s", how, pause)
             self._ending.wait(pause)
+
+    def _watch(self, process: subprocess.Popen[bytes], signs: socket.socket) -> str:
+        """Wait until a worker has to be replaced and say why, or until this service ends."""
+        signs.setblocking(False)
+        heard = time.monotonic()
+        while not self._ending.wait(0.2):
+            if process.poll() is not None:
+                return f"ended with code {process.returncode}"
+            with contextlib.suppress(OSError):
+                if signs.recv(4096):
+                    heard = time.monotonic()
+            if time.monotonic() - heard > self._silent:
+                process.kill()
+                return f"gave no sign of life for {self._silent:g} s"
+        return ""
 
     def __enter__(self) -> Workers:
         for thread in self._threads:

@@ -121,17 +121,25 @@ def worker(
     lease: Annotated[
         float, typer.Option(help="Seconds without a sign of life after which another worker takes over.", min=2)
     ] = 60.0,
+    stuck: Annotated[
+        float,
+        typer.Option(
+            "--stuck-after",
+            help="Seconds without a step of a job after which the worker gives it back and ends.",
+            min=2,
+        ),
+    ] = 3600.0,
     data: DataOption = None,
     store: StoreOption = None,
 ) -> None:
     """Carry out the experiments and campaigns of the service, on any number of hosts."""
-    from stripewise.server.worker import Worker, end_when_closed  # noqa: PLC0415  loads all that tunes
+    from stripewise.server.worker import Worker, attend  # noqa: PLC0415  loads all that tunes
 
     _log()
     if until_closed:
-        end_when_closed(0)
+        attend(0)
     with terminated_as_interrupted(), open_store(store) as opened:
-        Worker(opened, _data_folder(data), lease).run(until_idle=until_idle)
+        Worker(opened, _data_folder(data), lease, stuck).run(until_idle=until_idle)
 
 
 def create_token(

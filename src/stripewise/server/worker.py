@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import signal
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from stripewise.server.work import WORK
 from stripewise.spec.policy import load_policy
 from stripewise.store.base import Claim, Record, Store
 from stripewise.store.service import database_of
-from stripewise.store.service.jobs import Jobs, ServiceJob
+from stripewise.store.service.jobs import MOST_IDLE, Jobs, ServiceJob
 from stripewise.store.service.keeping import Items, Messages
 from stripewise.tuning.consent import granted, refused
 from stripewise.tuning.events import Event
@@ -32,6 +33,11 @@ from stripewise.tuning.process import owner_name
 from stripewise.tuning.session import Session, Stopped
 
 LEASE_SECONDS = 60.0
+STUCK_SECONDS = 3600.0
+STUCK_CODE = 70
+"""With which a worker ends that is stuck."""
+_SIGN_SECONDS = 1.0
+_LONGEST_BEAT = 5.0
 _POLL_SECONDS = 0.5
 _LATER_SECONDS = 5.0
 _BUSY_SECONDS = 1.0
@@ -50,9 +56,14 @@ class Worker:
         The service's folder, where models and campaigns are.
     lease_seconds : float
         After so long without a sign of life another worker takes the job over.
+    stuck_seconds : float
+        After so long without a step of its job the worker gives the job back and ends: it may be in an endless loop, or
+        in a file system that does not answer. Waiting for runs counts as steps; a training is one.
     """
 
-    def __init__(self, store: Store, data: Path, lease_seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self, store: Store, data: Path, lease_seconds: float = LEASE_SECONDS, stuck_seconds: float = STUCK_SECONDS
+    ) -> None:
         database = database_of(store)
         self._store = store
         self._data = data
@@ -60,6 +71,7 @@ class Worker:
         self._messages = Messages(database)
         self._items = Items(database)
         self._lease = lease_seconds
+        self._stuck = stuck_seconds
         self._ending = False
         self._owner = owner_name()
 
@@ -95,10 +107,10 @@ class Worker:
     def carry_on(self, job: ServiceJob) -> None:
         """Carry a job on to its end, and say how it ended; what happens inside never ends the worker."""
         log.info("job %s: %s %s", job.id, job.kind, job.subject)
-        beat = _Heartbeat(self._jobs, job, self._lease, lambda: self._ask_to_stop(job))
+        beat = _Heartbeat(self._jobs, job, self._lease, self._stuck, lambda: self._ask_to_stop(job))
         try:
             with beat:
-                result = self._experiment(job) if job.kind == "experiment" else self._other(job, beat)
+                result = self._experiment(job, beat) if job.kind == "experiment" else self._other(job, beat)
         except KeyboardInterrupt:
             # This worker is to end, not the job: another one continues it.
             self._ending = True
@@ -121,13 +133,13 @@ class Worker:
 
     # -- kinds of jobs -------------------------------------------------------------------------------------
 
-    def _experiment(self, job: ServiceJob) -> dict[str, Any]:
+    def _experiment(self, job: ServiceJob, beat: _Heartbeat) -> dict[str, Any]:
         record = self._store.record(job.subject)
         if record.state == "finished":
             return {"experiment": record.id}
         claim = self._claim(record.id)
         try:
-            return self._tune(job, record)
+            return self._tune(job, record, beat)
         finally:
             # Does nothing where the session has claimed anew, and given that back.
             self._store.release(claim)
@@ -138,12 +150,8 @@ class Worker:
         except StoreError as error:
             raise _Busy(error.what) from error
 
-    def _tune(self, job: ServiceJob, record: Record) -> dict[str, Any]:
-        if not self._jobs.note_progress(job, record.ended):
-            raise NothingWorks(
-                f"experiment {record.id} was begun many times without getting further: it may be ending its workers",
-                "look at the worker's log, then resume it",
-            )
+    def _tune(self, job: ServiceJob, record: Record, beat: _Heartbeat) -> dict[str, Any]:
+        self._note_try(job, record.ended)
         experiment = record.experiment
         make_runs_folder(experiment)
         runner = make_runner(
@@ -155,7 +163,7 @@ class Worker:
         try:
             # A worker cannot ask: the request says whether its sender agrees to a high cost.
             consent = granted if job.request.get("agreed") else refused
-            listener = self._listener(record.id)
+            listener = self._listener(record.id, beat)
             session = Session(
                 self._store, record.id, runner, self._owner, listener, consent=consent, policy=load_policy()
             )
@@ -167,12 +175,20 @@ class Worker:
         return {"experiment": record.id}
 
     def _other(self, job: ServiceJob, beat: _Heartbeat) -> dict[str, Any]:
-        if not self._jobs.note_progress(job, 0):
-            raise NothingWorks(f"{job.kind} {job.subject} was begun many times and never ended", "look at the log")
+        self._note_try(job, 0)
         return WORK[job.kind](job, self._data, self._items, beat.stopping)
 
-    def _listener(self, identifier: str) -> Callable[[Event], None]:
+    def _note_try(self, job: ServiceJob, progress: int) -> None:
+        if not self._jobs.note_progress(job, progress):
+            why = job.error or "it may be ending its workers"
+            raise NothingWorks(
+                f"{job.kind} {job.subject} was begun {MOST_IDLE} times without getting further: {why}",
+                "look at the worker's log, then start it again",
+            )
+
+    def _listener(self, identifier: str, beat: _Heartbeat) -> Callable[[Event], None]:
         def listen(event: Event) -> None:
+            beat.step()
             data = message_of(event)
             if data is not None:
                 self._messages.add(identifier, event.kind, data)
@@ -211,22 +227,34 @@ class _Busy(StripewiseError):  # noqa: N818
 
 
 class _Heartbeat:
-    """Renews a job's lease from a thread of its own, and passes on that a stop was asked for."""
+    """Renews a job's lease from a thread of its own, passes on that a stop was asked for, and ends a stuck worker."""
 
-    def __init__(self, jobs: Jobs, job: ServiceJob, lease: float, stop: Callable[[], None]) -> None:
-        self._jobs, self._job, self._lease, self._stop = jobs, job, lease, stop
+    def __init__(self, jobs: Jobs, job: ServiceJob, lease: float, stuck: float, stop: Callable[[], None]) -> None:
+        self._jobs, self._job, self._lease, self._stuck, self._stop = jobs, job, lease, stuck, stop
+        self._quiet = 0.0
         self._end = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def stopping(self) -> bool:
-        """Whether the job is to stop: on request, or because another worker has it."""
+        """Whether the job is to stop: on request, or because another worker has it. Asking is a step of the job."""
+        self.step()
         return self._stopping
+
+    def step(self) -> None:
+        """Note that the job gets on."""
+        self._quiet = 0.0
 
     def _beat(self) -> None:
         pause, told = min(1.0, self._lease / 6), False
-        renewed = time.monotonic()
+        renewed = looked = time.monotonic()
         while not self._end.wait(pause):
+            now = time.monotonic()
+            # A process that was held up as a whole has not been stuck.
+            self._quiet += min(now - looked, _LONGEST_BEAT)
+            looked = now
+            if self._quiet > self._stuck:
+                self._give_up()
             try:
                 asked = self._jobs.renew(self._job, self._lease)
                 renewed = time.monotonic()
@@ -240,6 +268,16 @@ class _Heartbeat:
                 self._stopping = True
                 return
             pause = min(1.0, self._lease / 6) if time.monotonic() - renewed < self._lease else 0.2
+
+    def _give_up(self) -> None:
+        """End this process, whatever its other threads do, and let another worker try the job."""
+        why = f"its worker made no step for {self._stuck:g} s and was ended"
+        log.error("job %s: %s", self._job.id, why)
+        try:
+            self._jobs.put_back(self._job, 0.0, error=why)
+        except StripewiseError as error:
+            log.error("job %s: %s", self._job.id, error)
+        os._exit(STUCK_CODE)
 
     def __enter__(self) -> _Heartbeat:
         self._thread.start()
@@ -276,14 +314,19 @@ def message_of(event: Event) -> dict[str, Any] | None:
     return None
 
 
-def end_when_closed(stream: int) -> None:
-    """End as on SIGTERM once nobody holds the other end of a pipe any longer.
+def attend(stream: int) -> None:
+    """End as on SIGTERM once nobody holds the other end of a stream any longer, and show it that this process lives.
 
     Parameters
     ----------
     stream : int
-        File descriptor of the reading end.
+        File descriptor of a socket; on anything else nothing is shown.
     """
+
+    def show() -> None:
+        with contextlib.suppress(OSError):
+            while stat.S_ISSOCK(os.fstat(stream).st_mode) and os.write(stream, b"."):
+                time.sleep(_SIGN_SECONDS)
 
     def watch() -> None:
         with contextlib.suppress(OSError):
@@ -292,4 +335,5 @@ def end_when_closed(stream: int) -> None:
         log.info("the service is gone")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=watch, name="parent", daemon=True).start()
+    for work in (watch, show):
+        threading.Thread(target=work, name="parent", daemon=True).start()

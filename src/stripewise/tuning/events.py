@@ -16,7 +16,8 @@ class Event:
     kind : str
         ``prepared`` (preflight, objective, and the trials of earlier sessions), ``worst_case`` (the most it can cost:
         before the first run, and again once that has shown more), ``space`` (what is searched), ``started`` (a run),
-        ``ended`` (a run), ``note`` (a sentence worth reading), ``finished`` (the result).
+        ``waiting`` (for runs, about twice a second), ``ended`` (a run), ``note`` (a sentence worth reading),
+        ``finished`` (the result).
     data : dict
         Depends on the kind; plain JSON values, or the objects named in the session's code.
     """

@@ -157,6 +157,7 @@ class Session:
             if isinstance(step, Finish) and not self._running:
                 return self._conclude(planner, step.reason)
             self._collect(planner)
+            self._tell("waiting")
             self._tell_changes(planner)
             if self._ledger.stop_requested():
                 raise Stopped(

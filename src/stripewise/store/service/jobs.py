@@ -258,15 +258,26 @@ class Jobs:
 
         self._database.write(work)
 
-    def put_back(self, job: ServiceJob, seconds: float, *, counted: bool = True) -> None:
-        """Give a job back, to be taken again after some seconds; ``counted`` as a try without progress or not."""
+    def put_back(self, job: ServiceJob, seconds: float, *, counted: bool = True, error: str | None = None) -> None:
+        """Give a job back, to be taken again after some seconds.
+
+        Parameters
+        ----------
+        job : ServiceJob
+        seconds : float
+        counted : bool
+            As a try without progress or not.
+        error : str, optional
+            Why it is given back; what was said before stays otherwise.
+        """
 
         def work(connection: sa.Connection, again: bool) -> None:
             self._held(connection, job, ended=again)
             due = self._database.now(connection) + seconds
             where = jobs.update().where(jobs.c.id == job.id)
             idle = jobs.c.idle if counted else sa.case((jobs.c.idle > 0, jobs.c.idle - 1), else_=0)
-            connection.execute(where.values(state="queued", due=due, lease=None, holder=None, idle=idle))
+            why = {} if error is None else {"error": error}
+            connection.execute(where.values(state="queued", due=due, lease=None, holder=None, idle=idle, **why))
 
         self._database.write(work)
 
