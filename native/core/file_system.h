@@ -10,15 +10,15 @@
 
 #include "stripewise_format.h"
 
-#define SW_LAYOUT_NUMBERS 3 /* keys that a file system may tell */
-#define SW_LAYOUT_KEYS 6
+#define SW_LAYOUT_NUMBERS 6 /* keys that a file system may tell */
+#define SW_LAYOUT_KEYS 9
 
 /* A file's layout as the file system tells it. Sent from rank to rank as it is. */
 struct sw_layout {
     uint32_t place;                     /* of its file system in sw_file_systems, plus one; 0: no layout */
     int64_t numbers[SW_LAYOUT_NUMBERS]; /* of the file system's first keys; -1: not told */
 };
-#define SW_NO_LAYOUT ((struct sw_layout){0, {-1, -1, -1}})
+#define SW_NO_LAYOUT ((struct sw_layout){0, {-1, -1, -1, -1, -1, -1}})
 
 /* What a folder gives to the files that are created in it. */
 struct sw_parent {
@@ -50,10 +50,10 @@ struct sw_file_system {
     void (*parent)(const char *folder, struct sw_parent *parent);
     /* Why an existing file keeps its layout, or NULL. */
     const char *(*fixed)(const struct stat *status);
-    /* Creates the file with values[i] of keys[i] (NULL: not asked for). NULL: the runtime cannot do it, and
-     * `instead` says what to do. note receives why it did not work. */
-    enum sw_layout_outcome (*apply)(const char *path, const char *const values[SW_LAYOUT_KEYS], char *note,
-                                    size_t note_size);
+    /* Creates the file with values[i] of keys[i] (NULL: not asked for) in its folder. NULL: the runtime
+     * cannot do it, and `instead` says what to do. note receives why it did not work. */
+    enum sw_layout_outcome (*apply)(const char *path, const struct sw_parent *parent,
+                                    const char *const values[SW_LAYOUT_KEYS], char *note, size_t note_size);
     const char *instead;
 };
 

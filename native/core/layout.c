@@ -150,10 +150,9 @@ static bool is_reserved(const struct sw_parent *parent, unsigned allow, char *wh
     return composite || pooled;
 }
 
-bool sw_layout_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,
-                        unsigned allow, char *why, size_t size) {
+static bool is_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,
+                        unsigned allow, struct sw_parent *parent, char *why, size_t size) {
     struct stat status;
-    struct sw_parent parent;
     const char *reason = NULL;
     if (!create)
         reason = "the file is not opened to be created";
@@ -169,8 +168,14 @@ bool sw_layout_possible(const struct sw_file_system *system, const char *path, b
         snprintf(why, size, "%s", reason);
         return false;
     }
-    sw_layout_parent(system, path, &parent);
-    return !is_reserved(&parent, allow, why, size);
+    sw_layout_parent(system, path, parent);
+    return !is_reserved(parent, allow, why, size);
+}
+
+bool sw_layout_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,
+                        unsigned allow, char *why, size_t size) {
+    struct sw_parent parent;
+    return is_possible(system, path, create, exclusive, allow, &parent, why, size);
 }
 
 static bool is_integer(const char *text) {
@@ -183,6 +188,7 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
                                        const struct sw_layout_setting *settings, size_t count, char *note,
                                        size_t note_size) {
     const char *values[SW_LAYOUT_KEYS] = {NULL};
+    struct sw_parent parent;
     char name[32];
     sw_file_system_name(path, name, sizeof name);
     *note = '\0';
@@ -190,7 +196,7 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
         snprintf(note, note_size, "the file is on %s, not on %s", name, system->name);
         return SW_LAYOUT_IMPOSSIBLE;
     }
-    if (!sw_layout_possible(system, path, true, false, allow, note, note_size))
+    if (!is_possible(system, path, true, false, allow, &parent, note, note_size))
         return SW_LAYOUT_IMPOSSIBLE;
     for (size_t i = 0; i < count; i++) {
         int place = key_place(system, settings[i].key);
@@ -203,5 +209,5 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
         if (*note)
             return SW_LAYOUT_FAILED;
     }
-    return system->apply(path, values, note, note_size);
+    return system->apply(path, &parent, values, note, note_size);
 }

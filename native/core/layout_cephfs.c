@@ -13,6 +13,7 @@
 
 #include "file_system.h"
 
+enum { KEYS = 3 }; /* of sw_cephfs.keys */
 #define ATTRIBUTE "ceph.file.layout"
 #define DEFAULT_SIZE 4194304 /* of objects and stripes, where no folder above has a layout of its own */
 
@@ -27,7 +28,7 @@ static bool read_attribute(const char *path, const char *attribute, struct sw_la
     if (size <= 0)
         return false;
     text[size] = '\0';
-    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
+    for (int i = 0; i < KEYS; i++)
         layout->numbers[i] = number_after(text, sw_cephfs.keys[i].name);
     return true;
 }
@@ -54,11 +55,13 @@ static void cephfs_parent(const char *folder, struct sw_parent *parent) {
 
 /* One attribute with all values: set one after the other, a valid goal could pass through an invalid layout.
  */
-static enum sw_layout_outcome cephfs_apply(const char *path, const char *const values[SW_LAYOUT_KEYS],
-                                           char *note, size_t note_size) {
+static enum sw_layout_outcome cephfs_apply(const char *path, const struct sw_parent *parent,
+                                           const char *const values[SW_LAYOUT_KEYS], char *note,
+                                           size_t note_size) {
+    (void)parent;
     char text[512];
     size_t used = 0;
-    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
+    for (int i = 0; i < KEYS; i++)
         if (values[i] && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%s", used ? " " : "",
                                      sw_cephfs.keys[i].name, values[i]);

@@ -110,6 +110,9 @@ enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_C
 #define SW_FILE_SYSTEM_LIST "lustre, cephfs or beegfs"
 #define SW_FILE_SYSTEMS 3
 #define SW_KEY_CHUNK_SIZE "chunk_size"
+#define SW_KEY_EXTENSION_SIZE "extension_size"
+#define SW_KEY_HEAD_SIZE "head_size"
+#define SW_KEY_MDT_SIZE "mdt_size"
 #define SW_KEY_OBJECT_SIZE "object_size"
 #define SW_KEY_OVERSTRIPE_COUNT "overstripe_count"
 #define SW_KEY_POOL "pool"
@@ -117,35 +120,37 @@ enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_C
 #define SW_KEY_STRIPE_COUNT "stripe_count"
 #define SW_KEY_STRIPE_SIZE "stripe_size"
 #define SW_KEY_STRIPE_UNIT "stripe_unit"
+#define SW_KEY_TEMPLATE "template"
 
 /* ---- the report ---- */
 struct sw_keys { const char *abi, *address, *application, *application_info, *bandwidth, *broadcast_seconds,
     *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *calls, *candidates, *choice, *chunk,
     *chunk_size, *collective, *combinations, *complete, *contiguous, *count, *creates, *current, *datasets,
     *decision, *driver, *dropped, *during_collective, *during_independent, *during_write, *echoed, *elapsed,
-    *element_size, *executable, *file_system, *files, *files_left_out, *filetype_size, *filters, *format,
-    *given, *hdf5, *histogram, *independent, *info, *io, *io_time, *job, *key, *layer, *layout, *library,
-    *max_size, *messages, *min_size, *mode, *mpi, *name, *nodes, *note, *object_size, *online, *opens,
-    *operation, *operations, *outcome, *path, *pattern, *phases, *piece_size, *plan, *plan_error, *plan_id,
-    *posix, *predicted, *programs, *properties, *random, *ranks, *ranks_reported, *read, *read_bandwidth,
-    *read_span, *read_time, *reopened, *requested, *runtime, *seconds, *selections, *settings, *settled,
-    *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count, *stripe_size,
-    *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *write,
-    *write_bandwidth, *write_span, *write_time; };
+    *element_size, *executable, *extension_size, *file_system, *files, *files_left_out, *filetype_size,
+    *filters, *format, *given, *hdf5, *head_size, *histogram, *independent, *info, *io, *io_time, *job, *key,
+    *layer, *layout, *library, *max_size, *mdt_size, *messages, *min_size, *mode, *mpi, *name, *nodes, *note,
+    *object_size, *online, *opens, *operation, *operations, *outcome, *overstripe_count, *path, *pattern,
+    *phases, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *programs, *properties, *random,
+    *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reopened, *requested, *runtime,
+    *seconds, *selections, *settings, *settled, *simulated, *site, *size, *sizes, *span, *start, *storage,
+    *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict,
+    *version, *view, *why, *write, *write_bandwidth, *write_span, *write_time; };
 #define SW_KEY_NAMES "abi", "address", "application", "application_info", "bandwidth", "broadcast_seconds", \
     "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", "candidates", \
     "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", "count", \
     "creates", "current", "datasets", "decision", "driver", "dropped", "during_collective", \
-    "during_independent", "during_write", "echoed", "elapsed", "element_size", "executable", "file_system", \
-    "files", "files_left_out", "filetype_size", "filters", "format", "given", "hdf5", "histogram", \
-    "independent", "info", "io", "io_time", "job", "key", "layer", "layout", "library", "max_size", \
-    "messages", "min_size", "mode", "mpi", "name", "nodes", "note", "object_size", "online", "opens", \
-    "operation", "operations", "outcome", "path", "pattern", "phases", "piece_size", "plan", "plan_error", \
-    "plan_id", "posix", "predicted", "programs", "properties", "random", "ranks", "ranks_reported", "read", \
-    "read_bandwidth", "read_span", "read_time", "reopened", "requested", "runtime", "seconds", "selections", \
-    "settings", "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", \
-    "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", \
-    "version", "view", "why", "write", "write_bandwidth", "write_span", "write_time"
+    "during_independent", "during_write", "echoed", "elapsed", "element_size", "executable", \
+    "extension_size", "file_system", "files", "files_left_out", "filetype_size", "filters", "format", \
+    "given", "hdf5", "head_size", "histogram", "independent", "info", "io", "io_time", "job", "key", \
+    "layer", "layout", "library", "max_size", "mdt_size", "messages", "min_size", "mode", "mpi", "name", \
+    "nodes", "note", "object_size", "online", "opens", "operation", "operations", "outcome", \
+    "overstripe_count", "path", "pattern", "phases", "piece_size", "plan", "plan_error", "plan_id", "posix", \
+    "predicted", "programs", "properties", "random", "ranks", "ranks_reported", "read", "read_bandwidth", \
+    "read_span", "read_time", "reopened", "requested", "runtime", "seconds", "selections", "settings", \
+    "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
+    "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
+    "why", "write", "write_bandwidth", "write_span", "write_time"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

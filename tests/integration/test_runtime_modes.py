@@ -214,7 +214,13 @@ def fake_lfs(folder: Path, parent: str) -> dict[str, str]:
 
 PLAIN = r"stripe_count:  1 stripe_size:   1048576 pattern:       0 stripe_offset: -1\n"
 POOLED = r"stripe_count:  1 stripe_size:   1048576 pattern:       0 stripe_offset: -1 pool:          flash\n"
-COMPOSITE = r"  lcm_layout_gen:    0\n  lcm_entry_count:   2\n    lcme_id:             N/A\n      stripe_count:  1\n"
+COMPOSITE = (
+    r"lcm_layout_gen:    0\nlcm_entry_count:   2\ncomponents:\n"
+    r"  - lcme_id:             N/A\n    lcme_extent.e_start: 0\n    lcme_extent.e_end:   1048576\n"
+    r"      stripe_count:  0       stripe_size:   1048576       pattern:       mdt\n\n"
+    r"  - lcme_id:             N/A\n    lcme_extent.e_start: 1048576\n    lcme_extent.e_end:   EOF\n"
+    r"      stripe_count:  1       stripe_size:   1048576       pattern:       raid0\n"
+)
 
 
 def on_lustre(
@@ -246,7 +252,9 @@ def test_folders_with_layouts_of_their_own_keep_them(bench: Bench, tmp_path: Pat
 @pytest.mark.parametrize(("parent", "word"), [(POOLED, "pool"), (COMPOSITE, "composite")])
 def test_a_site_may_allow_it(bench: Bench, tmp_path: Path, parent: str, word: str) -> None:
     outcome, laid = on_lustre(bench, tmp_path, parent, plan=HEADER + f"allow {word}\n")
-    assert laid == [f"setstripe -c 4 {tmp_path}/chk.0000"], outcome.file("chk.0000")["decision"]
+    own = "" if word == "pool" else "-E 1048576 -L mdt -E eof "
+    stripes = "-c 4" if word == "pool" else "-c 4 -S 1048576"
+    assert laid == [f"setstripe {own}{stripes} {tmp_path}/chk.0000"], outcome.file("chk.0000")["decision"]
 
 
 @pytest.mark.parametrize("parent", [POOLED, COMPOSITE])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,10 +10,22 @@ from stripewise.filesystems.base import Ask, FileSystem, Key, LayoutFound
 from stripewise.shell import quote
 
 _STEP = 65536
+_HEAD_SHARE, _HEAD_STRIPES = 16, 4
+_SIZES = {
+    "stripe_size": (_STEP, "64 KiB, as Lustre's stripes are"),
+    "mdt_size": (_STEP, "64 KiB, as Lustre's components are"),
+    "extension_size": (_STEP, "64 KiB, as Lustre's components are"),
+    "head_size": (_STEP * _HEAD_SHARE, "1 MiB: a sixteenth of it is a component of its own"),
+}
 
 
 class Lustre(FileSystem):
-    """Layouts by ``lfs setstripe``, by the runtime, or by the hints of ROMIO's Lustre driver."""
+    """Layouts by ``lfs setstripe``, by the runtime, or by the hints of ROMIO's Lustre driver.
+
+    A composite file begins with a head of one form: ``mdt_size`` bytes on the metadata server, then one stripe up to a
+    sixteenth of ``head_size``, then four up to ``head_size``. All other keys are of the component behind it.
+    ``native/core/layout_lustre.c`` builds the same.
+    """
 
     name = "lustre"
     label = "Lustre"
@@ -30,9 +42,13 @@ class Lustre(FileSystem):
         ),
         Key("overstripe_count", "other", ("-C", "--overstripe-count")),
         Key("stripe_size", "stripe_size", ("-S", "--stripe-size"), ("striping_unit",), "fs_lustre_stripe_size"),
+        Key("mdt_size"),
+        Key("head_size"),
+        Key("extension_size", "other", ("-z", "--extension-size", "--ext-size")),
         Key("pool", "pool", ("-p", "--pool")),
         # The second name is the one before MPICH 4.2.
         Key("start_ost", "other", ("-i", "--stripe-index"), ("start_iodevice", "romio_lustre_start_iodevice")),
+        Key("template", "other", ("--yaml",)),
     )
     in_program = True
     tool = "lfs"
@@ -41,15 +57,42 @@ class Lustre(FileSystem):
     darshan_module = "LUSTRE"
 
     def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
-        """Refuse sizes that Lustre would misread, and a stripe count beside an overstripe count."""
+        """Refuse what Lustre would misread, and keys that exclude one another."""
         if self.key(name) is None:
             return "is not an option of lfs setstripe"
+        if name != "template" and "template" in others:
+            return "excludes template, which was kept"
         if name == "stripe_count" and "overstripe_count" in others:
             return "excludes overstripe_count, which was kept"
-        if name == "stripe_size" and (not value.isdigit() or int(value) % _STEP):
+        step, words = _SIZES.get(name, (0, ""))
+        if step and (not value.isdigit() or int(value) % step):
             # lfs reads sizes below 4096 as KiB.
-            return "is not a multiple of 64 KiB, as Lustre's stripes are"
+            return f"is not a multiple of {words}"
+        if name == "head_size" and int(value) and int(value) // _HEAD_SHARE <= int(others.get("mdt_size", "0")):
+            return f"is not more than {_HEAD_SHARE} times mdt_size"
+        if name == "head_size" and int(value) and not {"stripe_count", "overstripe_count"} & others.keys():
+            return "needs stripe_count or overstripe_count, for the rest of the file"
         return ""
+
+    def options(self, layout: Mapping[str, str], joint: str = " ") -> list[str]:
+        """Write one group of options for each component, from the start of the file on."""
+        mdt, head = (int(layout.get(name, "0")) for name in ("mdt_size", "head_size"))
+        last = super().options({name: value for name, value in layout.items() if name not in ("mdt_size", "head_size")})
+        if not (mdt or head or int(layout.get("extension_size", "0"))):
+            return last
+        shared = super().options({name: layout[name] for name in ("stripe_size", "pool") if name in layout})
+        words = ["-E", str(mdt), "-L", "mdt"] if mdt else []
+        if head:
+            words += ["-E", str(head // _HEAD_SHARE), "-c", "1", *shared]
+            words += ["-E", str(head), "-c", str(_HEAD_STRIPES), *shared]
+        return [*words, "-E", "eof", *last]
+
+    def in_script(self, line: str) -> Iterator[tuple[str, str]]:
+        """Give the keys of the last component of a composite layout, which holds most of a large file."""
+        before, edge, last = line.rpartition(" -E ")
+        if edge and " ".join(self.command) in before:
+            line = " ".join([*self.command, *last.split()[1:]])
+        return super().in_script(line)
 
     def not_as_hint(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Refuse what ROMIO's driver takes for something else."""

@@ -55,6 +55,13 @@ def parameters() -> dict[str, Parameter]:
     return {name: parameter for stack in stacks if modelled & stack.keys() for name, parameter in stack.items()}
 
 
+def not_modelled(parameter: Parameter) -> str:
+    """Say that the simulated cluster has no layouts of a kind; empty of all other parameters."""
+    if not parameter.carrier.of_file_system or parameter.name in _PLAIN or parameter.name not in parameters():
+        return ""
+    return "the simulated cluster has no such layouts"
+
+
 def _unset(column: NDArray[Any]) -> NDArray[np.bool_]:
     unset: NDArray[np.bool_] = np.asarray(column == None, dtype=bool)  # noqa: E711  elementwise
     return unset

@@ -34,7 +34,17 @@ WORTH = 0.005
 """A change is taken back if the prediction (ln) loses at most this without it."""
 CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "advice")
 FILE_SYSTEMS = {
-    "lustre": ("stripe_count", "stripe_size", "overstripe_count", "start_ost", "pool"),
+    "lustre": (
+        "stripe_count",
+        "stripe_size",
+        "overstripe_count",
+        "mdt_size",
+        "head_size",
+        "extension_size",
+        "start_ost",
+        "pool",
+        "template",
+    ),
     "cephfs": ("stripe_count", "stripe_unit", "object_size"),
     "beegfs": ("stripe_count", "chunk_size", "pool"),
 }

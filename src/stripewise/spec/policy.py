@@ -77,7 +77,7 @@ class Policy(BaseModel):
         Parameters
         ----------
         name : str
-            The setting's key or role: ``stripe_count``, ``overstripe_count``, ``pool``.
+            The setting's key or role: ``stripe_count``, ``overstripe_count``, ``pool``, ``template``.
         values : sequence
         """
         most, pools = self.striping.stripe_count, self.striping.pools
@@ -85,7 +85,10 @@ class Policy(BaseModel):
             # Negative counts mean all there are, or so many on each.
             return tuple(v for v in values if isinstance(v, int | float) and 0 <= v <= most)
         if name == "pool" and pools is not None:
-            return tuple(v for v in values if v in ("", *pools))
+            return tuple(v for v in values if v in ("", "inherit", *pools))
+        if name == "template" and (most is not None or pools is not None):
+            # What a file of any form asks for is not looked at.
+            return tuple(v for v in values if v == "none")
         return tuple(values)
 
     def folder(self, name: str, environment: Mapping[str, str]) -> Path | None:

@@ -24,6 +24,7 @@ from stripewise.simulate.access import Access, directions
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import SimulatedOutcome as Simulated
 from stripewise.simulate.engine import noisy, simulate
+from stripewise.simulate.settings import not_modelled
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
@@ -125,6 +126,7 @@ class SimulatedRunner(AnsweringRunner):
             ),
             fingerprint={"the simulated site": f"{site.name} ({_digest(*self._opened)})"},
             environment={"host": f"{site.name} (simulated)", "mpi": mpi, "io": site.mpi.io},
+            lost=not_modelled,
             io=site.mpi.io,
             workload=workload,
             largest={"stripe_count": site.ost.count},
