@@ -269,7 +269,8 @@ def _python(value: Any) -> str:
         inner = ", ".join(map(_python, value))
         return f"({inner})" if len(inner) < 90 else "(\n    " + ",\n    ".join(map(_python, value)) + ",\n)"
     if isinstance(value, dict):
-        return "{\n" + "".join(f"    {_python(key)}: {_python(entry)},\n" for key, entry in value.items()) + "}"
+        entries = (f"{_python(key)}: {_python(entry)},\n" for key, entry in value.items())
+        return "{\n" + "".join(textwrap.indent(entry, "    ") for entry in entries) + "}"
     return (
         _quoted(value)
         if isinstance(value, str)
