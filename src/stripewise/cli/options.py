@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 
 from stripewise.cli import hints
 from stripewise.errors import UserError
+from stripewise.model.carriers import described
+from stripewise.model.table import Table, read_table
+from stripewise.spec.stack import load_stack
 
 StoreOption = Annotated[
     str | None,
@@ -25,6 +29,14 @@ IdArgument = Annotated[
     str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
 ]
 TableArgument = Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")]
+TableStackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stack",
+        help="Your stack file that says how columns are set; tables of campaigns hold theirs already. Repeatable.",
+        metavar="FILE",
+    ),
+]
 RunnerOption = Annotated[
     str | None,
     typer.Option(
@@ -57,6 +69,43 @@ ServerOption = Annotated[
         callback=hints.remember,
     ),
 ]
+
+
+BOTH = "both --stack and --server are given"
+STACK_THERE = "train here with --stack: the model then holds the stack; tables of campaigns hold theirs already"
+
+
+def table_with(path: str, stacks: Sequence[str] | None) -> Table:
+    """Read a table, with what the stacks of ``--stack`` say of it.
+
+    Raises
+    ------
+    UserError
+        If either cannot be read, or a stack has none of the table's columns.
+    """
+    table = read_table(path)
+    if not stacks:
+        return table
+    names = [column.name for column in table.schema.parameter]
+    check_stacks(stacks, names, f"table {table.name}")
+    return replace(table, schema=described(table.schema, stacks))
+
+
+def check_stacks(stacks: Sequence[str], names: Sequence[str], what: str) -> None:
+    """Refuse stacks that have none of some columns: they would say nothing.
+
+    Raises
+    ------
+    UserError
+        With the first such stack.
+    """
+    for name in stacks:
+        own = [parameter.name for parameter in load_stack(name).parameters]
+        if not set(own) & set(names):
+            raise UserError(
+                f"--stack {name} has none of the columns of {what}",
+                f"it has {', '.join(own)}; the columns are {', '.join(names)}",
+            )
 
 
 def pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption
+from stripewise.cli.options import BOTH, STACK_THERE, JsonOption, ServerOption, TableStackOption, check_stacks
 from stripewise.cli.output import console, grid, number, print_json, say, write_text
 from stripewise.client import Client
 from stripewise.errors import UserError
@@ -50,6 +51,7 @@ def prescribe(
         str | None, typer.Option(help=f"Without a model: {', '.join(policy_names())}.", metavar="NAME")
     ] = None,
     osts: Annotated[int | None, typer.Option(help="OSTs of the file system, for policies.", min=1)] = None,
+    stack: TableStackOption = None,
     to: Annotated[
         str | None, typer.Option(help=f"Print the settings as one of {', '.join(TARGETS)}.", metavar="TARGET")
     ] = None,
@@ -66,13 +68,15 @@ def prescribe(
     if to is not None and to not in TARGETS:
         raise UserError(f"no export is called '{to}'", f"choose from {', '.join(TARGETS)}")
     if artifact is not None:
-        _write_artifact(model, artifact, json_output)
+        _write_artifact(model, artifact, stack, json_output)
         return
     if workload is None and observed is None:
         raise UserError("the workload is missing", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
     service = remote.server_of(None, server)
+    if service is not None and stack:
+        raise UserError(BOTH, STACK_THERE)
     if service is not None:
         client = remote.connect(service)
         asked: dict[str, Any] = {"policy": policy, "osts": osts}
@@ -80,7 +84,7 @@ def prescribe(
         asked["table"] = None if table is None else remote.table_there(client, table)
         deliver(_prescribed_there(client, asked, workload, observed), to, output, json_output)
         return
-    loaded = None if model is None else load_model(model)
+    loaded = None if model is None else _model(model, stack)
     request = _request(workload, observed, loaded)
     if loaded is None:
         found = by_policy(policy or policy_names()[0], request.workload, osts)
@@ -113,10 +117,18 @@ def _request(workload: Path | None, observed: Path | None, model: PerformanceMod
     return request
 
 
-def _write_artifact(model: str | None, target: Path, json_output: bool) -> None:
+def _model(path: str, stacks: Sequence[str] | None) -> PerformanceModel:
+    model = load_model(path)
+    if stacks:
+        check_stacks(stacks, model.domain.names[model.domain.contexts :], f"the model {path}")
+        model.add_stacks(stacks)
+    return model
+
+
+def _write_artifact(model: str | None, target: Path, stacks: Sequence[str] | None, json_output: bool) -> None:
     if model is None:
         raise UserError("--artifact needs a model", "name the file that train has written")
-    made = to_artifact(load_model(model))
+    made = to_artifact(_model(model, stacks))
     size = save_artifact(made, target)
     if json_output:
         print_json({"artifact": str(target), "bytes": size, "name": made.name, "margin": made.margin})

@@ -10,10 +10,20 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption, TableArgument, check_place, pairs
+from stripewise.cli.options import (
+    BOTH,
+    STACK_THERE,
+    JsonOption,
+    ServerOption,
+    TableArgument,
+    TableStackOption,
+    check_place,
+    pairs,
+    table_with,
+)
 from stripewise.cli.output import console, duration, grid, print_json, say
+from stripewise.errors import UserError
 from stripewise.model.registry import load_model
-from stripewise.model.table import read_table
 from stripewise.model.training import Learned, learn
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
@@ -36,6 +46,7 @@ def train(
     model_option: ModelOptionsOption = None,
     seed: SeedOption = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Print what matters, and the model's rules.")] = False,
+    stack: TableStackOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
@@ -43,8 +54,10 @@ def train(
     options = pairs("--model-option", model_option, "trees=500")
     check_place("--out", out)
     service = remote.server_of(None, server)
+    if service is not None and stack:
+        raise UserError(BOTH, STACK_THERE)
     if service is None:
-        measured = read_table(table)
+        measured = table_with(table, stack)
         name, learned = measured.name, learn(measured, model, options, seed, out, explain=explain)
     else:
         name, learned = _learned_there(service, table, model, options, seed, out, explain=explain)

@@ -9,12 +9,20 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.options import JsonOption, ServerOption, TableArgument, pairs
+from stripewise.cli.options import (
+    BOTH,
+    STACK_THERE,
+    JsonOption,
+    ServerOption,
+    TableArgument,
+    TableStackOption,
+    pairs,
+    table_with,
+)
 from stripewise.cli.output import console, grid, notes, number, print_json
 from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption
 from stripewise.errors import UserError
 from stripewise.evaluation.validation import validate as run
-from stripewise.model.table import read_table
 
 _DEEPEST = 30
 _STATICS = 8
@@ -46,6 +54,7 @@ def validate(
         str | None, typer.Option(help="Also judge prescribing trees of these depths, as in 1-10.", metavar="A-B")
     ] = None,
     seed: SeedOption = 0,
+    stack: TableStackOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
@@ -54,6 +63,8 @@ def validate(
     asked |= {"options": pairs("--model-option", model_option, "trees=500"), "depths": _depths(depths)}
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
     service = remote.server_of(None, server)
+    if service is not None and stack:
+        raise UserError(BOTH, STACK_THERE)
     if service is not None:
         client = remote.connect(service)
         made = client.validate(remote.table_there(client, table), model, leave_out=columns, **asked)
@@ -61,7 +72,7 @@ def validate(
         name, unit = found.pop("name"), found.pop("objective")["unit"]
         del found["table"], found["pairs"]
     else:
-        measured = read_table(table)
+        measured = table_with(table, stack)
         found = run(measured, model, columns=columns, progress=_progress, **asked).as_json()
         name, unit = measured.name, measured.objective.unit
     if json_output:

@@ -259,6 +259,7 @@ class Evaluation:
             If the model cannot be read or does not fit, or the campaign cannot be evaluated.
         """
         loaded = load_model(model)
+        loaded.add_stacks(asked.stacks)
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
         own = cases_campaign(asked, loaded, f"{'e' if eager else 'c'}{digest}")
         begun = time.perf_counter()

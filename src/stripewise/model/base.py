@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from stripewise.errors import UserError
+from stripewise.model.carriers import with_stacks
 from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats, Frame
 from stripewise.model.features import Encoder, Matrix, make_encoder
@@ -156,6 +158,13 @@ class PerformanceModel(ABC):
         if self._encoder is None:
             raise UserError(f"the model {self.name} has not learned anything yet", "fit it, or load one")
         return self._encoder
+
+    def add_stacks(self, stacks: Iterable[str]) -> None:
+        """Add stacks of the user's own, which say how columns are set; what was learned stays as it is.
+
+        Parameters and errors as for :func:`~stripewise.model.carriers.with_stacks`.
+        """
+        self._domain = dataclasses.replace(self.domain, schema=with_stacks(self.domain.schema, stacks))
 
     # -- learning ------------------------------------------------------------------------------------------
 

@@ -1,16 +1,15 @@
 """By what each parameter column of a table is set: a stack's hint or layout, the launcher, or the program's author.
 
 Tables name their columns freely; the stacks know the carriers. A column is a stack's parameter if it has its name (with
-or without ``romio_``), or a role that one parameter of the file system's stack has alone. A column of a user's own
-stack or campaign says itself which carrier sets it.
+or without ``romio_``), or a key that no other parameter has, or a role that one parameter of the file system has alone.
+A table holds the user's own stacks; a column of a user's own campaign says itself which carrier sets it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
 
 from stripewise.carriers import LAYOUT, Carrier
 from stripewise.filesystems import USUAL, of_file
@@ -19,7 +18,7 @@ from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import OPERATIONS, Parameter, Safety, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived
-from stripewise.spec.stack import Stack, every_stack, load_stack
+from stripewise.spec.stack import Stack, load_stack, own_stack
 from stripewise.spec.workload import Workload
 
 _ROLES = {"aggregators": "cb_nodes", "collective_buffer_size": "cb_buffer_size"}
@@ -55,15 +54,22 @@ class TunableColumn:
     set_by : SetBy
     parameter : Parameter or None
         The stack's, for a setting.
-    constraints : tuple of Expression
-        Of the stack, that name the parameter.
+    stack : Stack or None
+        The parameter's, where it has one.
     """
 
     column: Column
     place: int
     set_by: SetBy
     parameter: Parameter | None = None
-    constraints: tuple[Expression, ...] = ()
+    stack: Stack | None = None
+
+    @property
+    def constraints(self) -> tuple[Expression, ...]:
+        """Rules of the stack that name the parameter."""
+        if self.stack is None or self.parameter is None:
+            return ()
+        return tuple(rule for rule in self.stack.constraints if self.parameter.name in rule.names)
 
     @property
     def name(self) -> str:
@@ -84,28 +90,29 @@ class TunableColumn:
         return operation not in ("read", "write") or operation in self.parameter.operations
 
 
-@cache
-def known_parameters() -> dict[str, tuple[str, Parameter]]:
-    """All stacks' parameters by name, each with the name of its stack."""
-    return {p.name: (stack.name, p) for stack in every_stack() for p in stack.parameters}
+def known_parameters(schema: Schema) -> dict[str, tuple[Stack, Parameter]]:
+    """Parameters that the columns of a table may be, by name, each with its stack."""
+    return {p.name: (stack, p) for stack in reversed(schema.stacks) for p in stack.parameters}
 
 
-def _parameter(column: Column, file_system: str | None) -> tuple[str, Parameter] | None:
+def _parameter(
+    column: Column, file_system: str | None, known: Mapping[str, tuple[Stack, Parameter]]
+) -> tuple[Stack | None, Parameter] | None:
     if column.carrier is not None:
-        return "", _own(column, column.carrier, column.key or column.name, "")
-    known = known_parameters()
+        return None, _own(column, column.carrier, column.key or column.name, "")
     system = of_file(file_system)
     stripes = column.role in ("stripe_count", "stripe_size")
     if not (stripes and system.keys and system is not USUAL):
         for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
             if name in known:
                 return known[name]
-    stack = system.name if system.keys else USUAL.name
+    stack = load_stack(system.name if system.keys else USUAL.name)
     if stripes:
-        return stack, next(p for p in load_stack(stack).parameters if p.role == column.role)
+        return stack, next(p for p in stack.parameters if p.role == column.role)
     if column.role == "pool" or column.name == "pool":
-        return stack, _own(column, LAYOUT, "pool", stack)
-    return None
+        return stack, _own(column, LAYOUT, "pool", stack.name)
+    named = [entry for entry in known.values() if entry[1].setting == column.name]
+    return named[0] if len(named) == 1 else None
 
 
 def _own(column: Column, carrier: Carrier, key: str, layer: str) -> Parameter:
@@ -133,35 +140,61 @@ def tunable_columns(schema: Schema, file_system: str | None = None) -> tuple[Tun
         Whose layout stripes are; that of Lustre if it is unknown or has none.
     """
     found = []
+    known = known_parameters(schema)
+    own = {parameter.name for entry in schema.stack for parameter in entry.parameter}
     for place, column in enumerate(schema.parameter, start=len(schema.context)):
-        if column.role in _PROGRAM:
+        said = column.carrier is not None or column.name in own
+        if column.role in _PROGRAM and not said:
             found.append(TunableColumn(column, place, SetBy.PROGRAM))
         elif column.role in _LAUNCH:
             found.append(TunableColumn(column, place, SetBy.LAUNCH))
         elif column.role in _PLACES:
             found.append(TunableColumn(column, place, SetBy.PLACE))
-        elif (match := _parameter(column, file_system)) is not None:
-            stack, parameter = match
-            every = load_stack(stack).constraints if stack else ()
-            rules = tuple(c for c in every if parameter.name in c.names)
-            found.append(TunableColumn(column, place, SetBy.SETTING, parameter, rules))
+        elif (match := _parameter(column, file_system, known)) is not None:
+            found.append(TunableColumn(column, place, SetBy.SETTING, match[1], match[0]))
         else:
             found.append(TunableColumn(column, place, SetBy.OTHER))
     return tuple(found)
 
 
-def described(schema: Schema, stacks: Sequence[Stack]) -> Schema:
-    """Add to a table's parameters what stacks know of them: the default, and when a value means anything.
-
-    Layouts are left out: they are always made, and the operation says when.
+def with_stacks(schema: Schema, stacks: Iterable[str]) -> Schema:
+    """Add the user's own stacks to a table: then models know how its parameters are set, and which values are allowed.
 
     Parameters
     ----------
     schema : Schema
-    stacks : sequence of Stack
-        That the columns are named after. What a column says itself stays, but for conditions, which stacks know better.
+    stacks : iterable of str
+        Names or paths; those of bundled stacks need not be added.
+
+    Raises
+    ------
+    UserError
+        If a stack cannot be read.
     """
-    known = {parameter.name: parameter for stack in stacks for parameter in stack.parameters}
+    own = {entry.name: entry for entry in (own_stack(name) for name in stacks) if entry is not None}
+    kept = [entry for entry in schema.stack if entry.name not in own]
+    return schema.model_copy(update={"stack": [*own.values(), *kept]})
+
+
+def described(schema: Schema, stacks: Sequence[str]) -> Schema:
+    """Add to a table what stacks know of its parameters: the default, when a value means anything, and all rules.
+
+    Layouts get neither: they are always made, and the operation says when.
+
+    Parameters
+    ----------
+    schema : Schema
+    stacks : sequence of str
+        Names or paths of those that columns are named after. What a column says itself stays, but for conditions, which
+        stacks know better.
+
+    Raises
+    ------
+    UserError
+        If a stack cannot be read.
+    """
+    schema = with_stacks(schema, stacks)
+    known = {parameter.name: parameter for name in stacks for parameter in load_stack(name).parameters}
     columns = []
     for column in schema.parameter:
         parameter = known.get(column.name) if column.carrier is None else None
@@ -201,7 +234,8 @@ def _condition(
 def derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:
     """Settings that follow from some tunables, as ``cb_config_list`` from ``cb_nodes``."""
     names = {tunable.parameter.name for tunable in used if tunable.parameter is not None}
-    return tuple(entry for stack in every_stack() for entry in stack.derived if entry.value.names & names)
+    stacks = {tunable.stack.name: tunable.stack for tunable in used if tunable.stack is not None}
+    return tuple(entry for stack in stacks.values() for entry in stack.derived if entry.value.names & names)
 
 
 def bytes_of(column: Column) -> float:

@@ -22,6 +22,7 @@ from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Levels
+from stripewise.spec.stack import Stack, StackFile, build_stack, every_stack
 
 _REPEAT = "repeat"
 _COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
@@ -85,6 +86,13 @@ class Schema(BaseModel):
     objective: ObjectiveColumn
     parameter: list[Column] = Field(min_length=1)
     context: list[Column] = Field(default_factory=list)
+    stack: list[StackFile] = Field(default_factory=list)
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """All stacks that its parameters may be of: the user's own, which the table holds, before the bundled ones."""
+        own = (build_stack(entry, f"table {self.name}: stack {entry.name}") for entry in self.stack)
+        return (*own, *every_stack())
 
     @property
     def columns(self) -> list[Column]:
@@ -344,10 +352,19 @@ def _toml(schema: Schema) -> str:
     def lines(entry: BaseModel) -> list[str]:
         return [f"{key} = {toml_value(value)}" for key, value in entry.model_dump(exclude_none=True).items()]
 
-    head = {k: v for k, v in schema.model_dump().items() if k not in ("objective", "parameter", "context")}
+    tables = ("objective", "parameter", "context", "stack")
+    head = {k: v for k, v in schema.model_dump().items() if k not in tables}
     text = [f"{key} = {toml_value(value)}" for key, value in head.items()]
     text += ["", "[objective]", *lines(schema.objective)]
     for title, entries in (("parameter", schema.parameter), ("context", schema.context)):
         for entry in entries:
             text += ["", f"[[{title}]]", *lines(entry)]
+    for stack in schema.stack:
+        document = stack.model_dump(mode="json", exclude_defaults=True)
+        listed = {k: v for k, v in document.items() if isinstance(v, list) and isinstance(v[0], dict)}
+        named = {k: v for k, v in document.items() if isinstance(v, dict)}
+        simple = {k: v for k, v in document.items() if k not in listed.keys() | named.keys()}
+        text += ["", "[[stack]]", *(f"{key} = {toml_value(value)}" for key, value in simple.items())]
+        for title, entries in ((k, e) for k, several in listed.items() for e in several):
+            text += ["", f"[[stack.{title}]]", *(f"{key} = {toml_value(value)}" for key, value in entries.items())]
     return "\n".join(text) + "\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from stripewise.carriers import HINT, Setting
-from stripewise.model.carriers import SetBy, TunableColumn, bytes_of, derived_settings
+from stripewise.model.carriers import TunableColumn, bytes_of, derived_settings
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.plan import settings_of, spell
 from stripewise.spec.sizes import format_size
@@ -104,5 +104,4 @@ def advice_text(tunable: TunableColumn, current: Value | None, value: Value) -> 
         return f"write through {shown(tunable, value)}{instead}"
     if role == "file_per_process":
         return "write one file per process" if value is True else "write one shared file"
-    what = "in the program" if tunable.set_by is SetBy.PROGRAM else "where it is set: nothing here knows how"
-    return f"choose {tunable.name} = {shown(tunable, value)}{instead} {what}"
+    return f"choose {tunable.name} = {shown(tunable, value)}{instead} in the program"

@@ -94,6 +94,7 @@ class CandidateGrid:
         self.free = tuple(free)
         self._tunables = tuple(everything)
         domain = model.domain
+        self._known = {name: parameter for name, (_, parameter) in known_parameters(domain.schema).items()}
         choices = [self.choices(tunable) for tunable in free]
         count = int(np.prod([len(c) for c in choices], dtype=np.float64)) if choices else 1
         if count > MOST:
@@ -169,7 +170,7 @@ class CandidateGrid:
                 columns[word] = value
         for name in self._unknown():
             # A parameter that the model does not have acts at its default, and rules that name it see just that.
-            parameter = known_parameters()[name][1]
+            parameter = self._known[name]
             if parameter.default_from is None or parameter.default_from.names <= columns.keys():
                 columns[name] = parameter.default_from(columns) if parameter.default_from else parameter.default
         for tunable in self._tunables:
@@ -182,7 +183,7 @@ class CandidateGrid:
         rules = [rule for tunable in self.free for rule in tunable.constraints]
         rules += [rule for p in own for rule in (p.active_if, p.same_as_default) if rule is not None]
         named = {name for rule in rules for name in rule.names}
-        return (named & known_parameters().keys()) - {parameter.name for parameter in own}
+        return (named & self._known.keys()) - {parameter.name for parameter in own}
 
     def _note(self, columns: dict[str, Any], tunable: TunableColumn, points: Floats) -> None:
         if tunable.parameter is not None:

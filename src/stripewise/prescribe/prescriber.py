@@ -19,7 +19,7 @@ from stripewise.model.base import PerformanceModel, supported
 from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
-from stripewise.prescribe.carrying import advice_text, lines
+from stripewise.prescribe.carrying import advice_text, lines, shown
 from stripewise.prescribe.grid import CandidateGrid, LogPrediction
 from stripewise.prescribe.points import all_rows, rows_of
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
@@ -102,7 +102,9 @@ class Answer:
         predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
         _, margin = supported(predicted, margin_of(self._model), reach)
         kept = ""
-        if not changed:
+        if not self._free:
+            kept = "nothing can be chosen for this workload: no column of the model is a setting that acts on it"
+        elif not changed:
             kept = "the current settings are the best of all combinations"
         elif gain <= margin and predicted > reach > 0:
             kept = (
@@ -127,6 +129,7 @@ class Answer:
         outside = self._domain.outside_points(chosen)
         notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
         told = [(tunable, self._value(tunable, chosen[0])) for tunable in changed]
+        advice, unset = self._advice(grid, chosen, expected)
         extra = lines(told, self._standin, self._workload.operation, self._words)
         every = [(tunable, self._value(tunable, chosen[0])) for tunable in self._free]
         return Prescription(
@@ -145,10 +148,10 @@ class Answer:
             deviation=float(deviation),
             reach=reach if reach > 0 else math.inf,
             combinations=int(best.combinations[0]),
-            advice=self._advice(grid, chosen, expected),
+            advice=advice,
             reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
-            notes=(*notes, *self._remarks(changed)),
+            notes=(*notes, *self._remarks(changed), *unset),
         )
 
     def _simplified(
@@ -207,15 +210,21 @@ class Answer:
                 f"romio_cb_* stands in for {self._standin.name}: it decides how collective calls reach the file, and "
                 "does nothing to independent ones"
             )
-        if any(k.parameter is not None and k.parameter.when is When.CREATE for k in changed):
+        created = [k.parameter.carrier for k in changed if k.parameter is not None and k.parameter.when is When.CREATE]
+        if any(carrier.of_file_system for carrier in created):
             found.append("a layout acts on files that are created with it: existing files keep theirs")
+        elif created:
+            found.append("some settings act on files and datasets that are created with them: existing ones stay")
         return found
 
     # -- advice --------------------------------------------------------------------------------------------
 
-    def _advice(self, grid: CandidateGrid, chosen: Floats, expected: LogPrediction) -> tuple[Advice, ...]:
-        """What else would be better, if the program or its start were changed: one thing at a time."""
+    def _advice(
+        self, grid: CandidateGrid, chosen: Floats, expected: LogPrediction
+    ) -> tuple[tuple[Advice, ...], list[str]]:
+        """What else would be better: if the program or its start were changed, or if it were known how to set it."""
         found = []
+        unset = []
         for tunable in self._every:
             can = tunable.set_by in (SetBy.PROGRAM, SetBy.LAUNCH, SetBy.OTHER) and tunable is not self._standin
             if not can or (tunable.set_by is SetBy.LAUNCH and tunable.column.role == "nodes"):
@@ -235,9 +244,15 @@ class Answer:
             known = tunable.name in self._known.values
             value = self._value(tunable, trials[place * self._groups])
             current = self._value(tunable, chosen[0]) if known else None
+            if tunable.set_by is SetBy.OTHER:
+                unset.append(
+                    f"{tunable.name} = {shown(tunable, value)} is predicted to be {np.exp(gain):.2f} times as fast, "
+                    "but no known stack says how it is set: name yours with --stack FILE"
+                )
+                continue
             text = advice_text(tunable, current, value)
             found.append(Advice(tunable.name, current, value, float(np.exp(gain)), text))
-        return tuple(sorted(found, key=lambda entry: -entry.speedup))
+        return tuple(sorted(found, key=lambda entry: -entry.speedup)), unset
 
 
 class Prescriber:

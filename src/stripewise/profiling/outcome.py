@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import ARGUMENT
 from stripewise.errors import UserError
-from stripewise.model.carriers import described, known_parameters
+from stripewise.model.carriers import described
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.objectives import kind_of
 from stripewise.profiling.plan import PlannedPoint, value_of
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
 from stripewise.spec.documents import toml_document
-from stripewise.spec.factor import Factor, Tunable
+from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Tunable
 from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Parameter
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
@@ -79,8 +79,7 @@ def table_of(
             *(_column(factor, rows) for factor in campaign.workload),
         ],
     )
-    stacks = [load_stack(name) for name in campaign.stacks]
-    return make_table(described(schema, stacks), rows, f"campaign {campaign.name}")
+    return make_table(described(schema, campaign.stacks), rows, f"campaign {campaign.name}")
 
 
 def _present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -109,25 +108,22 @@ def _column(factor: Factor, rows: Sequence[Mapping[str, Any]]) -> Column:
 
 def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, Any]]) -> Column:
     column = _column(factor, rows)
-    known = {p.name: p for name in campaign.stacks for p in load_stack(name).parameters}
-    parameter = known.get(factor.name) if factor.carrier is None else None
     only = list(factor.operations) if set(factor.operations) < set(campaign.operations) else None
+    carrier, key = factor.carrier, factor.key or factor.name
+    if carrier is None and factor.role not in WORKLOAD_ROLES and any("{" + key + "}" in w for w in campaign.command):
+        carrier = ARGUMENT
+    stacked = factor.carrier is None and any(
+        parameter.name == factor.name for name in campaign.stacks for parameter in load_stack(name).parameters
+    )
+    own = carrier is not None and not stacked and not carrier.of_file_system
     return column.model_copy(
         update={
             "default": factor.default if factor.default in column.values else None,
             "active_if": factor.active_if,
             "operations": only,
-            **_own(factor, parameter),
+            **({"carrier": carrier, "key": key} if own else {}),
         }
     )
-
-
-def _own(factor: Tunable, parameter: Parameter | None) -> dict[str, Any]:
-    """How a column is set that no stack of Stripewise has: models cannot look it up."""
-    carrier = factor.carrier if parameter is None else parameter.carrier
-    key = factor.key or factor.name if parameter is None else parameter.setting
-    known = parameter is not None and parameter.name in known_parameters()
-    return {} if known or carrier is None or carrier.of_file_system else {"carrier": carrier, "key": key}
 
 
 def _assumed(campaign: Campaign) -> str:

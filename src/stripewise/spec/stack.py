@@ -237,7 +237,17 @@ def parse_stack(text: str, origin: str) -> Stack:
     UserError
         With the file and the place that is wrong.
     """
-    entry = parse_document(StackFile, text, origin)
+    return build_stack(parse_document(StackFile, text, origin), origin)
+
+
+def build_stack(entry: StackFile, origin: str) -> Stack:
+    """Make the stack of a file's content.
+
+    Raises
+    ------
+    UserError
+        As :func:`parse_stack`.
+    """
     layer = entry.layer or entry.name
     try:
         return Stack(
@@ -267,6 +277,11 @@ def stack_names() -> list[str]:
 def every_stack() -> tuple[Stack, ...]:
     """Load all stacks that come with Stripewise."""
     return tuple(load_stack(name) for name in stack_names())
+
+
+def own_stack(name: str) -> StackFile | None:
+    """Read a user's own stack as it is written; None for one that comes with Stripewise."""
+    return None if name in stack_names() else parse_document(StackFile, *_STACKS.find(name))
 
 
 def load_stack(name: str) -> Stack:

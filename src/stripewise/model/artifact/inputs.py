@@ -22,7 +22,9 @@ from stripewise.model.table import Column
 from stripewise.spec.configuration import plain_number
 from stripewise.spec.expression import Expression
 from stripewise.spec.formats import CONTEXT, TUNABLE, Op
+from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import spell
+from stripewise.spec.stack import Stack
 from stripewise.spec.workload import Workload
 
 _NUMBERS = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
@@ -53,6 +55,10 @@ class Inputs:
         self.texts = Texts()
         self.words: dict[str, int] = {}
         self.columns = len(domain.columns)
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[Stack, Parameter]]:
+        return known_parameters(self._domain.schema)
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -191,8 +197,8 @@ class Inputs:
 
     def _default_or_word(self, name: str) -> Program:
         """A parameter that the model does not know acts at its default; anything else is a word."""
-        if name in known_parameters():
-            parameter = known_parameters()[name][1]
+        if name in self._known:
+            parameter = self._known[name][1]
             if parameter.default_from is not None:
                 names = self._names([parameter.default_from])
                 return compile_expression(parameter.default_from, names, self._code)
