@@ -14,6 +14,7 @@ from stripewise.search.costs import Floats
 from stripewise.search.initial import complete, next_switch
 from stripewise.search.posterior import expected_improvement, rank
 from stripewise.search.priors import knowledge_prior
+from stripewise.search.threads import one_thread
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial
@@ -83,6 +84,10 @@ class AutoSampler(Sampler):
 
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """See :meth:`stripewise.search.base.Sampler.ask`."""
+        with one_thread():
+            return self._ask(space, history, rng, n)
+
+    def _ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         seen = Seen.of(space, history)
         belief = self._believe(space, history)
         suggestions: list[Suggestion] = []
@@ -165,13 +170,14 @@ class AutoSampler(Sampler):
         held = self._believed
         if held is None or held[0] is not space or held[1] is not history:
             options = self.options
-            belief = believe(
-                space,
-                history,
-                self.expectation(space),
-                trust=options.trust,
-                most=options.observations,
-                test_prior=self.prior is not None,
-            )
+            with one_thread():
+                belief = believe(
+                    space,
+                    history,
+                    self.expectation(space),
+                    trust=options.trust,
+                    most=options.observations,
+                    test_prior=self.prior is not None,
+                )
             self._believed = held = (space, history, belief)
         return held[2]
