@@ -83,10 +83,11 @@ dist: $(VENV)/.dev ## the wheel and the sdist, in dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
 
-soak: $(VENV)/.dev ## fuzz each parser of the runtime for ten minutes (clang), the service with 10,000 requests, and its workers with 2,000 runs
+soak: $(VENV)/.dev ## fuzz each parser of the runtime for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 200 processes (root)
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
 	STRIPEWISE_SERVICE_CASES=10000 $(PYTEST) tests/integration/test_service_schema.py
 	STRIPEWISE_SERVICE_RUNS=2000 $(PYTEST) tests/system/test_service_workers.py
+	$(BIN)/python -m benchmarks.kills
 
 cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
 	@$(PYTHON) -m tests.system.testbed up

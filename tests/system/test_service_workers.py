@@ -1,4 +1,4 @@
-"""Eight workers share short runs over PostgreSQL; two are killed, the database restarts: each run exactly once."""
+"""Eight workers share short runs over PostgreSQL; two are killed, the database restarts: each result exactly once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Jobs
 from tests.integration.conftest import Mpi, kernel, mpich  # noqa: F401  fixtures
-from tests.system.test_postgresql import Server, database, server  # noqa: F401  fixtures
+from tests.system.postgresql import Server
+from tests.system.test_postgresql import database, server  # noqa: F401  fixtures
 
 WORKERS = 8
 EXPERIMENTS = 40
@@ -57,7 +58,7 @@ def ended(store: Store) -> int:
     return sum(record.ended for record in store.records(limit=EXPERIMENTS))
 
 
-def test_every_run_is_made_exactly_once(
+def test_every_result_is_stored_exactly_once(
     server: Server,  # noqa: F811
     database: str,  # noqa: F811
     kernel: Callable[[Mpi], Path],  # noqa: F811

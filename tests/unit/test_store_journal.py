@@ -243,6 +243,52 @@ def test_an_answer_about_our_own_link_that_was_lost(tmp_path: Path, monkeypatch:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_a_client_that_remembers_old_files_loses_no_result(
+    opened: Callable[[], JournalStore], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a mount with ``nocto``: what was read once stays as it was, that there was no such file included."""
+    remembered: dict[Path, bytes | None] = {}
+    read, link = Path.read_bytes, os.link
+
+    def remember(path: Path) -> bytes:
+        if path.suffix == ".jsonl" and path not in remembered:
+            remembered[path] = read(path) if path.exists() else None
+        if path.suffix != ".jsonl":
+            return read(path)
+        found = remembered[path]
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "remembered", str(path))
+        return found
+
+    def link_late(path: Path, name: Path) -> None:
+        if remembered.get(path, b"") is None:
+            del remembered[path]
+            raise FileNotFoundError(errno.ENOENT, "remembered", str(path))
+        link(path, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_files, "_PAUSE_SECONDS", 0.0)
+        first = opened()
+        identifier, claim = start(first, 3)
+        patch.setattr(Path, "read_bytes", remember)
+        patch.setattr(journal_files.os, "link", link_late)
+        second = opened()
+        assert len(second.trials(identifier)[0].runs) == 3
+        first.accept(identifier, claim, result_of(2, value=2.0))
+        assert not second.trials(identifier)[0].runs[2].state.ended, "the client remembers"
+        clock.now += 61
+        taken = second.claim(identifier, "bob", 60.0)
+        assert [run.value for run in second.trials(identifier)[0].runs] == [0.0, 1.0, 2.0]
+        # Of the new journal, another client remembers that it does not exist.
+        second.plan(identifier, taken, None, run_of(3))
+        second.accept(identifier, taken, result_of(3, value=3.0))
+        remembered[journal(first._folder, identifier, taken.token)] = None
+        clock.now += 61
+        third = opened()
+        third.claim(identifier, "cy", 60.0)
+    assert [run.value for run in opened().trials(identifier)[0].runs] == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_a_failed_append_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = Writer(tmp_path / "j")
     writer.open()

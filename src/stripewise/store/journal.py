@@ -122,7 +122,7 @@ class JournalStore(JournalReader):
         with self._using(identifier) as folder:
             for _ in range(_TRIES):
                 now = self._clock()
-                last = claims.holding(folder)
+                last = claims.holding(folder, certain=True)
                 if last.alive(now) and (last.owner, last.holder) != (owner, me):
                     raise rules.held(identifier, last.owner, last.expires - now)
                 claim = Claim(identifier, last.token + 1, owner, lease_seconds)
@@ -133,7 +133,7 @@ class JournalStore(JournalReader):
 
     def _begin(self, folder: Path, claim: Claim) -> None:
         """Seal the earlier journals and begin a new one."""
-        first, merged = merged_events(folder, None)
+        first, merged = merged_events(folder, None, certain=True)
         writer = files.Writer(claims.journal_path(folder, claim.token))
         opened = _Open(writer, fold(claim.experiment, first, merged))
         writer.open()

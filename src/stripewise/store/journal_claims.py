@@ -72,9 +72,11 @@ def newest(folder: Path, *, certain: bool = False) -> int:
     return max(tokens(folder), default=0)
 
 
-def holding(folder: Path) -> Holding:
-    """Read the newest claim."""
-    token = newest(folder)
+def holding(folder: Path, *, certain: bool = False) -> Holding:
+    """Read the newest claim; ``certain`` as in :func:`newest`."""
+    if certain:
+        files.refresh(folder / "leases")
+    token = newest(folder, certain=certain)
     if token == 0:
         return Holding(0)
     claim = folder / "claims" / _name(token)

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ from stripewise.store import codec
 from stripewise.store.faults import explained
 from stripewise.store.folders import make_folder, sync_folder
 
+_REMEMBERED_SECONDS = 90.0
+"""Longer than clients remember that a file does not exist: 60 seconds with NFS."""
+_PAUSE_SECONDS = 0.1
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _CHECKSUM = '{"checksum":"%s",'
 _HEAD = len(_CHECKSUM % ("0" * 16))
@@ -108,6 +112,37 @@ def refresh(folder: Path) -> None:
     probe.unlink(missing_ok=True)
 
 
+def _read_anew(path: Path) -> bytes:
+    """Read a file under a name that no client has seen: with it comes what the server knows of the file.
+
+    Opening it by its own name asks the server as well, but not on mounts with ``nocto``, nor where a client remembers
+    that there was no such file.
+    """
+    deadline = time.monotonic() + _REMEMBERED_SECONDS
+    while True:
+        probe = part_of(path)
+        try:
+            os.link(path, probe)
+            return probe.read_bytes()
+        except FileExistsError:
+            # The link was made, and the server's answer lost, which is what another name is to bring.
+            continue
+        except FileNotFoundError:
+            with contextlib.suppress(OSError):
+                # A user who may only read cannot; it is then seen a little later.
+                refresh(path.parent)
+            listed = any(entry.name == path.name for entry in os.scandir(path.parent))
+            if not listed or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        except OSError:
+            # There are no links, or this user may only read.
+            return path.read_bytes()
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink(missing_ok=True)
+
+
 # Lines: {"checksum":"0123456789abcdef","sequence":7, ...}\n; the checksum is of the bytes that follow it.
 
 
@@ -152,8 +187,14 @@ class Lines:
     damaged: int | None = None
 
 
-def read_lines(path: Path) -> Lines:
+def read_lines(path: Path, *, certain: bool = False) -> Lines:
     """Read a journal; one that does not exist is empty.
+
+    Parameters
+    ----------
+    path : Path
+    certain : bool
+        Do not believe what a network file system's client remembers of it.
 
     Raises
     ------
@@ -161,9 +202,10 @@ def read_lines(path: Path) -> Lines:
         If it cannot be read.
     """
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        data = _read_anew(path) if certain else path.read_bytes()
     except FileNotFoundError:
         return Lines(path, [])
+    lines = data.splitlines(keepends=True)
     events: list[dict[str, Any]] = []
     for line in lines:
         event = _read_line(line, len(events))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stripewise.errors import StoreError
 from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Trial
 from stripewise.store import codec, rules
@@ -161,13 +162,30 @@ def _sort_key(record: Record, sort: Sort) -> Any:
     return record.experiment.name if sort is Sort.NAME else getattr(record, sort.value)
 
 
-def merged_events(folder: Path, live: int | None) -> tuple[dict[str, Any], Merged]:
-    """Read the definition of an experiment, and all events that count."""
+def merged_events(folder: Path, live: int | None, *, certain: bool = False) -> tuple[dict[str, Any], Merged]:
+    """Read the definition of an experiment, and all events that count.
+
+    Parameters
+    ----------
+    folder : Path
+        The experiment's.
+    live : int or None
+        The claim whose owner may be writing just now.
+    certain : bool
+        Do not believe what a network file system's client remembers: what a seal misses never counts again.
+    """
     first = files.read_file(folder / "experiment.json")
     if first is None or not {"created", "experiment", "facts"} <= first.keys():
         raise codec.damaged(str(folder / "experiment.json"))
-    journals = [(token, files.read_lines(claims.journal_path(folder, token))) for token in claims.tokens(folder)]
-    return first, merge(journals, live)
+    found = claims.tokens(folder)
+    journals = [(token, files.read_lines(claims.journal_path(folder, token), certain=certain)) for token in found]
+    try:
+        return first, merge(journals, live)
+    except StoreError:
+        if certain:
+            raise
+        # A client may remember less of an old journal than the newest one counts.
+        return merged_events(folder, live, certain=True)
 
 
 def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:

@@ -1,0 +1,1 @@
+"""Random kills of tuners, workers and programs over every kind of store."""
