@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from stripewise.carriers import (
     HDF5,
     HINT,
     LAYOUT,
+    LOST,
     PNETCDF,
     Carrier,
     Form,
@@ -26,6 +28,7 @@ from stripewise.measure.evidence import RULES, check_evidence
 from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.table import Column, ObjectiveColumn, Schema
 from stripewise.prescribe.carrying import lines
+from stripewise.report.export import TARGETS, export
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.formats import CARRIERS as CARRIER_WORDS
 from stripewise.spec.plan import Plan
@@ -113,3 +116,50 @@ def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():
         Setting(ENVIRONMENT, "DEPTH", "4"),
         Setting(ARGUMENT, "level", "2"),
     ]
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "carriers.md"
+FACTS = {"calls": "system calls", "layout": "layout of the file", "hdf5": "properties and objects of HDF5"}
+TABLE = "| carrier | acts at | search | prescribe | predict, online | export | evidence |"
+
+
+def row(carrier: Carrier, folder: Path) -> str:
+    """A line of the page's table, from what the carrier answers."""
+    layer, key = (
+        ("lustre", "stripe_count") if carrier.of_file_system else ("", "nc_key" if carrier is PNETCDF else "own")
+    )
+    setting = Setting(carrier, key, "4", layer)
+    io = "ompio" if carrier.name == "mca" else "romio"
+    by, without = (
+        carrier.carry(setting, LaunchSettings(Program("mpich", io), folder, preloaded)).by
+        for preloaded in (True, False)
+    )
+    without = "not without it" if without == LOST else f"without it `{without}`"
+    column = Column(name="own", kind="ordinal", values=[1, 4], carrier=carrier, key=key)
+    schema = Schema(name="t", objective=ObjectiveColumn(direction="maximize"), parameter=[column])
+    (tunable,) = tunable_columns(schema)
+    given = lines([(tunable, 4)], None, "write", {})
+    plan = Plan((setting,))
+    exports = [
+        target for target in TARGETS if (made := export(plan, target, changed={"own": 4})).text and not made.cannot
+    ]
+    cells = (
+        f"`{carrier.name}`",
+        ", ".join(carrier.acts),
+        f"`{by}`" if by in without else f"`{by}`; {without}",
+        "yes" if tunable.set_by is SetBy.SETTING and given == [setting] else "",
+        "yes" if carrier.decided else f"no: {carrier.undecided}",
+        ", ".join(f"`{target}`" for target in exports),
+        ", ".join(FACTS[fact] for fact in sorted(carrier.proofs)),
+    )
+    assert all(cells), f"{carrier.name}: a blank needs a reason: {cells}"
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_page_says_what_each_carrier_can_do(tmp_path: Path) -> None:
+    wanted = [row(carrier, tmp_path) for carrier in Carrier.known.values()]
+    text = PAGE.read_text("utf-8")
+    head, table = TABLE, text[text.index(TABLE) :].split("\n\n")[0].splitlines()[2:]
+    assert table == wanted, "put these lines under the head of the table:\n" + "\n".join((head, *wanted))

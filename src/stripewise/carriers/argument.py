@@ -12,6 +12,7 @@ class Argument(Carrier):
 
     name = verb = "argument"
     acts = ("launch",)
+    undecided = "the command line is fixed when the program starts"
     needs_mpi = False
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:

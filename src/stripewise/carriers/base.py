@@ -212,8 +212,8 @@ class Carrier(ABC):
         Whether a key belongs to a file system, which the line names.
     reported : bool
         Whether the runtime reports for each file what became of a setting.
-    decided : bool
-        Whether the runtime can apply what a model chooses while the program runs.
+    undecided : str
+        Why no model can choose a value while the program runs (``predict``, ``online``); empty if one can.
     needs_mpi : bool
         Whether only a program with an MPI library reads it.
     apis : tuple of str
@@ -232,7 +232,7 @@ class Carrier(ABC):
     acts: tuple[Moment, ...] = ()
     of_file_system = False
     reported = False
-    decided = False
+    undecided = "it acts before the program opens a file"
     needs_mpi = True
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
@@ -264,6 +264,11 @@ class Carrier(ABC):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"type": "string", "enum": [*cls.known]}
+
+    @property
+    def decided(self) -> bool:
+        """Whether the runtime can apply what a model chooses while the program runs."""
+        return not self.undecided
 
     # -- the plan ------------------------------------------------------------------------------------------
 

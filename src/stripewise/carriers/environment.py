@@ -21,6 +21,7 @@ class Environment(Carrier):
 
     name = verb = "env"
     acts = ("launch",)
+    undecided = "components read their variables when the program starts"
     needs_mpi = False
     prefix = ""
     by = "environment"

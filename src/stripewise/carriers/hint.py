@@ -35,7 +35,7 @@ class Hint(Carrier):
     name = verb = "hint"
     acts = ("open",)
     reported = True
-    decided = True
+    undecided = ""
     apis = OVER_MPI_IO
     proofs = frozenset({"calls", "layout"})
 

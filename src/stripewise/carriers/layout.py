@@ -26,7 +26,7 @@ class LayoutCarrier(Carrier):
     acts = ("create",)
     of_file_system = True
     reported = True
-    decided = True
+    undecided = ""
     proofs = frozenset({"layout"})
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:

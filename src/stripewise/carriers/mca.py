@@ -12,6 +12,7 @@ class Mca(Environment):
     """Variables ``OMPI_MCA_NAME``, for the whole process."""
 
     name = verb = "mca"
+    undecided = "Open MPI reads its parameters in `MPI_Init`"
     needs_mpi = True
     prefix = "OMPI_MCA_"
     by = "OMPI_MCA"

@@ -16,6 +16,7 @@ class Pnetcdf(Carrier):
     verb = "hint"
     in_artifact = "env"  # To the runtime they are variables, which the launcher exports.
     acts = ("create",)
+    undecided = "PnetCDF reads its variable before MPI-IO sees the file"
     reported = True
     apis = ("pnetcdf",)
 

@@ -98,15 +98,16 @@ def known_parameters(schema: Schema) -> dict[str, tuple[Stack, Parameter]]:
 def _parameter(
     column: Column, file_system: str | None, known: Mapping[str, tuple[Stack, Parameter]]
 ) -> tuple[Stack | None, Parameter] | None:
-    if column.carrier is not None:
-        return None, _own(column, column.carrier, column.key or column.name, "")
     system = of_file(file_system)
+    stack = load_stack(system.name if system.keys else USUAL.name)
+    if column.carrier is not None:
+        layer = stack.name if column.carrier.of_file_system else ""
+        return None, _own(column, column.carrier, column.key or column.name, layer)
     stripes = column.role in ("stripe_count", "stripe_size")
     if not (stripes and system.keys and system is not USUAL):
         for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
             if name in known:
                 return known[name]
-    stack = load_stack(system.name if system.keys else USUAL.name)
     if stripes:
         return stack, next(p for p in stack.parameters if p.role == column.role)
     if column.role == "pool" or column.name == "pool":
