@@ -6,10 +6,10 @@ from stripewise.errors import UserError
 from stripewise.report.markup import measured_text
 from stripewise.search.registry import sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
+from stripewise.server.bounded_work import fields
 from stripewise.server.forms import flat, inputs, nested
 from stripewise.server.html import _indented
 from stripewise.server.resources.new import definition_of, samplers, values_of
-from stripewise.server.resources.prescriptions import fields
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.workload import Workload
 from tests.unit.test_prescribe import trained

@@ -53,6 +53,11 @@ class LogResult:
     error: UnreadableLogError | None = None
 
 
+def log_seconds(size: int) -> int:
+    """Give how long reading a log of so many bytes may take."""
+    return _SECONDS_A_LOG + _SECONDS_A_MEGABYTE * (size >> 20)
+
+
 def read_log(path: Path) -> Activity:
     """Read one log.
 
@@ -149,8 +154,7 @@ class _Reader:
             raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log")
         if "\0" in str(path):
             raise UnreadableLogError("a path with a null character names no file")
-        limit = _SECONDS_A_LOG + _SECONDS_A_MEGABYTE * (status.st_size >> 20)
-        return _understand(path, self._ask(path, limit))
+        return _understand(path, self._ask(path, log_seconds(status.st_size)))
 
     def _ask(self, path: Path, limit: int) -> str:
         child = self._started()

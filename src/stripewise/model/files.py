@@ -123,9 +123,11 @@ def read_model_file(path: str | Path) -> Stored:
             }
     except OSError as error:
         raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
+    except MemoryError as error:
+        raise UserError(f"model {path} needs more memory than there is", "train it again, on less data") from error
     except (
         *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError),
-        *(NotImplementedError, RecursionError, MemoryError),
+        *(NotImplementedError, RecursionError),
     ) as error:
         raise UserError(f"{path} is not a performance model, or is damaged: {error}", "train it again") from error
     return Stored(head, arrays)

@@ -11,6 +11,7 @@ from stripewise.model.table import table_files
 from stripewise.objectives import kind_of
 from stripewise.runner.allow_list import AllowList
 from stripewise.runner.program.command import placeholders
+from stripewise.server import bounded
 from stripewise.server.problems import Refused
 from stripewise.server.service import Settings
 from stripewise.spec.campaign import Campaign
@@ -34,13 +35,14 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     Refused
         With status 403.
     UserError
-        If a path is not absolute.
+        If a path is not absolute, or a model or a table cannot be read in bounded time and memory.
     """
     confined(folder, settings, "folder")
     for stack in files_of(experiment.stacks):
         confined(Path(stack), settings, "stack")
     if experiment.model is not None:
-        confined(Path(experiment.model), settings, "model")
+        model = confined(Path(experiment.model), settings, "model")
+        bounded.ask("describe_model", path=str(model))
     if experiment.scratch is not None:
         confined(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
@@ -119,6 +121,8 @@ def _check_runner(runner: str, settings: Settings) -> None:
     if kind == "replay":
         for file in table_files(name):
             confined(file, settings, "runner")
+        # Read in a child first: what takes too much there is not read here.
+        bounded.ask("describe_table", path=name)
     elif kind == "sim" and name and name not in site_names():
         confined(Path(name), settings, "runner")
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stripewise.model.table import read_table
-from stripewise.model.training import learn
+from stripewise.server.bounded import Child
 from stripewise.server.files import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import ServiceJob
@@ -18,61 +17,45 @@ if TYPE_CHECKING:
     from stripewise.profiling.carry import CampaignEnd
 
 Stopping = Callable[[], bool]
+_MEMORY = 8 << 30
+_STEP_SECONDS = 3600.0
+"""How long a training may take, and a fold of a validation."""
 
 
 def train(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Learn a model from a table that was uploaded, or that a campaign has made."""
     request = job.request
     place = folder_of(data, "model", job.subject)
-    measured = read_table(table_path(data, request["table"]))
     place.mkdir(parents=True, exist_ok=True)
-    explain = bool(request.get("explain"))
-    made = learn(measured, request["model"], request["options"], request["seed"], place / "model", explain=explain)
-    document = {"kind": request["model"], "table": request["table"], "rows": made.rows, "seconds": made.seconds}
+    table, out = str(table_path(data, request["table"])), str(place / "model")
+    made = _in_child("train", stopping, table=table, request=request, out=out)
+    document = {"kind": request["model"], "table": request["table"], "rows": made["rows"], "seconds": made["seconds"]}
     items.put("model", job.subject, request["name"], job.submitter, document)
-    return {"model": job.subject, **document, "name": measured.name, "speed_rules": made.speed_rules}
+    return {"model": job.subject, **document, "name": made["name"], "speed_rules": made["speed_rules"]}
 
 
 def validate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Say how well a kind of model does on a table."""
-    # Slow to load, and large: only a worker that validates has need of it.
-    from stripewise.evaluation import validation  # noqa: PLC0415
-
     request = job.request
-    measured = read_table(table_path(data, request["table"]))
-    kind = request["model"]
-
-    def progress(done: int, of: int) -> None:
-        if stopping():
-            raise Stopped("the validation was stopped")
-
-    found = validation.validate(
-        measured,
-        kind,
-        request["options"],
-        folds=request["folds"],
-        inverse=request["inverse"],
-        columns=request["leave_out"],
-        depths=request.get("depths", ()),
-        seed=request["seed"],
-        progress=progress,
-    )
-    document = {
-        **found.as_json(),
-        "table": request["table"],
-        "name": measured.name,
-        "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
-        "pairs": _some(found.pairs),
-    }
+    found = _in_child("validate", stopping, table=str(table_path(data, request["table"])), request=request)
+    document = {**found, "table": request["table"]}
     # Kept as an item, so that it can be found again without knowing the job.
-    items.put("validation", job.subject, f"{kind} on {request['table']}", job.submitter, document)
+    name = f"{request['model']} on {request['table']}"
+    items.put("validation", job.subject, name, job.submitter, document)
     return document
 
 
-def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most 2,000 of the pairs, evenly taken."""
-    step = -(-len(pairs) // 2000) or 1
-    return pairs[::step]
+def _in_child(work: str, stopping: Stopping, **given: Any) -> dict[str, Any]:
+    def step() -> None:
+        if stopping():
+            raise Stopped("it was stopped")
+
+    child = Child(_MEMORY, {})
+    try:
+        made: dict[str, Any] = child.ask(work, _STEP_SECONDS, step, **given)
+        return made
+    finally:
+        child.end()
 
 
 def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:

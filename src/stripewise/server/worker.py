@@ -58,7 +58,8 @@ class Worker:
         After so long without a sign of life another worker takes the job over.
     stuck_seconds : float
         After so long without a step of its job the worker gives the job back and ends: it may be in an endless loop, or
-        in a file system that does not answer. Waiting for runs counts as steps; a training is one.
+        in a file system that does not answer. Waiting for runs counts as steps, and so does waiting for a child, which
+        has limits of its own.
     """
 
     def __init__(

@@ -12,12 +12,12 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import Field
 
 from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.opening import open_all
-from stripewise.diagnosis.prediction import predict as predicted
 from stripewise.diagnosis.site import slowness
 from stripewise.errors import StripewiseError
 from stripewise.measure.activity import Activity
+from stripewise.measure.darshan_logs import log_seconds
 from stripewise.report import diagnosis as page
+from stripewise.server import bounded
 from stripewise.server.documents import RequestDocument
 from stripewise.server.files import folder_of, new_identifier
 from stripewise.server.html import as_json, attached, render
@@ -56,12 +56,12 @@ def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dic
     path = place / f"log{suffix}"
     try:
         upload.rename(path)
-        result = next(iter(open_all([path], 1)))
-        if result.activity is None:
-            said = str(result.error).replace(str(path), "the upload").partition("; ")
-            raise Refused(422, said[0], said[2])
-        found = diagnose(result.activity)
-        document = {**found.as_json(), "source": name, "plan": found.plan(), "file": path.name}
+        try:
+            found = _read(path)
+        except StripewiseError as error:
+            raise Refused(422, error.what.replace(str(path), "the upload"), error.fix) from error
+        document = {**found, "source": name, "file": path.name}
+        del document["activity"]
         service.items.put("diagnosis", identifier, name, user.name, document)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
@@ -91,8 +91,9 @@ def show_activity(service: Here, id: Name) -> dict[str, Any]:
 @resource.post("/{id}/prediction", 404)
 def predict(service: Here, id: Name, asked: Predicting) -> dict[str, Any]:
     """Predict a job with a model: with its own settings, with prescribed settings, and in the best case."""
-    found = activity(service, id)
-    return finite(predicted(found, log_path(service, id), model_path(service, asked.model)).as_json())
+    path = log_path(service, id)
+    model = model_path(service, asked.model)
+    return finite(bounded.ask("predict_job", _seconds(path), log=str(path), model=str(model)))
 
 
 @resource.action("/{id}", 404, back="/diagnoses", method="DELETE", status=204, model=None)
@@ -122,10 +123,17 @@ def activity(service: Service, identifier: str) -> Activity:
 @functools.lru_cache(maxsize=16)
 def _activity(path: Path) -> Activity:
     """Read a log; those that were uploaded never change."""
-    result = next(iter(open_all([path], 1)))
-    if result.activity is None:
-        raise StripewiseError(str(result.error))
-    return result.activity
+    return Activity.model_validate(_read(path)["activity"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = bounded.ask("read_log", _seconds(path), path=str(path))
+    return found
+
+
+def _seconds(path: Path) -> float:
+    """How long a log may take: its own reader ends earlier."""
+    return log_seconds(path.stat().st_size) + bounded.SECONDS
 
 
 def _line(item: Item) -> dict[str, Any]:

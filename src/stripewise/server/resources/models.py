@@ -10,7 +10,8 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from pydantic import Field
 
 from stripewise.errors import NotFound, StripewiseError, UserError
-from stripewise.model.registry import load_model, make_model, model_names
+from stripewise.model.registry import make_model, model_names
+from stripewise.server import bounded
 from stripewise.server.documents import JobDocument, RequestDocument, job_document
 from stripewise.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.server.html import as_json, render
@@ -79,13 +80,13 @@ def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> 
     """Store a model written by `stripewise train`."""
     place = folder_of(service.settings.data, "model", checked_name(name, "model"))
     try:
-        model = load_model(upload)
+        kind = bounded.ask("describe_model", path=str(upload))["kind"]
     except UserError as error:
         raise UserError(error.what.replace(str(upload), "the upload"), error.fix) from error
     _refuse_second(service, name)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     upload.rename(place / "model")
-    return shown(service.items.put("model", name, name, user.name, {"kind": model.name, "table": "", "rows": None}))
+    return shown(service.items.put("model", name, name, user.name, {"kind": kind, "table": "", "rows": None}))
 
 
 @resource.post("/train", 404, 409, status=202, model=JobDocument)
@@ -219,8 +220,7 @@ def _options(text: str) -> dict[str, str]:
 def model_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     """Show a model, and its prescription if one was asked for."""
     item = show_model(service, id)
-    loaded = load_model(model_path(service, id))
-    explained = loaded.explain()
+    described = bounded.ask("describe_model", path=str(model_path(service, id)))
     given = {key: value for key, value in request.query_params.items() if len(value) < 200}
     answer, error = None, None
     if any(key.split(".")[0] in ("workload", "context", "current") for key in given):
@@ -236,9 +236,9 @@ def model_page(request: Request, service: Here, id: Name) -> HTMLResponse:
         title=f"Model {id}",
         name=id,
         item=item,
-        rules=list(explained.rules)[:60],
-        importance=dict(explained.importance),
-        fields=prescriptions.fields(loaded),
+        rules=described["rules"],
+        importance=described["importance"],
+        fields=described["fields"],
         given=given,
         answer=answer,
         error=error,
@@ -253,8 +253,8 @@ def model_figures(service: Here, id: Name) -> Response:
     from stripewise.plots.parameters import importance  # noqa: PLC0415
 
     item = show_model(service, id)
-    shares = load_model(model_path(service, id)).explain().importance
-    drawn = {"importance": importance(dict(shares))} if any(shares.values()) else {}
+    shares = bounded.ask("describe_model", path=str(model_path(service, id)))["importance"]
+    drawn = {"importance": importance(shares)} if any(shares.values()) else {}
     own = _validation_of(service, item)
     return as_json(drawn | _accuracy(own[1]) if own else drawn)
 

@@ -8,15 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from stripewise.errors import UserError
-from stripewise.measure.observed import observe
-from stripewise.model.base import PerformanceModel
-from stripewise.model.registry import load_model
-from stripewise.model.table import Column, read_table
-from stripewise.prescribe.policies import by_policy, policy_names
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.report.export import export
-from stripewise.report.markup import measured_text
+from stripewise.server import bounded
 from stripewise.server.documents import RequestDocument
 from stripewise.server.files import table_path
 from stripewise.server.resource import Resource, log_path, model_path
@@ -49,57 +41,18 @@ def prescribe(service: Here, asked: SettingsRequest) -> dict[str, Any]:
         raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
     if asked.model is not None and asked.policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
-    loaded = None if asked.model is None else load_model(model_path(service, asked.model))
-    request = PrescriptionRequest(asked.workload or Workload(), asked.current, asked.context)
-    if asked.diagnosis is not None:
-        seen = observe(log_path(service, asked.diagnosis))
-        domain = None if loaded is None else loaded.domain
-        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.hints)
-    if loaded is None:
-        found = by_policy(asked.policy or policy_names()[0], request.workload, asked.osts)
-    else:
-        table = None if asked.table is None else read_table(table_path(service.settings.data, asked.table))
-        found = Prescriber(loaded, table).prescribe(request)
-    document = found.as_json()
-    if asked.to is not None:
-        changed: Mapping[str, Any] = {change.name: change.value for change in found.changes}
-        made = export(found.plan, asked.to, directory=found.directory, changed=changed)
-        document["export"] = {"target": asked.to, "text": made.text, "undo": made.undo, "cannot": list(made.cannot)}
-    return document
+    given = asked.model_dump(mode="json", exclude={"model", "table", "diagnosis"})
+    answer: dict[str, Any] = bounded.ask(
+        "prescribe",
+        asked=given,
+        model=None if asked.model is None else str(model_path(service, asked.model)),
+        table=None if asked.table is None else str(table_path(service.settings.data, asked.table)),
+        log=None if asked.diagnosis is None else str(log_path(service, asked.diagnosis)),
+    )
+    return answer
 
 
 # -- the form on a model's page ------------------------------------------------------------------------------------
-
-
-def fields(model: PerformanceModel) -> list[dict[str, Any]]:
-    """Describe the inputs of the form: a workload's words, other contexts, and the current settings."""
-    domain = model.domain
-    found = []
-    for place, column in enumerate(domain.columns):
-        values = [column.values[level] for level in domain.seen[place]]
-        context = place < domain.contexts
-        group = _group(column, context)
-        found.append(
-            {
-                "name": f"{group}.{column.role if group == 'workload' else column.name}",
-                "label": column.name.replace("_", " "),
-                "context": context,
-                "choices": [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
-                if column.kind != "ordinal" or len(values) <= 1
-                else [],
-                "known": f"{measured_text(values[0], column.unit)} to {measured_text(values[-1], column.unit)}"
-                if column.kind == "ordinal" and len(values) > 1
-                else "",
-                "default": "" if column.default is None else str(column.default),
-            }
-        )
-    return found
-
-
-def _group(column: Column, context: bool) -> str:
-    if not context:
-        return "current"
-    return "workload" if column.role in Workload.model_fields and not column.role.endswith("_size") else "context"
 
 
 def asked_of(item: Mapping[str, Any], given: Mapping[str, str], tables: Container[str]) -> SettingsRequest:

@@ -9,7 +9,7 @@ from fastapi import Response
 from pydantic import Field
 
 from stripewise.errors import UserError
-from stripewise.model.table import read_table
+from stripewise.server import bounded
 from stripewise.server.documents import RequestDocument
 from stripewise.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.server.problems import Refused
@@ -87,7 +87,7 @@ def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
         (part / "table.csv").write_text(asked.csv, "utf-8", newline="")
         (part / "table.toml").write_text(asked.toml, "utf-8", newline="")
         try:
-            table = read_table(part / "table")
+            document = bounded.ask("describe_table", path=str(part / "table"))
         except UserError as error:
             # The sender does not know the folder in which it was read.
             raise UserError(error.what.replace(str(part) + "/", ""), error.fix) from error
@@ -96,10 +96,4 @@ def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
         part.rename(place)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    objective = table.objective
-    document = {
-        "rows": len(table),
-        "columns": [column.name for column in table.schema.columns],
-        "objective": objective.as_json(),
-    }
     return shown(service.items.put("table", asked.name, asked.name, user.name, document))

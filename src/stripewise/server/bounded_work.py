@@ -1,0 +1,165 @@
+"""What a bounded child does with models, tables and logs: of paths and plain JSON values it makes such values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+# Loaded before memory is bounded: reasons and trained models load it when they need it.
+import sklearn.ensemble  # noqa: F401
+
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.prediction import predict
+from stripewise.errors import StripewiseError
+from stripewise.measure.observed import observe
+from stripewise.model.base import PerformanceModel
+from stripewise.model.registry import load_model
+from stripewise.model.table import Column, read_table
+from stripewise.model.training import learn
+from stripewise.prescribe.policies import by_policy, policy_names
+from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.request import PrescriptionRequest
+from stripewise.report.export import export
+from stripewise.report.markup import measured_text
+from stripewise.spec.workload import Workload
+
+Step = Callable[[], None]
+
+
+def describe_model(path: str, step: Step) -> dict[str, Any]:
+    """Say of which kind a model is, what it has learned, and what the form for its prescriptions asks."""
+    loaded = load_model(path)
+    explained = loaded.explain()
+    return {
+        "kind": loaded.name,
+        "rules": explained.rules[:60],
+        "importance": explained.importance,
+        "fields": fields(loaded),
+    }
+
+
+def describe_table(path: str, step: Step) -> dict[str, Any]:
+    """Say what is in a table."""
+    table = read_table(path)
+    return {
+        "rows": len(table),
+        "columns": [column.name for column in table.schema.columns],
+        "objective": table.objective.as_json(),
+    }
+
+
+def prescribe(
+    asked: Mapping[str, Any], model: str | None, table: str | None, log: str | None, step: Step
+) -> dict[str, Any]:
+    """Choose settings for a workload or for what a log shows."""
+    loaded = None if model is None else load_model(model)
+    workload = Workload.model_validate(asked["workload"] or {})
+    request = PrescriptionRequest(workload, asked["current"], asked["context"])
+    if log is not None:
+        seen = observe(Path(log))
+        domain = None if loaded is None else loaded.domain
+        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.hints)
+    if loaded is None:
+        found = by_policy(asked["policy"] or policy_names()[0], request.workload, asked["osts"])
+    else:
+        found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
+    document = found.as_json()
+    if asked["to"] is not None:
+        changed = {change.name: change.value for change in found.changes}
+        made = export(found.plan, asked["to"], directory=found.directory, changed=changed)
+        document["export"] = {"target": asked["to"], "text": made.text, "undo": made.undo, "cannot": list(made.cannot)}
+    return document
+
+
+def fields(model: PerformanceModel) -> list[dict[str, Any]]:
+    """Describe the inputs of the form: a workload's words, other contexts, and the current settings."""
+    domain = model.domain
+    found = []
+    for place, column in enumerate(domain.columns):
+        values = [column.values[level] for level in domain.seen[place]]
+        context = place < domain.contexts
+        group = _group(column, context)
+        found.append(
+            {
+                "name": f"{group}.{column.role if group == 'workload' else column.name}",
+                "label": column.name.replace("_", " "),
+                "context": context,
+                "choices": [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+                if column.kind != "ordinal" or len(values) <= 1
+                else [],
+                "known": f"{measured_text(values[0], column.unit)} to {measured_text(values[-1], column.unit)}"
+                if column.kind == "ordinal" and len(values) > 1
+                else "",
+                "default": "" if column.default is None else str(column.default),
+            }
+        )
+    return found
+
+
+def _group(column: Column, context: bool) -> str:
+    if not context:
+        return "current"
+    return "workload" if column.role in Workload.model_fields and not column.role.endswith("_size") else "context"
+
+
+def read_log(path: str, step: Step) -> dict[str, Any]:
+    """Read a log, a report or IOR's output, and diagnose it."""
+    result = next(iter(open_all([Path(path)], 1)))
+    if result.activity is None:
+        raise result.error or StripewiseError(f"{path} cannot be read")
+    found = diagnose(result.activity)
+    return {**found.as_json(), "plan": found.plan(), "activity": result.activity.model_dump(mode="json")}
+
+
+def predict_job(log: str, model: str, step: Step) -> dict[str, Any]:
+    """Say what a model expects of the job that a log shows."""
+    result = next(iter(open_all([Path(log)], 1)))
+    if result.activity is None:
+        raise result.error or StripewiseError(f"{log} cannot be read")
+    return predict(result.activity, Path(log), Path(model)).as_json()
+
+
+def train(table: str, request: Mapping[str, Any], out: str, step: Step) -> dict[str, Any]:
+    """Learn a model from a table, and write it."""
+    measured = read_table(table)
+    explain = bool(request.get("explain"))
+    made = learn(measured, request["model"], request["options"], request["seed"], Path(out), explain=explain)
+    return {"rows": made.rows, "seconds": made.seconds, "name": measured.name, "speed_rules": made.speed_rules}
+
+
+def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Say how well a kind of model does on a table."""
+    # Slow to load, and large: only a worker that validates has need of it.
+    from stripewise.evaluation import validation  # noqa: PLC0415
+
+    measured = read_table(table)
+    found = validation.validate(
+        measured,
+        request["model"],
+        request["options"],
+        folds=request["folds"],
+        inverse=request["inverse"],
+        columns=request["leave_out"],
+        depths=request.get("depths", ()),
+        seed=request["seed"],
+        progress=lambda done, of: step(),
+    )
+    return {
+        **found.as_json(),
+        "name": measured.name,
+        "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
+        "pairs": _some(found.pairs),
+    }
+
+
+def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most 2,000 of the pairs, evenly taken."""
+    step = -(-len(pairs) // 2000) or 1
+    return pairs[::step]
+
+
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    work.__name__: work for work in (describe_model, describe_table, prescribe, read_log, predict_job, train, validate)
+}

@@ -1,0 +1,87 @@
+"""What requests bring takes bounded time and memory, in a process that is replaced when it takes too much."""
+
+from __future__ import annotations
+
+import os
+import queue
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from stripewise.errors import NothingWorks, UserError
+from stripewise.model.registry import make_model
+from stripewise.model.table import write_table
+from stripewise.server import bounded
+from stripewise.server.bounded import Child
+from stripewise.testing.models import sample_table
+from tests.unit.service import SIMULATED, running
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[Child]:
+    made = Child(64 << 20)
+    yield made
+    made.end()
+
+
+def greedy_model(path: Path) -> Path:
+    """A model of a few KiB whose head takes hundreds of MiB as objects."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(
+            "model.json", '{"format": "stripewise-model", "version": 1, "x": [' + "{}," * 2_000_000 + "{}]}"
+        )
+    return path
+
+
+def test_a_model_that_takes_too_much_memory_is_refused(child: Child, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="needs more memory than"):
+        child.ask("describe_model", 60.0, path=str(greedy_model(tmp_path / "greedy")))
+    make_model("tree").fit(sample_table(repeats=1), seed=0).save(tmp_path / "good")
+    assert child.ask("describe_model", 60.0, path=str(tmp_path / "good"))["kind"] == "tree"
+
+
+def test_what_takes_too_long_is_stopped(child: Child, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "endless", 0o600)
+    with pytest.raises(UserError, match=r"it takes more than 0\.3 s"):
+        child.ask("describe_model", 0.3, path=str(tmp_path / "endless"))
+    assert child.ask("describe_table", 60.0, path=_table(tmp_path))["rows"] > 0
+
+    def stop() -> None:
+        raise NothingWorks("stopped")
+
+    with pytest.raises(NothingWorks, match="stopped"):
+        child.ask("describe_model", 60.0, stop, path=str(tmp_path / "endless"))
+
+
+def _table(folder: Path) -> str:
+    write_table(sample_table(repeats=1), folder / "table")
+    return str(folder / "table")
+
+
+def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few: queue.LifoQueue[Child] = queue.LifoQueue()
+    few.put(Child(64 << 20))
+    monkeypatch.setattr(bounded._children, "_idle", few)
+    make_model("tree").fit(sample_table(repeats=1), seed=0).save(tmp_path / "good")
+    kind = {"Content-Type": "application/octet-stream"}
+    with running(tmp_path) as found:
+        greedy = greedy_model(tmp_path / "greedy").read_bytes()
+        refused = found.operator.post("/api/models?name=greedy", content=greedy, headers=kind)
+        assert refused.status_code == 422 and "model the upload needs more memory" in refused.text, refused.text
+        good = (tmp_path / "good").read_bytes()
+        assert found.operator.post("/api/models?name=good", content=good, headers=kind).json()["kind"] == "tree"
+        asked = {"model": "good", "workload": {"operation": "write", "nodes": 4, "transfer_size": "1 MiB"}}
+        chosen = found.viewer.post("/api/prescriptions", json=asked)
+        assert chosen.status_code == 200 and chosen.json()["changes"], chosen.text
+        _table(tmp_path)
+        table = {"csv": (tmp_path / "table.csv").read_text(), "toml": (tmp_path / "table.toml").read_text()}
+        (found.folder / "data" / "greedy").write_bytes(greedy)
+        definition = {**SIMULATED, "sampler": "auto", "model": str(found.folder / "data" / "greedy")}
+        named = found.operator.post("/api/experiments", json={"definition": definition, "start": False})
+        assert named.status_code == 422 and "memory" in named.text, named.text
+        kept = found.operator.post("/api/tables", json={"name": "one", **table})
+        assert kept.status_code == 201 and kept.json()["rows"] > 0
