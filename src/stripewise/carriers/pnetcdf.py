@@ -21,8 +21,8 @@ class Pnetcdf(Carrier):
     apis = ("pnetcdf",)
 
     def owns(self, key: str) -> bool:
-        """PnetCDF's hints are known by their names."""
-        return key.startswith(("nc_", "pnetcdf_"))
+        """PnetCDF's hints, and those of its library GIO, are known by their names."""
+        return key.startswith(("nc_", "pnetcdf_")) or key in ("file_striping", "overstriping_ratio")
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Bring the hint by the variable."""

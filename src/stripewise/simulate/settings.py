@@ -56,10 +56,11 @@ def parameters() -> dict[str, Parameter]:
 
 
 def not_modelled(parameter: Parameter) -> str:
-    """Say that the simulated cluster has no layouts of a kind; empty of all other parameters."""
-    if not parameter.carrier.of_file_system or parameter.name in _PLAIN or parameter.name not in parameters():
+    """Say that no rule of the simulated cluster reads a layout or a hint of a driver; empty of all others."""
+    special = parameter.carrier.of_file_system or parameter.driver
+    if not special or parameter.name in {*_PLAIN, *_FLAGS, *_OTHERS} or parameter.name not in parameters():
         return ""
-    return "the simulated cluster has no such layouts"
+    return "the simulated cluster does not model it"
 
 
 def _unset(column: NDArray[Any]) -> NDArray[np.bool_]:

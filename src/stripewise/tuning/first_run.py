@@ -78,7 +78,8 @@ class FirstRun:
             raise UserError(
                 f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
                 "tune a case of the program that reads or writes files through MPI-IO (also through HDF5 or PnetCDF "
-                "with MPI), or tune arguments or variables of the program itself: an experiment file with "
+                "with MPI; PnetCDF from 1.15 on only with PNETCDF_HINTS=nc_driver=mpiio), or tune arguments or "
+                "variables of the program itself: an experiment file with "
                 "[parameters.NAME], kind, values and carrier = 'argument' or 'env'; "
                 "if the report is wrong, --stack NAME searches the settings of that stack all the same",
             )
