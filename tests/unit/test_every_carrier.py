@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from stripewise.carriers import Carrier
 from stripewise.cli.main import main
+from stripewise.measure.observed import observe
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.carriers import described
 from stripewise.model.registry import load_model, make_model
@@ -23,6 +25,7 @@ from stripewise.spec.workload import Workload
 MIB = 1 << 20
 SMALLREAD = Path(__file__).resolve().parents[2] / "examples" / "accelerator" / "smallread.toml"
 TRANSFER = SMALLREAD.parents[1] / "transfer-stack.toml"
+REPORT = Path(__file__).resolve().parents[1] / "fixtures" / "reports" / "hdf5_members.json"
 OWN = """
 name = "mine"
 layer = "{layer}"
@@ -154,3 +157,29 @@ def test_the_settings_of_the_accelerator_and_of_an_argument_are_given(
         assert line in capsys.readouterr().out
     assert main([*train, "--stack", str(SMALLREAD)]) == 2
     assert "has none of the columns of table site" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "stack", "properties", "settings"),
+    [
+        ("hdf5_alignment", None, {"alignment": str(MIB)}, []),
+        ("binsize", SMALLREAD, {}, [{"layer": "env", "key": "SMALLREAD_BINSIZE", "given": str(MIB)}]),
+        ("transfer", TRANSFER, {}, [{"layer": "argument", "key": "transfer", "requested": str(MIB)}]),
+    ],
+)
+def test_what_a_run_had_is_the_setting_of_today(
+    name: str, stack: Path | None, properties: Any, settings: Any, tmp_path: Path
+) -> None:
+    document = json.loads(REPORT.read_text("utf-8"))
+    main = document["files"][0]
+    main["settings"] = [{"outcome": "applied", **entry} for entry in settings]
+    main["hdf5"]["properties"] |= properties
+    (tmp_path / "report.json").write_text(json.dumps(document), "utf-8")
+    seen = observe(tmp_path / "report.json")
+    table = table_of(name, {1024: 1, MIB: 8, 4 * MIB: 2}, unit="B")
+    model = make_model("tree").fit(table)
+    model.add_stacks([] if stack is None else [str(stack)])
+    asked = PrescriptionRequest(Workload(operation="write", nodes=4, api="hdf5"))
+    asked = asked.with_observed(seen.workload, model.domain, seen.processes, seen.layout, seen.in_force)
+    assert asked.current == {name: MIB}
+    assert Prescriber(model).prescribe(asked).kept == "the current settings are the best of all combinations"

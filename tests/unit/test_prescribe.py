@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.carriers import HINT, LAYOUT
+from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.data import Data
@@ -334,11 +334,11 @@ def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
         model.domain,
         16,
         {"stripe_count": 8, "stripe_size": 4 * MIB},
-        {"romio_cb_write": "ENABLE", "x": "y"},
+        [Setting(HINT, "romio_cb_write", "ENABLE"), Setting(HINT, "x", "y"), Setting(ENVIRONMENT, "cb_nodes", "4")],
     )
     assert seen.current == {"stripe_count": 8, "stripe_size": 4 * MIB, "romio_cb_write": "enable"}
     declared = PrescriptionRequest(Workload(nodes=2), {"stripe_count": 1}).with_observed(
-        workload(), model.domain, 16, {}, {}
+        workload(), model.domain, 16, {}, ()
     )
     assert declared.workload.nodes == 2
     assert declared.workload.file_size == 8 * GIB

@@ -99,7 +99,7 @@ def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction
     loaded = load_model(model)
     seen = of_activity(activity) if activity.kind == "darshan" else observe(source)
     request = PrescriptionRequest(Workload()).with_observed(
-        seen.workload, loaded.domain, seen.processes, seen.layout, seen.hints
+        seen.workload, loaded.domain, seen.processes, seen.layout, seen.in_force
     )
     found = Prescriber(loaded).prescribe(request)
     origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"

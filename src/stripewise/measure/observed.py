@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stripewise.carriers import ARGUMENT, HDF5, HINT, Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.filesystems import USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
@@ -38,8 +39,9 @@ class Observed:
         Ranks, which are known even where the number of nodes is not.
     layout : mapping
         ``stripe_count`` and ``stripe_size`` (bytes) of the file that most bytes went through.
-    hints : mapping
-        Hints in effect, as the MPI library echoed them.
+    in_force : tuple of Setting
+        What acted on the main file besides its layout: hints as the MPI library echoed them, properties as HDF5 told
+        them, and variables and arguments of a plan.
     notes : tuple of str
         What could not be seen.
     """
@@ -47,8 +49,13 @@ class Observed:
     workload: Workload
     processes: int | None = None
     layout: Mapping[str, int] = field(default_factory=dict)
-    hints: Mapping[str, str] = field(default_factory=dict)
+    in_force: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """Hints in effect, by key."""
+        return {setting.key: setting.value for setting in self.in_force if setting.carrier is HINT}
 
 
 def observe(path: Path) -> Observed:
@@ -81,9 +88,24 @@ def of_report(report: Report) -> Observed:
         observed_workload(report).model_copy(update=_of_datasets(report)),
         report.job.ranks,
         layout_of(report),
-        {} if main is None else dict(main.info),
+        () if main is None else _in_force(main),
         tuple(notes),
     )
+
+
+def _in_force(main: FileReport) -> tuple[Setting, ...]:
+    found = [Setting(HINT, key, value) for key, value in main.info.items()]
+    if main.hdf5 is not None:
+        found += [Setting(HDF5, key, value) for key, value in main.hdf5.properties.items()]
+    told = {setting.target for setting in found}
+    for outcome in main.settings:
+        carrier = next((c for c in Carrier.known.values() if c.verb == outcome.layer and not c.of_file_system), None)
+        # The launcher put arguments into the command, where the runtime does not see them.
+        value = outcome.requested if carrier is ARGUMENT else outcome.echoed or outcome.given
+        if carrier is not None and value is not None:
+            setting = Setting(carrier, outcome.key, value)
+            found += [] if setting.target in told else [setting]
+    return tuple(found)
 
 
 def observed_workload(report: Report) -> Workload:
@@ -257,9 +279,10 @@ def of_activity(activity: Activity) -> Observed:
     layout = {}
     if main.layout is not None and main.layout.stripe_count:
         layout = {"stripe_count": main.layout.stripe_count, "stripe_size": main.layout.stripe_size}
+    in_force = tuple(Setting(HINT, key, value) for key, value in {**activity.hints, **main.info}.items())
     unseen = [name for name in ("collective", "transfer_size") if known[name] is None]
     notes += [f"{name} cannot be told from the log" for name in unseen]
-    return Observed(workload, activity.job.ranks, layout, {**activity.hints, **main.info}, tuple(notes))
+    return Observed(workload, activity.job.ranks, layout, in_force, tuple(notes))
 
 
 def _moved(activity: Activity) -> tuple[int, int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stripewise.carriers import Setting
 from stripewise.errors import UserError
-from stripewise.model.carriers import bytes_of
+from stripewise.model.carriers import TunableColumn, bytes_of, tunable_columns
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
 from stripewise.spec.configuration import Value, plain_number
@@ -71,7 +72,7 @@ class PrescriptionRequest:
         domain: Domain | None,
         processes: int | None,
         layout: Mapping[str, int],
-        hints: Mapping[str, str],
+        in_force: Sequence[Setting],
     ) -> PrescriptionRequest:
         """Add what a run showed: what is declared here stays.
 
@@ -79,26 +80,27 @@ class PrescriptionRequest:
         ----------
         observed : Workload
         domain : Domain or None
-            Of the model, whose columns layout and hints are to become.
+            Of the model, whose columns layout and settings are to become.
         processes : int or None
             Ranks.
         layout : mapping
             ``stripe_count`` and ``stripe_size`` (bytes) of the program's file.
-        hints : mapping
-            Hints that were in effect, by their key.
+        in_force : sequence of Setting
+            What else acted.
         """
         current: dict[str, Value] = {}
-        for place, column in enumerate(() if domain is None else domain.columns):
+        acted = {(setting.carrier, setting.key): setting.value for setting in in_force}
+        system = self.workload.file_system or observed.file_system
+        for tunable in () if domain is None else tunable_columns(domain.schema, system):
             assert domain is not None
-            if place < domain.contexts or column.name in self.current:
+            column, parameter = tunable.column, tunable.parameter
+            if column.name in self.current:
                 continue
-            seen = [column.values[level] for level in domain.seen[place]]
             if column.role in layout:
                 current[column.name] = layout[column.role] / bytes_of(column)
-            elif column.name in hints:
-                known = next((v for v in seen if str(v).lower() == hints[column.name].lower()), None)
-                if known is not None:
-                    current[column.name] = known
+            elif parameter is not None and (parameter.carrier, parameter.setting) in acted:
+                value = _told(tunable, acted[parameter.carrier, parameter.setting], domain)
+                current |= {} if value is None else {column.name: value}
         return PrescriptionRequest(
             self.workload.merged(observed),
             {**current, **self.current},
@@ -106,6 +108,19 @@ class PrescriptionRequest:
             self.processes or processes,
             self.existing,
         )
+
+
+def _told(tunable: TunableColumn, text: str, domain: Domain) -> Value | None:
+    """A column's value as its carrier spells it; None for a category that was never measured, or no number."""
+    column = tunable.column
+    if column.kind == "categorical":
+        seen = [column.values[level] for level in domain.seen[tunable.place]]
+        return next((value for value in seen if str(value).lower() == text.lower()), None)
+    try:
+        number = float(text) / bytes_of(column)
+    except ValueError:
+        return None
+    return plain_number(number) if math.isfinite(number) else None
 
 
 def parse_request(text: str, origin: str) -> PrescriptionRequest:
