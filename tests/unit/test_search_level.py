@@ -119,6 +119,16 @@ def test_the_level_does_not_depend_on_the_unit_of_time_and_a_pause_makes_it_unce
     assert sd[RUNS - 1] > 2 * sd[RUNS - 3]
 
 
+def test_of_many_repeats_the_late_ones_count_as_well():
+    rng = np.random.default_rng(0)
+    time = np.arange(400.0)
+    configuration = np.where(time % 4 == 0, 0, np.arange(400))
+    level = Level.of(time, configuration, rng.normal(0, 0.05, 400) + np.log(2) * (time >= 300))
+    (change,) = level.changes
+    assert np.exp(change.rise) == pytest.approx(2, rel=0.15)
+    assert 250 < change.before < change.after < 350
+
+
 def test_steps_and_visits_are_fitted_by_their_factors_as_by_their_covariance():
     rng = np.random.default_rng(1)
     time = np.sort(rng.choice(40, 30)).astype(float)

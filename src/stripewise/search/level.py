@@ -36,6 +36,8 @@ _NEGLIGIBLE = 1e-3
 _CONFIGURATION_VARIANCE = 100.0
 """Of the cost of configurations: so wide that single runs say nothing about the level."""
 _MOST_RUNS = 60
+_MOST_OF_ONE = 20
+"""Runs of one configuration, where there are too many."""
 _MOST_MOMENTS = 256
 _LEAST_CHANGE = float(np.log(1.15))
 _CERTAIN = 2.5
@@ -119,7 +121,7 @@ class Level:
         cost : ndarray, shape (k,)
         """
         quiet = np.zeros(len(cost))
-        part = _repeats(configuration)
+        part = _repeats(started, configuration)
         if len(part) == 0 or np.ptp(started[part]) == 0:
             return cls(_MOVING, quiet)
         time = _clock(started)
@@ -344,12 +346,20 @@ def _visit_factor(
     return np.asarray(_STEP * (past[0] - past[1])[:, None])
 
 
-def _repeats(configuration: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Runs of configurations that ran more than once, in order; of too many those of the most repeated."""
+def _repeats(started: NDArray[np.float64], configuration: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Runs of configurations that ran more than once, in order; of too many, a spread over the whole time."""
     _, inverse, count = np.unique(configuration, return_inverse=True, return_counts=True)
     runs = np.flatnonzero(count[inverse] > 1)
-    ranked = runs[np.lexsort((runs, inverse[runs], -count[inverse[runs]]))]
-    return np.sort(ranked[:_MOST_RUNS])
+    if len(runs) <= _MOST_RUNS:
+        return runs
+    in_time = runs[np.argsort(started[runs], kind="stable")]
+    spread = []
+    for one in np.flatnonzero(count > 1):
+        own = in_time[inverse[in_time] == one]
+        spread.append(own[np.unique(np.linspace(0, len(own) - 1, _MOST_OF_ONE).astype(np.int64))])
+    spread.sort(key=lambda own: started[own[0]] - started[own[-1]])
+    kept = np.cumsum([len(own) for own in spread]) <= _MOST_RUNS
+    return np.sort(np.concatenate([own for own, keep in zip(spread, kept, strict=True) if keep]))
 
 
 def _clock(started: NDArray[np.float64]) -> NDArray[np.float64]:
