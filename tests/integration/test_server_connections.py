@@ -24,8 +24,8 @@ async def answer_late(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-async def attacked() -> None:
-    config = uvicorn.Config(answer_late, http=limited(SECONDS, 3, Proxies(())), log_config=None, lifespan="off")
+async def listening(proxies: Proxies) -> tuple[asyncio.Server, int]:
+    config = uvicorn.Config(answer_late, http=limited(SECONDS, 3, proxies), log_config=None, lifespan="off")
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
     made = config.http_protocol_class
@@ -34,12 +34,14 @@ async def attacked() -> None:
         "127.0.0.1",
         0,
     )
-    port = server.sockets[0].getsockname()[1]
+    return server, server.sockets[0].getsockname()[1]
+
+
+async def attacked() -> None:
+    server, port = await listening(Proxies(()))
 
     async def opened(first: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(first)
-        return reader, writer
+        return await _opened(port, first)
 
     silent, half = await opened(b""), await opened(REQUEST[:20])
     asked = await opened(REQUEST)
@@ -53,6 +55,20 @@ async def attacked() -> None:
     server.close()
 
 
+async def passed_on() -> None:
+    server, port = await listening(Proxies(("127.0.0.1",)))
+    connections = [await _opened(port, REQUEST) for _ in range(6)]
+    for reader, _ in connections:
+        assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200")
+    server.close()
+
+
+async def _opened(port: int, first: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(first)
+    return reader, writer
+
+
 async def _rest(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], seconds: float) -> bytes:
     try:
         return await asyncio.wait_for(connection[0].read(), seconds + 0.5)
@@ -62,3 +78,7 @@ async def _rest(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], s
 
 def test_strangers_hold_no_connections() -> None:
     asyncio.run(attacked())
+
+
+def test_a_named_proxy_may_open_as_many_connections_as_its_clients_need() -> None:
+    asyncio.run(passed_on())

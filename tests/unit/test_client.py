@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stripewise.cli.diagnose import _There
+from stripewise.cli.remote import model_there
 from stripewise.client.client import Client
 from stripewise.errors import StripewiseError, UserError
 
@@ -52,6 +53,14 @@ def test_a_file_that_is_too_large_is_not_cut(client: Client, monkeypatch: pytest
     monkeypatch.setattr("stripewise.client.transport._MOST_BYTES", 2 << 10)
     with pytest.raises(UserError, match="answer to /api/models/large/file is larger than"):
         client.download("/models/large/file")
+
+
+def test_a_model_that_others_can_change_is_not_sent(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.touch()
+    path.chmod(0o666)
+    with pytest.raises(UserError, match="others can write the model"):
+        model_there(client, str(path))
 
 
 def test_a_service_of_another_version_is_named(client: Client) -> None:

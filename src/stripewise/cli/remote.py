@@ -16,6 +16,7 @@ from stripewise.cli import hints
 from stripewise.cli.output import notes, remark
 from stripewise.errors import StripewiseError, UserError
 from stripewise.model.files import write_whole
+from stripewise.ownership import check_model
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 
@@ -94,6 +95,7 @@ def model_there(client: Client, model: str) -> str:
     path = Path(model)
     if not path.is_file():
         return model
+    check_model(path)
     name = _name_of(path.read_bytes())
     with _known_already():
         client.upload("/models", path, name=name)
