@@ -183,3 +183,12 @@ def test_what_a_run_had_is_the_setting_of_today(
     asked = asked.with_observed(seen.workload, model.domain, seen.processes, seen.layout, seen.in_force)
     assert asked.current == {name: MIB}
     assert Prescriber(model).prescribe(asked).kept == "the current settings are the best of all combinations"
+
+
+def test_a_table_keeps_a_whole_stack(tmp_path: Path) -> None:
+    table = table_of("binsize", {MIB: 1, 20 * MIB: 8}, unit="B")
+    kept = Table(described(table.schema, [str(SMALLREAD)]), *table_parts(table))
+    write_table(kept, tmp_path / "t")
+    assert read_table(tmp_path / "t").schema == kept.schema
+    assert kept.schema.stack[0].env and kept.schema.stack[0].off
+    assert any("does not switch smallread on: set LD_PRELOAD=" in note for note in prescribed(kept).notes)

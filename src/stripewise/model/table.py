@@ -360,11 +360,17 @@ def _toml(schema: Schema) -> str:
         for entry in entries:
             text += ["", f"[[{title}]]", *lines(entry)]
     for stack in schema.stack:
-        document = stack.model_dump(mode="json", exclude_defaults=True)
-        listed = {k: v for k, v in document.items() if isinstance(v, list) and isinstance(v[0], dict)}
-        named = {k: v for k, v in document.items() if isinstance(v, dict)}
-        simple = {k: v for k, v in document.items() if k not in listed.keys() | named.keys()}
-        text += ["", "[[stack]]", *(f"{key} = {toml_value(value)}" for key, value in simple.items())]
-        for title, entries in ((k, e) for k, several in listed.items() for e in several):
-            text += ["", f"[[stack.{title}]]", *(f"{key} = {toml_value(value)}" for key, value in entries.items())]
+        text += _tables("stack", stack.model_dump(mode="json", exclude_defaults=True), listed=True)
     return "\n".join(text) + "\n"
+
+
+def _tables(title: str, document: Mapping[str, Any], *, listed: bool) -> list[str]:
+    """Lines of a TOML table with those below it."""
+    below = {k: v if isinstance(v, list) else [v] for k, v in document.items() if isinstance(v, dict | list)}
+    below = {key: entries for key, entries in below.items() if entries and isinstance(entries[0], dict)}
+    lines = ["", f"[[{title}]]" if listed else f"[{title}]"]
+    lines += [f"{key} = {toml_value(value)}" for key, value in document.items() if key not in below]
+    for key, entries in below.items():
+        for entry in entries:
+            lines += _tables(f"{title}.{key}", entry, listed=isinstance(document[key], list))
+    return lines

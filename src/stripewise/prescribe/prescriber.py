@@ -215,6 +215,9 @@ class Answer:
             found.append("a layout acts on files that are created with it: existing files keep theirs")
         elif created:
             found.append("some settings act on files and datasets that are created with them: existing ones stay")
+        for stack in {k.stack.name: k.stack for k in changed if k.stack is not None and k.stack.env}.values():
+            listed = " ".join(f"{name}={value}" for name, value in (stack.env or {}).items())
+            found.append(f"the plan does not switch {stack.name} on: set {listed} as well")
         return found
 
     # -- advice --------------------------------------------------------------------------------------------
