@@ -119,6 +119,16 @@ def test_times_are_better_when_smaller() -> None:
     assert found["oracle"]["mean"] == 5
 
 
+@pytest.mark.parametrize(("before", "after", "speedup"), [(0.0, 5.0, np.inf), (5.0, 0.0, 0.0)])
+def test_a_value_of_zero_does_not_end_an_evaluation(before: float, after: float, speedup: float) -> None:
+    asked = made(operations=["write"])
+    every = Points(asked).of("write")
+    values = {("write", every[0].values): [before], ("write", every[1].values): [after]}
+    found = evaluation(judge([EvaluationCase(every[0], every[1])], values, BANDWIDTH, asked), BANDWIDTH, asked)["write"]
+    assert found["geometric_speedup"] == speedup
+    assert found["of_oracle"]["harmonic_percent"] == 20 * after
+
+
 def test_the_oracle_is_not_paid_for_luck() -> None:
     asked = made(operations=["write"])
     every = [p for p in Points(asked).of("write") if p.values["nodes"] == 2]

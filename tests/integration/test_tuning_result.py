@@ -13,7 +13,9 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan
 from stripewise.store.opening import open_store
 from stripewise.tuning.api import _space
+from stripewise.tuning.result import _speedup
 from stripewise.tuning.session import Session
+from tests.unit.search_histories import BANDWIDTH, trial
 
 OF_THE_DESIGN = {
     *("experiment", "simulated", "objective", "reference", "default", "best", "speedup", "speedup_ci95"),
@@ -47,6 +49,11 @@ def test_speed_ups_are_above_one_in_both_directions(direction):
     pairs = result["confirmation"]["pairs"]
     assert result["best"]["runs"] == result["default"]["runs"] == len(pairs)
     assert result["best"]["ci95"][0] <= better <= result["best"]["ci95"][1]
+
+
+def test_a_default_of_zero_has_no_ratio():
+    assert _speedup(None, trial(1, 5.0), trial(0, 0.0), (), BANDWIDTH) == 1.0
+    assert _speedup(None, trial(1, 5.0), trial(0, 2.0), (), BANDWIDTH) == 2.5
 
 
 def test_nothing_tried_is_not_called_worse():

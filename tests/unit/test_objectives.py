@@ -160,3 +160,12 @@ def test_the_programs_own_figure(printed, objective, number):
     if found is not None:
         pattern = parse_objective(found[1], "maximize").name.removeprefix("regex:")
         assert re.findall(pattern, printed, re.MULTILINE) == [number]
+
+
+def test_a_value_of_zero_has_no_finite_ratio():
+    bandwidth, elapsed = objective_of(ObjectiveEntry(name="bandwidth")), objective_of(ObjectiveEntry(name="elapsed"))
+    assert bandwidth.speedup(4.0, 2.0) == elapsed.speedup(2.0, 4.0) == 2.0
+    assert bandwidth.speedup(4.0, 0.0) == elapsed.speedup(0.0, 4.0) == math.inf
+    assert bandwidth.speedup(0.0, 4.0) == elapsed.speedup(4.0, 0.0) == 0.0
+    assert bandwidth.speedup(0.0, 0.0) == elapsed.speedup(0.0, 0.0) == 1.0
+    assert bandwidth.speedup(-4.0, 0.0) == -math.inf

@@ -8,6 +8,7 @@ some repeats and is scored on the others, so that its luck is not counted.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -151,11 +152,11 @@ def _table(judged: Sequence[JudgedCase], objective: Objective, campaign: Campaig
         "overall_gain_percent": gain,
         "oracle_gain_percent": oracle_gain,
         "share_of_oracle_gain": gain / oracle_gain if oracle_gain > 0 else None,
-        "geometric_speedup": float(np.exp(np.mean(np.log(ratio)))),
-        "oracle_geometric_speedup": float(np.exp(np.mean(np.log(possible)))),
+        "geometric_speedup": _geometric_mean(ratio),
+        "oracle_geometric_speedup": _geometric_mean(possible),
         "of_oracle": {
             "arithmetic_percent": 100.0 * float(np.mean(reached)),
-            "harmonic_percent": 100.0 * float(len(reached) / np.sum(1.0 / reached)),
+            "harmonic_percent": 100.0 / float(np.mean([math.inf if share == 0 else 1.0 / share for share in reached])),
             "worst_percent": 100.0 * float(reached.min()),
         },
         "improvable": int(worth.sum()),
@@ -163,6 +164,12 @@ def _table(judged: Sequence[JudgedCase], objective: Objective, campaign: Campaig
         "improvable_improved_percent": 100.0 * float(better[worth].mean()) if worth.any() else None,
         "common": _common(judged, better, campaign),
     }
+
+
+def _geometric_mean(ratios: NDArray[np.float64]) -> float:
+    """0 or infinite where a value of 0 makes a ratio so; not a number where both occur."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.exp(np.mean(np.log(ratios))))
 
 
 def _statistics(values: NDArray[np.float64]) -> dict[str, float]:

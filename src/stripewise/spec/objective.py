@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,8 +39,14 @@ class Objective:
         return self.direction == "maximize"
 
     def speedup(self, value: float, baseline: float) -> float:
-        """Give the ratio by which ``value`` is better than ``baseline``; above 1 is better."""
-        return value / baseline if self.maximize else baseline / value
+        """Give the ratio by which ``value`` is better than ``baseline``; above 1 is better.
+
+        Infinite where the worse of a pair is 0, and 1 where both are.
+        """
+        above, below = (value, baseline) if self.maximize else (baseline, value)
+        if below == 0:
+            return 1.0 if above == 0 else math.copysign(math.inf, above)
+        return above / below
 
     def better(self, a: float, b: float) -> bool:
         """Say whether ``a`` is better than ``b``."""

@@ -105,7 +105,8 @@ def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> in
         seen = float(cost[default.number] - cost[trial.number])
     else:
         # The reference is not part of the history.
-        seen = math.log(history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0)))
+        ratio = history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0))
+        seen = math.log(ratio) if ratio > 0 else -math.inf
     gain = seen - math.log(rule.minimum_effect)
     noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
     return pairs_needed(gain, noise, 1 - (1 - rule.confidence) / rule.candidates)

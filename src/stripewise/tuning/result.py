@@ -182,7 +182,9 @@ def _speedup(
     if conclusion is not None and conclusion.interval is not None:
         return conclusion.speedup.estimate
     fast, slow = _values(best, confirmation), _values(default, confirmation)
-    return objective.speedup(statistics.median(fast), statistics.median(slow)) if fast and slow else 1.0
+    ratio = objective.speedup(statistics.median(fast), statistics.median(slow)) if fast and slow else 1.0
+    # A value of 0 has no ratio to another, and JSON has no infinity.
+    return ratio if math.isfinite(ratio) else 1.0
 
 
 def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None, pairs: Sequence[Run]) -> Candidate:
