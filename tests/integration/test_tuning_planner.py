@@ -264,6 +264,24 @@ def test_no_run_may_outlive_the_node_hours_that_are_left():
     assert list(machine.limits) == pytest.approx([max(1, 30 - run.number) for run in machine.runs])
 
 
+def test_runs_side_by_side_share_the_node_hours_that_are_left():
+    class Slow(Machine):
+        """Every setting makes the program hang."""
+
+        simulated = False
+
+        def end(self, launch):
+            if not launch.configuration or launch.configuration == SPACE.default:
+                return super().end(launch)
+            return Outcome(launch.number, State.FAILED, launch.timeout, 0.0, "hung")
+
+    machine = Slow(capacity=3)
+    budget = Budget(runs=60, node_hours=60 / 3600)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=budget, timeout=40))
+    assert machine.most_running > 1
+    assert machine.result.node_hours <= 61 / 3600
+
+
 @pytest.mark.parametrize("runs", range(1, 60))
 def test_pairs_are_kept_free_only_where_they_can_prove_something(runs):
     experiment = Experiment(runner="function", budget=Budget(runs=runs))

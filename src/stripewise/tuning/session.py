@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,8 @@ from stripewise.tuning.try_first import configurations
 
 _POLL_SECONDS = 0.5
 _READ_OUTPUT = 1 << 20
+_ROOM = 3.0
+"""Times the slowest default run that a run must be allowed to last before others may start beside it."""
 
 
 class Stopped(StripewiseError):  # noqa: N818
@@ -84,6 +87,7 @@ class Session:
         self._consent = consent
         self._policy = policy or Policy()
         self._running: dict[int, Launch] = {}
+        self._promised: dict[int, float] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
         self._changes: int | None = None
@@ -167,7 +171,7 @@ class Session:
 
     def _fill(self, planner: Planner) -> Finish | Wait:
         """Start runs until the runner is full or nothing can be planned; interrupted ones come first."""
-        while len(self._running) < self._runner.capacity:
+        while len(self._running) < self._runner.capacity and (self._seconds_left() > 0 or not self._running):
             if self._interrupted:
                 trial, run = self._interrupted.pop(0)
                 attempt = next_attempt(run)
@@ -195,6 +199,7 @@ class Session:
             attempt=attempt,
         )
         self._running[run.number] = launch
+        self._promised[run.number] = (launch.timeout or 0.0) * self._nodes() / 3600
         self._tell("started", run=run, trial=trial, spent=self._ledger.spent(), budget=self._ledger.experiment.budget)
         self._runner.start(launch)
 
@@ -217,17 +222,35 @@ class Session:
         experiment, trials = self._ledger.experiment, self._ledger.trials
         if self._runner.simulated:
             return run_timeout(experiment, trials, None)
-        used = self._ledger.spent()
-        limit = run_timeout(experiment, trials, used.seconds)
-        if experiment.budget.node_hours is None:
-            return limit
         # As with the time budget: a run that hangs ends where the node-hours do.
-        nodes = self._runner.charged(limit)[1] or self._workload().nodes or 1
-        return min(limit, max(1.0, 3600 * (experiment.budget.node_hours - used.node_hours) / nodes))
+        return min(run_timeout(experiment, trials, self._ledger.spent().seconds), max(1.0, self._seconds_left()))
+
+    def _seconds_left(self) -> float:
+        """How long the next run may last by the node-hours that are left; 0 if it must wait for one that runs.
+
+        Runs side by side share what is left, so that they cannot exceed it together. Where the shares are too small for
+        a run, one alone gets everything.
+        """
+        most = self._ledger.experiment.budget.node_hours
+        if most is None or self._runner.simulated:
+            return math.inf
+        left = most - self._ledger.spent().node_hours - sum(self._promised.values())
+        seconds = max(0.0, 3600 * left / self._nodes())
+        share = seconds / max(1, self._runner.capacity - len(self._running))
+        default = next((trial for trial in self._ledger.trials if trial.role is Role.DEFAULT), None)
+        usual = [run.elapsed for run in default.runs if run.state is State.FINISHED and run.elapsed] if default else []
+        if usual and share >= _ROOM * max(usual):
+            return share
+        return 0.0 if self._running else seconds
+
+    def _nodes(self) -> int:
+        """Nodes that a run occupies."""
+        return self._runner.charged(0.0)[1] or self._workload().nodes or 1
 
     def _collect(self, planner: Planner) -> None:
         for outcome in self._runner.poll(_POLL_SECONDS):
             launch = self._running.pop(outcome.number, None)
+            self._promised.pop(outcome.number, None)
             if launch is None:
                 continue
             cut = outcome.state is State.PRUNED and planner.space is not None
