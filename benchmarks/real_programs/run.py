@@ -83,6 +83,8 @@ def record(options: argparse.Namespace, case: Case, folder: Path) -> None:
             runs.append((place[arm], round(outcome.started - first, 2), round(outcome.elapsed, 3), digits(value)))
             if time.monotonic() - begun > options.seconds:
                 break
+    if all(value is None for *_, value in runs):
+        raise SystemExit(f"{case.name}: none of {len(runs)} runs gave {objective.name}: run the command by hand")
     kept = Record(about, runs)
     kept.write(out)
     print(f"{out.name}: {len(runs)} runs of {len(arms)} configurations, drift {kept.drift:.2f}", flush=True)

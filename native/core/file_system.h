@@ -41,7 +41,7 @@ struct sw_file_system {
         const char *hints[2];    /* of ROMIO that ask for the same */
         bool text;               /* else the value is an integer */
     } keys[SW_LAYOUT_KEYS];      /* first those that layout.numbers holds */
-    /* Is path there? name: what sw_file_system_name says of it; folder: that holds path. */
+    /* Is path there? name: its kind, as statfs tells it; folder: that holds path. */
     bool (*holds)(const char *path, const char *name, const char *folder);
     /* Can it be there, as far as the name tells? NULL: if the names are equal. */
     bool (*may_hold)(const char *name);

@@ -50,7 +50,8 @@ static bool magic_of(const char *path, uint32_t *magic) {
     return !failed;
 }
 
-void sw_file_system_name(const char *path, char *name, size_t size) {
+/* What statfs says of a path. */
+static void kind_of(const char *path, char *name, size_t size) {
     uint32_t magic;
     if (!magic_of(path, &magic)) {
         snprintf(name, size, "unknown");
@@ -66,13 +67,21 @@ void sw_file_system_name(const char *path, char *name, size_t size) {
 
 const struct sw_file_system *sw_layout_place(const char *path) {
     char name[32], folder[SW_MAX_PATH];
-    sw_file_system_name(path, name, sizeof name);
+    kind_of(path, name, sizeof name);
     if (!folder_of(path, folder))
         return NULL;
     for (int i = 0; i < SW_FILE_SYSTEMS; i++)
         if (sw_file_systems[i]->holds(path, name, folder))
             return sw_file_systems[i];
     return NULL;
+}
+
+/* As mounts do: all of FUSE is one kind to statfs. */
+void sw_file_system_name(const char *path, char *name, size_t size) {
+    kind_of(path, name, size);
+    const struct sw_file_system *system = strcmp(name, "fuse") == 0 ? sw_layout_place(path) : NULL;
+    if (system)
+        snprintf(name, size, "fuse.%s", system->name);
 }
 
 const struct sw_file_system *sw_file_system_named(const char *name, size_t length) {
@@ -190,7 +199,7 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
     const char *values[SW_LAYOUT_KEYS] = {NULL};
     struct sw_parent parent;
     char name[32];
-    sw_file_system_name(path, name, sizeof name);
+    kind_of(path, name, sizeof name);
     *note = '\0';
     if (!(system->may_hold ? system->may_hold(name) : strcmp(name, system->name) == 0)) {
         snprintf(note, note_size, "the file is on %s, not on %s", name, system->name);

@@ -9,8 +9,8 @@ struct sw_layout_setting {
     const char *key, *value;
 };
 
-/* The name of the file system that holds path, or would hold it; the magic number where it is not known.
- * Writes to name. */
+/* The name of the file system that holds path, or would hold it ("fuse.cephfs" for CephFS through FUSE); the
+ * magic number where it is not known. Writes to name. */
 void sw_file_system_name(const char *path, char *name, size_t size);
 
 /* The file system with layouts where a file is, or would be; NULL: none. */
