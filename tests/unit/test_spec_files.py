@@ -80,8 +80,8 @@ def test_broken_stacks_name_the_place(text, reason):
 
 
 def test_loading_stacks(tmp_path):
-    with pytest.raises(UserError, match="unknown stack 'gpfs'") as caught:
-        load_stack("gpfs")
+    with pytest.raises(UserError, match="unknown stack 'nfs'") as caught:
+        load_stack("nfs")
     assert "romio" in caught.value.fix
     with pytest.raises(UserError, match="cannot read"):
         load_stack(str(tmp_path / "none.toml"))
