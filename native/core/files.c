@@ -315,12 +315,16 @@ void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw
         copy_results(files, into, from);
 }
 
-void sw_files_include(struct sw_files *files, const struct sw_files *from, enum sw_distance distance) {
-    for (const struct sw_file *file = from->oldest; file; file = file->newer) {
+void sw_files_include(struct sw_files *files, struct sw_files *from, enum sw_distance distance) {
+    sw_lock_take(&from->lock);
+    for (struct sw_file *file = from->oldest; file; file = file->newer) {
         struct sw_file *into = sw_files_get(files, file->path);
         if (!into)
-            return;
+            break;
+        sw_lock_take(&file->lock);
         sw_file_merge(files, into, file, distance);
+        sw_lock_release(&file->lock);
         sw_files_put(into);
     }
+    sw_lock_release(&from->lock);
 }

@@ -119,7 +119,7 @@ struct sw_result *sw_file_results(struct sw_files *files, struct sw_file *file, 
 void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw_file *from,
                    enum sw_distance distance);
 
-/* Merges every record of from into files. */
-void sw_files_include(struct sw_files *files, const struct sw_files *from, enum sw_distance distance);
+/* Merges every record of from into files, while other threads may count in from. */
+void sw_files_include(struct sw_files *files, struct sw_files *from, enum sw_distance distance);
 
 #endif

@@ -18,11 +18,16 @@ void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distan
     into->write_time = max_of(into->write_time, from->write_time);
 }
 
-void sw_job_times(struct sw_job *job, const struct sw_files *files) {
+void sw_job_times(struct sw_job *job, struct sw_files *files) {
     int64_t times[] = {[SW_META] = 0, [SW_READ] = 0, [SW_WRITE] = 0};
-    for (const struct sw_file *file = files->oldest; file; file = file->newer)
+    sw_lock_take(&files->lock);
+    for (struct sw_file *file = files->oldest; file; file = file->newer) {
+        sw_lock_take(&file->lock);
         for (int op = 0; op < SW_OPERATIONS; op++)
             times[sw_operations[op].kind] += file->calls[op] ? file->calls[op]->time_sum : 0;
+        sw_lock_release(&file->lock);
+    }
+    sw_lock_release(&files->lock);
     job->read_time = times[SW_READ];
     job->write_time = times[SW_WRITE];
     job->io_time = times[SW_META] + times[SW_READ] + times[SW_WRITE];

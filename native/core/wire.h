@@ -15,7 +15,7 @@ struct sw_job {
 void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distance distance);
 
 /* The times of one rank, summed from its records. */
-void sw_job_times(struct sw_job *job, const struct sw_files *files);
+void sw_job_times(struct sw_job *job, struct sw_files *files);
 
 struct sw_bytes {
     char *data;

@@ -69,7 +69,7 @@ static bool receive(MPI_Comm comm, int from, struct sw_job *job, struct sw_files
 }
 
 /* Returns true on the root of comm, where job and merged then hold all. */
-static bool reduce(MPI_Comm comm, struct sw_job *job, const struct sw_files *own, struct sw_files *merged,
+static bool reduce(MPI_Comm comm, struct sw_job *job, struct sw_files *own, struct sw_files *merged,
                    enum sw_distance distance) {
     int rank, size;
     sw_pmpi.Comm_rank(comm, &rank);
@@ -92,11 +92,11 @@ static bool reduce(MPI_Comm comm, struct sw_job *job, const struct sw_files *own
     return true;
 }
 
-bool sw_gather(const struct sw_route *route, struct sw_job *job, const struct sw_files *own,
+bool sw_gather(const struct sw_route *route, struct sw_job *job, struct sw_files *own,
                struct sw_files *merged) {
     *merged = (struct sw_files){.limit = 0};
-    bool root = reduce(route->node, job, own, merged, SW_SAME_NODE) &&
-                reduce(route->leaders, job, own, merged, SW_OTHER_NODE);
+    bool root = !route || (reduce(route->node, job, own, merged, SW_SAME_NODE) &&
+                           reduce(route->leaders, job, own, merged, SW_OTHER_NODE));
     if (root && !merged->arena.base &&
         sw_files_open(merged, MERGE_MEMORY, SW_MAX_MERGED_FILES, SW_MAX_MERGED_DATASETS))
         sw_files_include(merged, own, SW_SAME_NODE);

@@ -18,10 +18,11 @@ struct sw_route {
 bool sw_route_open(struct sw_route *route, MPI_Comm comm);
 void sw_route_close(struct sw_route *route);
 
-/* Collective over the route. On its rank 0, merged and job then hold what all ranks had; elsewhere they are
- * of no use. merged is opened by this function and to be closed by the caller if it returns true, which it
- * does only on rank 0. */
-bool sw_gather(const struct sw_route *route, struct sw_job *job, const struct sw_files *own,
+/* Collective over the route; without one (NULL) each process is a rank 0 alone. On rank 0, merged and job
+ * then hold what all ranks had; elsewhere they are of no use. merged is opened by this function and to be
+ * closed by the caller if it returns true, which it does only on rank 0. Other threads may still count in
+ * own. */
+bool sw_gather(const struct sw_route *route, struct sw_job *job, struct sw_files *own,
                struct sw_files *merged);
 
 #endif

@@ -63,7 +63,7 @@ void sw_handle_detach(struct sw_handle *handle) {
     sw_lock_release(&table_lock);
 }
 
-void sw_handle_end(struct sw_handle *handle, int64_t closed) {
+static void add_spans(const struct sw_handle *handle, int64_t closed) {
     /* Since MPI_Init, where a barrier aligned the clocks: those of different nodes have nothing else in
      * common. */
     struct sw_span span = {handle->opened - sw_runtime.zero, closed - sw_runtime.zero};
@@ -75,15 +75,18 @@ void sw_handle_end(struct sw_handle *handle, int64_t closed) {
     if (handle->read)
         sw_span_include(&facts->read_span, span);
     sw_lock_release(&handle->record->lock);
+}
+
+void sw_handle_end(struct sw_handle *handle, int64_t closed) {
+    add_spans(handle, closed);
     sw_files_put(handle->record);
     sw_arena_give(&sw_runtime.files.arena, handle, sizeof *handle);
 }
 
 void sw_handles_flush(int64_t now) {
+    sw_lock_take(&table_lock);
     for (int i = 0; i < BUCKETS; i++)
-        while (buckets[i]) {
-            struct sw_handle *handle = buckets[i];
-            sw_handle_detach(handle);
-            sw_handle_end(handle, now);
-        }
+        for (const struct sw_handle *handle = buckets[i]; handle; handle = handle->next)
+            add_spans(handle, now);
+    sw_lock_release(&table_lock);
 }

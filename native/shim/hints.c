@@ -293,8 +293,8 @@ void sw_matches_add(struct sw_file *record, const struct sw_result *results, siz
         memcpy(stored, all, used * sizeof *stored);
 }
 
-void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file,
-                     struct sw_file *record) {
+const char *sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file,
+                            struct sw_file *record) {
     char value[MPI_MAX_INFO_VAL + 1];
     const char *own = application == MPI_INFO_NULL ? NULL : sw_info_text(application);
     MPI_Info used = MPI_INFO_NULL;
@@ -312,8 +312,10 @@ void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File 
     record->application = own;
     if (text)
         record->info = text;
+    text = record->info;
     record_results(matches, record);
     sw_lock_release(&record->lock);
+    return text;
 }
 
 const char *sw_driver_name(const char *info, const char *opener) {

@@ -53,8 +53,9 @@ void sw_launcher_check(struct sw_matches *matches);
 void sw_hints_withdrawn(struct sw_matches *matches, const char *reason);
 
 /* Records the program's own hints, what the open file says of its hints, its driver, and the outcome of the
- * settings. Called on the communicator's rank 0. */
-void sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file, struct sw_file *record);
+ * settings. Called on the communicator's rank 0. Returns the text of the open file's hints, or NULL. */
+const char *sw_hints_record(struct sw_matches *matches, MPI_Info application, MPI_File file,
+                            struct sw_file *record);
 
 /* The program gives hints to an open file: the info to pass on, which is a copy with the plan's values of the
  * keys in it where the plan overrides. After the call sw_hints_taken frees the copy; on rank 0 of the

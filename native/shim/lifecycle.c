@@ -77,14 +77,11 @@ void sw_lifecycle_report(const struct sw_route *route, uint64_t ranks, bool spea
     struct sw_job job = {.ranks_reported = 1, .nodes = 1, .elapsed = now - sw_runtime.zero};
     sw_job_times(&job, &sw_runtime.files);
     struct sw_files merged;
-    if (!route) {
-        if (speaks && sw_setup.report)
-            write_report(ranks, &job, &sw_runtime.files);
-    } else if (sw_gather(route, &job, &sw_runtime.files, &merged)) {
+    if (sw_gather(route, &job, &sw_runtime.files, &merged)) {
         if (speaks && sw_setup.report)
             write_report(ranks, &job, &merged);
         sw_files_close(&merged);
-    } else if (route->rank == 0) {
+    } else if (!route || route->rank == 0) {
         sw_complain("no memory for the report");
     }
 }

@@ -143,12 +143,20 @@ static void record_surroundings(struct sw_matches *matches, MPI_Info application
     char name[32];
     struct sw_layout layout;
     sw_launcher_check(matches);
-    sw_hints_record(matches, application, file, record);
+    const char *driver =
+        sw_driver_name(sw_hints_record(matches, application, file, record), sw_thread.opener);
     sw_file_system_name(record->path, name, sizeof name);
-    record->file_system = sw_arena_intern(&sw_runtime.files.arena, name);
-    record->driver = sw_driver_name(record->info, sw_thread.opener);
-    if (!record->facts.layout.place && sw_layout_read(record->path, &layout))
-        record->facts.layout = layout;
+    const char *file_system = sw_arena_intern(&sw_runtime.files.arena, name);
+    sw_lock_take(&record->lock);
+    record->file_system = file_system;
+    record->driver = driver;
+    bool known = record->facts.layout.place;
+    sw_lock_release(&record->lock);
+    if (known || !sw_layout_read(record->path, &layout))
+        return;
+    sw_lock_take(&record->lock);
+    record->facts.layout = layout;
+    sw_lock_release(&record->lock);
 }
 
 static void record_open(const struct request *request, struct sw_file *record) {
@@ -260,8 +268,12 @@ SW_EXPORT int MPI_File_close(MPI_File *fh) {
     sw_call_end(&call);
     int64_t closed = sw_now();
     struct stat status;
-    if (call.handle->root && strcmp(record->path, SW_OTHER_FILES) != 0)
-        record->facts.size = stat(record->path, &status) == 0 ? (int64_t)status.st_size : -1;
+    if (call.handle->root && strcmp(record->path, SW_OTHER_FILES) != 0) {
+        int64_t size = stat(record->path, &status) == 0 ? (int64_t)status.st_size : -1;
+        sw_lock_take(&record->lock);
+        record->facts.size = size;
+        sw_lock_release(&record->lock);
+    }
     if (call.handle->tracking)
         sw_phase_end(call.handle->tracking, record, call.handle->root);
     sw_handle_end(call.handle, closed);

@@ -44,13 +44,21 @@ struct sw_seen sw_seen_of(struct sw_file *record) {
         seen.calls[operation->kind == SW_WRITE] += calls->count;
         seen.collective += operation->mode == SW_COLLECTIVE ? calls->count : 0;
     }
+    seen.size = record->facts.size;
+    seen.layout = record->facts.layout;
+    for (int write = 0; write < 2; write++) {
+        const struct sw_pattern *pattern = record->patterns[write];
+        seen.strided[write] = record->facts.view.in_pieces > record->facts.view.in_one ||
+                              (pattern && pattern->strided > pattern->contiguous + pattern->random);
+    }
     sw_lock_release(&record->lock);
     return seen;
 }
 
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
                                    struct sw_seen before, bool here_too) {
-    struct sw_tracking *tracking = here_too ? calloc(1, sizeof *tracking) : NULL;
+    /* Of a file that is never closed it stays to the end of the process. */
+    struct sw_tracking *tracking = here_too ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
     MPI_Comm comm = MPI_COMM_NULL;
     int here = tracking != NULL, everywhere = here;
     if (orders->tracked && opening->size > 1) {
@@ -96,8 +104,8 @@ static const char *program_name(char *path, size_t size) {
 }
 
 /* On rank 0: the learner and the journal receive the phase. */
-static void learn(const struct sw_tracking *tracking, struct sw_file *record, const struct sw_use *use,
-                  const struct sw_opening *again, double bytes, double seconds) {
+static void learn(const struct sw_tracking *tracking, const struct sw_layout *layout,
+                  const struct sw_use *use, const struct sw_opening *again, double bytes, double seconds) {
     struct sw_phase *phase = calloc(1, sizeof *phase);
     struct sw_workload workload;
     char exe[SW_MAX_PATH];
@@ -113,13 +121,13 @@ static void learn(const struct sw_tracking *tracking, struct sw_file *record, co
     phase->seconds = seconds;
     clock_gettime(CLOCK_REALTIME, &now);
     phase->time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    print_layout(&record->facts.layout, phase->layout, sizeof phase->layout);
+    print_layout(layout, phase->layout, sizeof phase->layout);
     snprintf(phase->program, sizeof phase->program, "%.*s", (int)sizeof phase->program - 1,
              program_name(exe, sizeof exe));
     sw_known_workload(again, &workload);
     sw_workload_text(&workload, SW_WORD_OPERATION, use->write ? "write" : "read");
     sw_workload_print(&workload, phase->workload, sizeof phase->workload);
-    if (sw_site_measured(tracking->site, tracking->candidate, record->path, phase))
+    if (sw_site_measured(tracking->site, tracking->candidate, again->path, phase))
         note(phase);
     free(phase);
 }
@@ -148,14 +156,11 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
         if (collective)
             collectively = collective == both ? 1 : -1;
         struct sw_use use = {.write = write,
-                             .strided = record->facts.view.in_pieces > record->facts.view.in_one,
+                             .strided = now.strided[write],
                              .collective = collectively,
                              .bytes = mine[0],
                              .transfer_size = calls ? moved[write] / (double)calls : 0,
-                             .file_size = (double)record->facts.size};
-        const struct sw_pattern *pattern = record->patterns[write];
-        if (pattern && pattern->strided > pattern->contiguous + pattern->random)
-            use.strided = true;
+                             .file_size = (double)now.size};
         sw_choice_learn(record->path, &use);
         struct sw_opening again = {.comm = MPI_COMM_SELF,
                                    .size = (int)tracking->ranks,
@@ -164,7 +169,7 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
                                    .amode = write ? MPI_MODE_WRONLY : MPI_MODE_RDONLY,
                                    .info = MPI_INFO_NULL};
         if (tracked)
-            learn(tracking, record, &use, &again, all[0], all[1]);
+            learn(tracking, &now.layout, &use, &again, all[0], all[1]);
     }
-    free(tracking);
+    sw_arena_give(&sw_runtime.files.arena, tracking, sizeof *tracking);
 }

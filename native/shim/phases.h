@@ -12,10 +12,13 @@ void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matche
 /* A phase that is going on. */
 struct sw_tracking;
 
-/* What a record has seen so far: I/O time and bytes of this process, of all calls. */
+/* What a record has seen so far: I/O time and bytes of this process, of all calls; and its facts now. */
 struct sw_seen {
     int64_t time;
     uint64_t bytes[2], calls[2], collective; /* reads, writes; collective: calls of either kind */
+    bool strided[2];
+    int64_t size;
+    struct sw_layout layout;
 };
 struct sw_seen sw_seen_of(struct sw_file *record);
 

@@ -65,7 +65,8 @@ struct sw_handle *sw_handle_add(MPI_File file, struct sw_file *record, int64_t o
 void sw_handle_detach(struct sw_handle *handle);
 /* Adds the spans of a detached handle to its record, and lets go of both. */
 void sw_handle_end(struct sw_handle *handle, int64_t closed);
-/* Takes all handles still open out of the table and closes their records' spans now. */
+/* Ends the spans of the files still open now. Their handles stay: at exit other threads may be within calls.
+ */
 void sw_handles_flush(int64_t now);
 
 #endif

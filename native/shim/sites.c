@@ -247,11 +247,13 @@ bool sw_site_measured(uint32_t number, uint32_t candidate, const char *path, str
 }
 
 const struct sw_site *sw_sites_learned(size_t *count) {
+    static struct sw_site learned[SITES]; /* at exit other threads may be within opens */
     sw_lock_take(&sites_lock);
     for (size_t i = 0; i < SITES; i++)
         if (sites[i].name)
             sw_site_pick(&sites[i]);
+    memcpy(learned, sites, sizeof learned);
     sw_lock_release(&sites_lock);
     *count = SITES;
-    return sites;
+    return learned;
 }

@@ -173,6 +173,13 @@ def test_the_mode_online_says_what_it_did():
         learned(100.0, choice=1)
 
 
+def test_the_mode_online_says_whose_learning_the_report_holds():
+    report = learned(100.0, 150.0, choice=1)
+    own = report.model_copy(update={"files": [report.files[0].model_copy(update={"ranks": 1})]})
+    assert report.job.ranks > 1 and "rank 0" not in "\n".join(learned_lines(report))
+    assert learned_lines(own)[-1].startswith("this tells of rank 0 only: other ranks lead files of their own")
+
+
 def test_one_of_several_programs_is_chosen_by_name_or_path():
     first = parse_report(changed(recorded("romio_strided_write")["default"], "job.executable", "/apps/first"))
     second = first.model_copy(update={"job": first.job.model_copy(update={"executable": "/apps/second"})})

@@ -124,6 +124,8 @@ def learned_lines(report: Report) -> list[str]:
         others = [_described(one, default) for one in known if one is not chosen]
         if others:
             lines.append(f"  also tried: {'; '.join(others)}")
+    if any(0 < file.ranks < report.job.ranks for file in report.files):
+        lines.append("this tells of rank 0 only: other ranks lead files of their own, and learn for themselves")
     return lines
 
 

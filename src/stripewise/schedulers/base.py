@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from stripewise.errors import UserError
 from stripewise.schedulers.job import Answer, Call, Directives, Inside, JobRequest, Lookup, Standing
@@ -273,6 +274,23 @@ class Scheduler(ABC):
 def unsupported(scheduler: Scheduler, what: str) -> UserError:
     """Make the error for something that a scheduler does not have."""
     return UserError(f"{scheduler.title} has no {what}", "leave it out of [batch], or choose another scheduler there")
+
+
+def json_object(output: str) -> dict[str, Any]:
+    """Read a JSON object that a command printed.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    try:
+        found = json.loads(output)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deeply") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"not a JSON object: {output[:60]!r}")
+    return found
 
 
 def clock(seconds: float) -> str:

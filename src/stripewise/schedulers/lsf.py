@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.schedulers.base import Scheduler, read_clock
+from stripewise.schedulers.base import Scheduler, json_object, read_clock
 from stripewise.schedulers.job import Answer, Inside, JobPhase, Standing
 from stripewise.spec.batch import Batch
 
@@ -76,10 +75,13 @@ class Lsf(Scheduler):
     def standings(self, output: str) -> dict[str, Standing]:
         """Read bjobs' JSON; it has an entry with an error for a job that LSF has forgotten."""
         found = {}
-        for entry in json.loads(output)["RECORDS"]:
-            if "ERROR" in entry:
+        records = json_object(output).get("RECORDS")
+        if not isinstance(records, list) or not all(isinstance(entry, dict) for entry in records):
+            raise ValueError("bjobs printed no list of records")
+        for entry in records:
+            if "JOBID" not in entry or "ERROR" in entry:
                 continue
-            phase = _PHASES.get(entry["STAT"], JobPhase.ACTIVE)
+            phase = _PHASES.get(str(entry.get("STAT")), JobPhase.ACTIVE)
             why = next((str(entry[key]) for key in _REASONS if entry.get(key)), "")
             found[str(entry["JOBID"])] = Standing(phase, why if phase is JobPhase.OVER else "")
         return found

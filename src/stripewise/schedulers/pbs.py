@@ -5,13 +5,12 @@ Sources: the PBS Professional reference guide (qsub, qstat, qselect, job states 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.schedulers.base import Scheduler, clock, read_clock
+from stripewise.schedulers.base import Scheduler, clock, json_object, read_clock
 from stripewise.schedulers.job import Inside, JobPhase, Standing
 from stripewise.spec.batch import Batch
 
@@ -84,7 +83,9 @@ class Pbs(Scheduler):
 
     def standings(self, output: str) -> dict[str, Standing]:
         """Read qstat's JSON; qstat prints nothing at all if it knows none of the jobs."""
-        jobs = json.loads(output).get("Jobs", {}) if output.strip() else {}
+        jobs = json_object(output).get("Jobs", {}) if output.strip() else {}
+        if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
+            raise ValueError("qstat printed no list of jobs")
         return {identifier: _standing(job) for identifier, job in jobs.items()}
 
     def cancel(self, identifier: str) -> list[str]:

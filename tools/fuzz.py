@@ -1,0 +1,345 @@
+"""Fuzz the parsers in Python: every input gives a value or one of Stripewise's own errors, soon and within memory.
+
+    python tools/fuzz.py [--seconds 600] [TARGET ...]
+
+An input is changed at random: bytes, words, lines, pieces of other inputs. One that reaches new lines of Stripewise is
+kept, and changed further. A finding is an exception that the parser does not promise, or an input that takes more than
+ten seconds of the processor; it is written to build/fuzz, and the exit code is then 1. The parsers in C have targets of
+their own, in native/fuzz, which native/soak.py runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from stripewise.diagnosis.causes.timings import read_timings
+from stripewise.diagnosis.hints_file import named_hints
+from stripewise.diagnosis.script import parse_script
+from stripewise.errors import StripewiseError
+from stripewise.filesystems import named, type_names
+from stripewise.measure.darshan_logs import _Reader
+from stripewise.measure.ior import parse_ior
+from stripewise.measure.journal import parse_journal
+from stripewise.model.artifact import format as form
+from stripewise.model.artifact.reader import parse_artifact
+from stripewise.model.registry import load_model, make_model
+from stripewise.model.table import read_table
+from stripewise.prescribe.request import parse_request
+from stripewise.runner.program.elf import NotElf, read_elf
+from stripewise.schedulers.registry import all_schedulers
+from stripewise.spec.campaign import parse_campaign
+from stripewise.spec.experiment import parse_experiment
+from stripewise.spec.plan import Plan
+from stripewise.spec.report import read_report
+from stripewise.spec.site import parse_site
+from stripewise.spec.stack import parse_stack
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = str(ROOT / "src" / "stripewise")
+LONGEST = 1 << 17
+SLOW = 10
+STUCK = 300
+MEMORY = 6 << 30
+WORDS = [
+    *(b"0", b"-1", b"1e999", b"nan", b"inf", b"9" * 30, b"true", b"null", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\n"),
+    *(b"[" * 3000, b"{" * 50, b"a=", b'"""', b"'", b"|", b":", b"%s", b"../", b"\xe2\x80\xa8", b'{"a":', b"[[a]]\n"),
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser, what it may raise, and inputs to begin with."""
+
+    parse: Callable[[bytes, Path], Any]
+    seeds: Callable[[], list[bytes]]
+    errors: tuple[type[Exception], ...] = (StripewiseError,)
+
+
+def text(parse: Callable[[str, str], Any]) -> Callable[[bytes, Path], Any]:
+    """A parser of a text and its origin."""
+    return lambda data, _: parse(data.decode("utf-8", "surrogateescape"), "input")
+
+
+def file(parse: Callable[[Path], Any], name: str) -> Callable[[bytes, Path], Any]:
+    """A parser of a file."""
+
+    def run(data: bytes, folder: Path) -> Any:
+        (folder / name).write_bytes(data)
+        return parse(folder / name)
+
+    return run
+
+
+def files(*patterns: str) -> Callable[[], list[bytes]]:
+    """The contents of files, the largest left out."""
+    found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    return lambda: [path.read_bytes()[:LONGEST] for path in found]
+
+
+def table(data: bytes, folder: Path) -> Any:
+    """Both files of a table."""
+    head, _, rows = data.partition(b"\n=====\n")
+    (folder / "t.toml").write_bytes(head)
+    (folder / "t.csv").write_bytes(rows)
+    return read_table(folder / "t")
+
+
+def tables() -> list[bytes]:
+    """Small tables, each with its first rows."""
+    heads = sorted((ROOT / "benchmarks" / "data" / "tables").glob("*.toml"))
+    rows = [b"".join(head.with_suffix(".csv").read_bytes().splitlines(keepends=True)[:6]) for head in heads]
+    return [head.read_bytes() + b"\n=====\n" + own for head, own in zip(heads, rows, strict=True)]
+
+
+def artifact(data: bytes, _: Path) -> Any:
+    """An artifact whose size and checksum are put right, so that what is behind them is reached."""
+    whole = bytearray(data[: len(data) & ~7])
+    if len(whole) >= form.HEADER.size:
+        struct.pack_into("<Q", whole, 16, len(whole))
+        struct.pack_into("<Q", whole, 24, form.checksum(bytes(whole)))
+    return parse_artifact(bytes(whole))
+
+
+def model(data: bytes, folder: Path) -> Any:
+    """The head and the arrays of a model, packed anew: whatever the archive's own checksums would refuse is reached."""
+    with zipfile.ZipFile(folder / "model", "w") as archive:
+        for member in data.split(b"\n=====\n"):
+            name, _, content = member.partition(b"\n")
+            archive.writestr(name.decode("latin-1").replace("\0", "") or "x", content)
+    return load_model(folder / "model")
+
+
+def models() -> list[bytes]:
+    """A trained model of each small kind."""
+    found = []
+    head = sorted((ROOT / "benchmarks" / "data" / "tables").glob("*.toml"))[0]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("linear", "boosting"):
+            trained = make_model(name)
+            trained.fit(read_table(head))
+            trained.save(Path(folder) / name)
+            with zipfile.ZipFile(Path(folder) / name) as archive:
+                parts = [entry.encode() + b"\n" + archive.read(entry) for entry in archive.namelist()]
+            found.append(b"\n=====\n".join(parts))
+    return found
+
+
+READER = _Reader()
+"""One child for all logs: a start of it takes longer than a log."""
+
+
+def logs() -> list[bytes]:
+    """The logs that come with Darshan's Python package."""
+    import darshan  # noqa: PLC0415  slow to load
+
+    found = sorted(
+        (Path(darshan.__file__).parent / "examples").rglob("*.darshan"), key=lambda path: path.stat().st_size
+    )
+    return [path.read_bytes() for path in found[:6]]
+
+
+def schedulers(data: bytes, _: Path) -> None:
+    """All that the commands of schedulers print, and the directives of job scripts."""
+    said = data.decode("utf-8", "replace")
+    for scheduler in all_schedulers():
+        with contextlib.suppress(ValueError):  # promised where the output cannot be read
+            scheduler.standings(said)
+        scheduler.identifier(said)
+        scheduler.is_gone(said)
+        scheduler.read_script(said)
+        scheduler.read_time(said)
+
+
+def layouts(data: bytes, folder: Path) -> None:
+    """What the tools of file systems print, and the lines of scripts that set layouts."""
+    said = data.decode("utf-8", "replace")
+    for kind in type_names():
+        named_system = named(kind)
+        named_system.look(folder, "tool", lambda _: said)
+        for line in said.splitlines():
+            list(named_system.in_script(line))
+
+
+def hints(data: bytes, folder: Path) -> None:
+    """A hints file that a script names."""
+    (folder / "hints").write_bytes(data)
+    named_hints(f"export ROMIO_HINTS={folder}/hints\nsrun ./app\n", folder, {})
+
+
+SAID = [
+    b"Submitted batch job 7\n7|RUNNING|None|a\n8_1|NODE_FAIL|x|b\n",
+    b'{"Jobs": {"1.pbs": {"job_state": "F", "Exit_status": 271, "comment": "x"}, "2": {"job_state": "R"}}}',
+    b'{"COMMAND": "bjobs", "RECORDS": [{"JOBID": "7", "STAT": "EXIT", "EXIT_REASON": "x"}, {"ERROR": "no"}]}',
+    b"f2xyz|INACTIVE|FAILED|a\nf3|RUN||b\n",
+    b"#!/bin/bash\n#SBATCH -N 4 -t 1-02:03:04\n#PBS -l walltime=01:00:00\n#BSUB -W 1:30 -nnodes 2\n",
+    b"#flux: -N2 -t 30m\n1-02:03:04\n",
+]
+LAYOUTS = [
+    b"stripe_count:  4 stripe_size:   1048576 pattern: raid0 stripe_offset: -1 pool: flash\n",
+    b"lfs setstripe -c 4 -S 1M out\nbeegfs-ctl --setpattern --numtargets=4 --chunksize=1m out\n",
+]
+SCRIPTS = [
+    b"#!/bin/bash\n#SBATCH -N 2\nexport ROMIO_HINTS=$PWD/hints\nexport MPICH_MPIIO_HINTS='*:cb_nodes=4'\nsrun ./app\n",
+    b"cat > hints <<EOF\nromio_cb_write enable\nEOF\nmpiexec --mca io ompio -n 4 ./app\n",
+]
+IOR = [
+    b"access bw(MiB/s) IOPS Latency(s) block(KiB) xfer(KiB)\n------ --------- ---- ---------- ---------- ---------\n"
+    b"write 1234.5 12 0.1 1024 64 0.1 0.2 0.3 0.4 0\n",
+    b'{"Version": "4.0", "tests": [{"Parameters": {}, "Results": [[{"access": "write", "bwMiB": 12.5}]]}]}',
+    b"access,bw(MiB/s),IOPS\nwrite,12.5,3\n",
+]
+TARGETS = {
+    "darshan": Target(file(READER.read, "x.darshan"), logs),
+    "table": Target(table, tables),
+    "model": Target(model, models),
+    "artifact": Target(artifact, files("native/fuzz/corpus_model/*")),
+    "plan": Target(text(Plan.parse), files("native/fuzz/corpus/*")),
+    "journal": Target(text(lambda data, _: parse_journal(data)), files("native/fuzz/corpus_journal/*")),
+    "report": Target(text(read_report), files("tests/fixtures/reports/*.json")),
+    "experiment": Target(text(parse_experiment), files("examples/*.toml")),
+    "site": Target(text(parse_site), files("src/stripewise/simulate/sites/*.toml")),
+    "stack": Target(text(parse_stack), files("src/stripewise/spec/stacks/*.toml", "examples/*stack.toml")),
+    "campaign": Target(text(parse_campaign), files("src/stripewise/spec/campaigns/*.toml")),
+    "request": Target(text(parse_request), lambda: [b'processes = 4\nfile_size = "1GiB"\n[known]\na = 1\n']),
+    "schedulers": Target(schedulers, lambda: SAID),
+    "layouts": Target(layouts, lambda: LAYOUTS),
+    "hints": Target(hints, lambda: [b"# x\nromio_cb_write enable\ncb_nodes 4\n"]),
+    "script": Target(text(lambda data, _: parse_script(data)), lambda: SCRIPTS),
+    "ior": Target(text(parse_ior), lambda: IOR),
+    "timings": Target(
+        file(read_timings, "t.csv"), lambda: [b"operation,size,seconds,offset\nread,4KiB,0.1,0\nwrite,1,2,3\n"]
+    ),
+    "elf": Target(file(read_elf, "a.out"), lambda: [Path("/bin/true").read_bytes()[:LONGEST]], (NotElf,)),
+}
+
+
+class Reached:
+    """The lines of Stripewise that a call reaches."""
+
+    def __init__(self) -> None:
+        self.lines: set[tuple[str, int]] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Trace functions of Stripewise alone."""
+        if frame.f_code.co_filename.startswith(SOURCE):
+            self.lines.add((frame.f_code.co_filename, frame.f_lineno))
+            return self
+        return None
+
+
+def changed(data: bytes, others: list[bytes], chance: random.Random) -> bytes:
+    """Change an input in one to four places."""
+    found = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        at = chance.randrange(len(found) + 1)
+        end = min(len(found), at + int(chance.expovariate(1 / 8)) + 1)
+        kind = chance.randrange(7)
+        if kind == 0 and at < len(found):
+            found[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            found[at:end] = b""
+        elif kind == 2:
+            found[at:at] = found[at:end] * chance.choice((1, 2, 50))
+        elif kind == 3:
+            found[at:end] = chance.choice(WORDS)
+        elif kind == 4:
+            found[at:at] = chance.choice(WORDS)
+        elif kind == 5:
+            other = chance.choice(others)
+            begin = chance.randrange(len(other) + 1)
+            found[at:end] = other[begin : begin + chance.randrange(64)]
+        else:
+            lines = found.split(b"\n")
+            chance.shuffle(lines) if len(lines) < 8 else lines.pop(chance.randrange(len(lines)))
+            found = bytearray(b"\n".join(lines))
+    return bytes(found[:LONGEST])
+
+
+def too_slow(*_: object) -> None:
+    """End a parser that takes too long."""
+    raise TimeoutError(f"more than {SLOW} s of the processor, or {STUCK} s")
+
+
+def once(target: Target, data: bytes, folder: Path) -> str:
+    """Parse one input; what was found, or an empty text."""
+    signal.setitimer(signal.ITIMER_PROF, SLOW)
+    signal.alarm(STUCK)
+    try:
+        target.parse(data, folder)
+    except target.errors:
+        pass
+    except BaseException:
+        if sys.exc_info()[0] is KeyboardInterrupt:
+            raise
+        return traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+    return ""
+
+
+def fuzz(name: str, seconds: float, seed: int, kept: Path) -> tuple[int, dict[str, str]]:
+    """Fuzz one parser; the number of inputs, and each kind of finding once, by the place that raised it."""
+    target, chance, known = TARGETS[name], random.Random(seed), Reached()
+    inputs, findings, count = target.seeds(), {}, 0
+    until = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as place:
+        waiting = list(inputs)
+        while time.monotonic() < until:
+            data = waiting.pop() if waiting else changed(chance.choice(inputs), inputs, chance)
+            reached = Reached()
+            sys.settrace(reached)
+            found = once(target, data, Path(place))
+            sys.settrace(None)
+            count += 1
+            if reached.lines - known.lines:
+                known.lines |= reached.lines
+                inputs.append(data)
+            where = next((line for line in reversed(found.splitlines()) if line.startswith("  File")), "")
+            if found and where not in findings:
+                findings[where] = found
+                (kept / f"{name}-{len(findings)}").write_bytes(data)
+    return count, findings
+
+
+def main(words: Iterable[str] | None = None) -> int:
+    """Fuzz the named parsers, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", nargs="*", choices=[*TARGETS, []], help=f"default: all of {', '.join(TARGETS)}")
+    parser.add_argument("--seconds", type=float, default=600, help="for each parser")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kept", type=Path, default=ROOT / "build" / "fuzz", help="folder of findings")
+    options = parser.parse_args(words if words is None else list(words))
+    options.kept.mkdir(parents=True, exist_ok=True)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.signal(signal.SIGALRM, too_slow)
+    signal.signal(signal.SIGPROF, too_slow)
+    READER.__enter__()
+    bad = 0
+    for name in options.target or TARGETS:
+        count, findings = fuzz(name, options.seconds, options.seed, options.kept)
+        print(f"{name}: {count} inputs in {options.seconds:.0f} s, {len(findings) or 'no'} findings", flush=True)
+        for found in findings.values():
+            print(found, flush=True)
+        bad += len(findings)
+    READER.__exit__()
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
