@@ -321,8 +321,8 @@ def phases(outcome: Outcome, count: int) -> list[str]:
 
 
 def test_online_tries_its_candidates_in_turn_and_settles(bench: Bench, tmp_path: Path) -> None:
-    # Phases that happen to differ in time may reopen the exploration, but not before the twelfth has been measured.
-    count, journal = 12, tmp_path / "journal"
+    # Phases that happen to differ in time may reopen the exploration once the twelfth has been measured.
+    count, journal = 11, tmp_path / "journal"
     environment = {"STRIPEWISE_MODE": "online", "STRIPEWISE_MODEL": str(save_model(tmp_path))}
     outcome = run(bench, tmp_path / "chk", count=count, STRIPEWISE_JOURNAL=str(journal), **environment)
     said = phases(outcome, count)
