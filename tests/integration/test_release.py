@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,13 +67,41 @@ def test_the_packages_hold_the_native_sources_and_all_data(dist: Path) -> None:
     assert {"LICENSE", "README.md", "CMakeLists.txt", "setup.py", "native/include/stripewise_format.h"} <= sdist
 
 
+def canonical(line: str) -> str:
+    return line.lower().replace("_", "-")
+
+
+def locked(lock: Path) -> set[str]:
+    return {line.split()[0] for line in lock.read_text("utf-8").splitlines() if re.match(r"\w", line)}
+
+
+def test_the_list_of_parts_names_what_is_locked(dist: Path, tmp_path: Path) -> None:
+    """`make dist` writes it with the same command."""
+    require(importlib.util.find_spec("cyclonedx_py"), "pip install cyclonedx-bom")
+    clone = dist.parent / "clone"
+    lock = clone / "requirements" / "service.lock"
+    (command,) = re.findall(r"/cyclonedx-py (requirements .*) -o ", (ROOT / "Makefile").read_text("utf-8"))
+    sbom = json.loads(run([sys.executable, "-m", "cyclonedx_py", *command.split()], clone))
+    assert sbom["bomFormat"] == "CycloneDX"
+    assert sbom["metadata"]["component"]["name"] == "stripewise"
+    assert {f"{part['name']}=={part['version']}" for part in sbom["components"]} == locked(lock)
+
+
 def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Path) -> None:
     run([sys.executable, "-m", "venv", str(tmp_path / "bare")], tmp_path)
     python = str(tmp_path / "bare" / "bin" / "python")
     wheel = next(dist.glob("*.whl"))
     # Most of what is installed is never imported here: compiling all of it takes longer than anything else.
     options = ["--quiet", "--disable-pip-version-check", "--no-compile"]
-    run([python, "-m", "pip", "install", *options, f"{wheel}[mpich]"], tmp_path)
+    # As a service is installed: what the lock names, each checked by its hash, and nothing else.
+    lock = dist.parent / "clone" / "requirements" / "service.lock"
+    run([python, "-m", "pip", "install", *options, "--require-hashes", "--requirement", str(lock)], tmp_path)
+    run([python, "-m", "pip", "install", *options, f"{wheel}[mpich,server]"], tmp_path)
+    frozen = run([python, "-m", "pip", "freeze"], tmp_path).splitlines()
+    assert {re.split(r"==| @ ", line)[0] for line in frozen if canonical(line) not in locked(lock)} == {
+        "mpich",
+        "stripewise",
+    }
     where = run([python, "-c", "import stripewise; print(stripewise.__file__)"], tmp_path)
     assert where.startswith(str(tmp_path))
     command = str(tmp_path / "bare" / "bin" / "stripewise")

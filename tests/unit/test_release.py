@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import stripewise
 
@@ -94,3 +97,54 @@ def test_the_spack_recipe_has_every_dependency_with_its_version() -> None:
         name = name.lower().replace("_", "-")
         assert asked.get(name) == version, f"packaging/spack/package.py: {name} {asked.get(name)}, not {version}"
     assert asked["python"] == PROJECT["requires-python"].removeprefix(">=")
+
+
+def test_the_lock_of_the_service_is_in_step() -> None:
+    """Every dependency has its place there, within its bounds and with hashes; the index is left to who installs."""
+    text = (ROOT / "requirements" / "service.lock").read_text("utf-8")
+    assert not re.search(r"://|^-|--(extra-)?index|--find-links|--trusted-host", text, re.MULTILINE)
+    entries = re.findall(r"^(\S+)==(\S+)[^\n]*((?:\n    --hash=sha256:[0-9a-f]{64}[ \\]*)+)$", text, re.MULTILINE)
+    assert len(entries) == len(re.findall(r"^[^\s#]", text, re.MULTILINE)), "an entry has no hash"
+    locked = {(name, version) for name, version, _ in entries}
+    for line in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["server"]):
+        wanted = Requirement(line)
+        found = {version for name, version in locked if name == canonicalize_name(wanted.name)}
+        assert found, f"{line}: make lock"
+        assert all(wanted.specifier.contains(version) for version in found), f"{line}: make lock"
+
+
+def test_every_package_that_is_imported_is_asked_for() -> None:
+    """What comes with another package today need not come with it tomorrow."""
+    optional = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *optional["server"], *optional["ann"], *optional["optuna"], "pytest"]
+    asked = {Requirement(line).name.lower() for line in lines}
+    other = {"sklearn": "scikit-learn", "psij": "psij-python"}
+    # Parts of pydantic and of Jinja, which ask for the exact version that they need.
+    asked |= {"pydantic_core", "annotated_types", "markupsafe"}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            else:
+                continue
+            for top in {name.partition(".")[0] for name in names} - {"stripewise", *sys.stdlib_module_names}:
+                assert other.get(top, top).lower() in asked, (
+                    f"{path} imports {top}, which pyproject.toml does not ask for"
+                )
+
+
+def test_an_audit_that_nobody_answered_is_not_called_one() -> None:
+    judge = runpy.run_path(str(ROOT / "tools" / "audit.py"))["judge"]
+    skipped = {"name": "a", "skip_reason": "not found"}
+    fine = {"name": "b", "version": "1", "vulns": []}
+    bad = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["3"]}]}
+    assert [judge(packages)[0] for packages in ([], [skipped], [fine], [fine, bad])] == [0, 0, 0, 1]
+    for packages in ([], [skipped]):
+        assert "not done" in judge(packages)[1][0]
+    assert judge([skipped, fine, bad])[1] == [
+        "audit: 1 known vulnerabilities in 2 packages",
+        "c 2: CVE-1, fixed in 3",
+        "audit: not looked up: a",
+    ]
