@@ -109,7 +109,7 @@ def serve(
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{host}:{listener.getsockname()[1]}"
-    typer.echo(f"listening on {where}; programs run as this user ({os.getuid()})", err=True)
+    typer.echo(f"listening on {where}; programs run as {user_name()} ({os.getuid()}), whoever asks", err=True)
     listen(settings, listener, workers, path)
 
 
