@@ -30,7 +30,7 @@ class Stripewise(PythonPackage):
     depends_on("py-scikit-learn@1.4:", type=("build", "run"))
     depends_on("py-threadpoolctl@3.1:", type=("build", "run"))
     depends_on("lightgbm@4.3: +python", type=("build", "run"))
-    depends_on("py-pydantic@2.10:", type=("build", "run"))
+    depends_on("py-pydantic@2.10.1:", type=("build", "run"))
     depends_on("py-typer@0.16:", type=("build", "run"))
     depends_on("py-rich@13.9.4:", type=("build", "run"))
     depends_on("py-sqlalchemy@2.0.25:", type=("build", "run"))
@@ -38,7 +38,7 @@ class Stripewise(PythonPackage):
     depends_on("py-plotly@5.20:", type=("build", "run"))
     depends_on("py-jinja2@3.1.6:", type=("build", "run"))
     depends_on("py-psij-python@0.9.9:", type=("build", "run"))
-    depends_on("py-darshan@3.4.5:", type=("build", "run"))
+    depends_on("py-darshan@3.4.6:", type=("build", "run"))
 
     # Of the native build, at run time.
     depends_on("cmake@3.20:", type="run")
