@@ -170,10 +170,9 @@ def test_each_program_runs_as_the_person_who_asked(people: tuple[Person, Person]
         sockets = {person.name: f"/run/user/{person.number}/stripewise.sock" for person in people}
         wait(lambda: all(person.do("test", "-S", sockets[person.name]).returncode == 0 for person in people))
         for person in people:
-            done = person.stripewise(
-                "tune", "--server", f"unix:{sockets[person.name]}", "--stack", "romio", "--objective", "elapsed", "--budget", "2",
-                "--", str(person.home / "program.sh"),
-            )  # fmt: skip
+            options = ["--stack", "romio", "--objective", "elapsed", "--budget", "2"]
+            at = ["--server", f"unix:{sockets[person.name]}"]
+            done = person.stripewise("tune", *at, *options, "--", str(person.home / "program.sh"))
             assert (person.home / "who").exists(), done.stdout + done.stderr
             assert (person.home / "who").read_text() == f"{person.name}\n"
             assert (person.home / "who").stat().st_uid == person.number
