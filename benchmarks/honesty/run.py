@@ -2,10 +2,10 @@
 
 Two kinds of experiments, many seeds each: spaces in which every configuration is equal, and spaces in which one setting
 (or, harder to find, one point) is truly 10% better; runs have 10% log-normal noise. Counted: experiments that claim
-a gain. Three ways of running them: `function` (a noisy value for each run, in this process), `replay` (values drawn
-from the recorded runs of a measured table, each divided by the median of its configuration and their spread scaled to
-the noise asked for: the shape of real noise, with a known truth) and `dummy` (the kernel's dummy backend, launched as
-a real program, with its own seeded noise).
+a gain. Four ways of running them: `function` (a noisy value for each run, in this process), `proof` (the same, but only
+the pairs of one candidate, without a search), `replay` (values drawn from the recorded runs of a measured table, each
+divided by the median of its configuration and their spread scaled to the noise asked for: the shape of real noise, with
+a known truth) and `dummy` (the kernel's dummy backend, launched as a real program, with its own seeded noise).
 
     python benchmarks/honesty/run.py --experiments 200 --way function
 """
@@ -29,6 +29,8 @@ import numpy as np
 
 import stripewise as sw
 from stripewise.evaluation.race import DRIFTS, planted_drift
+from stripewise.measure.confirmation import Decision, assess
+from stripewise.measure.sequential import looks
 from stripewise.model.landscape import Landscape, landscapes
 from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table, read_table
 from stripewise.runner.registry import make_runner
@@ -73,6 +75,28 @@ def noisy(
         return true * math.exp(disturbed)
 
     return run
+
+
+def by_proof(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
+    """The proof alone, as the last runs of the budget: pairs of a default and a candidate, which is the better one."""
+    most = min(options.pairs, options.budget // 2)
+    searched = options.budget - 2 * most
+    slower = [1.0] * options.budget
+    if options.drift:
+        slower = planted_drift(options.drift, options.budget, seed).tolist()
+    better = BETTER[options.kind]
+    function = noisy(seed, gain, better, options.noise, options.skewed, slower[searched:])
+    arms: dict[str, list[float]] = {"default": [], "candidate": []}
+    for number, coin in enumerate(sampler_rng(seed, 0).random(most), 1):
+        for arm in arms if coin < 0.5 else reversed(arms):
+            arms[arm].append(function(better if arm == "candidate" else {}))
+        if number in looks(most):
+            found = assess(*arms.values(), maximize=False, most_pairs=most)
+            if found.decision is not Decision.CONTINUE:
+                break
+    assert found.speedup is not None
+    proven = found.decision is Decision.PROVEN
+    return {"confirmed": proven, "speedup": found.speedup.estimate, "runs": 2 * len(arms["default"])}
 
 
 def by_function(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
@@ -157,21 +181,23 @@ def outline(result: dict[str, Any]) -> dict[str, Any]:
 
 def one(arguments: tuple[str, int, float, argparse.Namespace]) -> dict[str, Any]:
     way, seed, gain, options = arguments
-    return {"function": by_function, "replay": by_replay, "dummy": by_dummy}[way](seed, gain, options)
+    return {"function": by_function, "proof": by_proof, "replay": by_replay, "dummy": by_dummy}[way](
+        seed, gain, options
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--experiments", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--way", choices=["function", "replay", "dummy"], default="function")
+    parser.add_argument("--way", choices=["function", "proof", "replay", "dummy"], default="function")
     parser.add_argument(
         "--kind", choices=list(BETTER), default="setting", help="one value of one setting is better, or one point of 24"
     )
     parser.add_argument("--gain", type=float, default=1.10)
     parser.add_argument("--noise", type=float, default=0.10, help="standard deviation of the log of a run")
     parser.add_argument("--skewed", action="store_true", help="stragglers as on production file systems")
-    parser.add_argument("--drift", choices=DRIFTS, help="of the way `function`: plant changes of the machine")
+    parser.add_argument("--drift", choices=DRIFTS, help="of `function` and `proof`: plant changes of the machine")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=30)
@@ -179,8 +205,8 @@ def main() -> int:
     parser.add_argument("--table", type=Path, default=TABLE, help="whose noise is replayed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.drift and options.way != "function":
-        parser.error("--drift needs --way function")
+    if options.drift and options.way not in ("function", "proof"):
+        parser.error("--drift needs --way function or proof")
     rows = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         for name, gain in (("nothing to gain", 1.0), (f"a true gain of {options.gain - 1:.0%}", options.gain)):
