@@ -458,3 +458,27 @@ def test_the_reach_is_the_largest_difference_within_a_workload() -> None:
     assert data([0, 1, 5, 5.5, 9], [0, 0, 1, 1, 2]).reach == 1.0
     assert data([0, 1, 5, 9], [0, 0, 1, 2]).reach == 9.0  # one workload alone says little
     assert data([3], [0]).reach == 0.0
+
+
+def test_a_tree_is_as_uncertain_as_its_error_on_workloads_it_did_not_see() -> None:
+    """Workloads whose level is a matter of chance: a leaf of equal runs knows nothing of the next workload."""
+    schema = Schema(
+        name="t",
+        objective=ObjectiveColumn(direction="maximize"),
+        context=[Column(name="job", kind="ordinal", values=list(range(12)))],
+        parameter=[Column(name="p", kind="ordinal", values=[1, 2])],
+    )
+    level = np.exp(np.random.default_rng(0).normal(size=12))
+    rows = [
+        {"job": j, "p": p, "repeat": r, "objective": level[j] * p} for j in range(12) for p in (1, 2) for r in (0, 1)
+    ]
+    model = make_model("tree", {"max_depth": 0, "min_rows": 2}).fit(make_table(schema, rows))
+    found = model.predict({"job": [3], "p": [1]})
+    assert found.value[0] == pytest.approx(level[3]) and found.deviation[0] > 0.5
+    # The level is wrong for both values alike, so their ratio is known much better.
+    assert (
+        LogPrediction(found.mean, found.deviation, found.shared).gain_deviation(
+            LogPrediction(found.mean, found.deviation, found.shared)
+        )[0]
+        < 0.5 * found.deviation[0]
+    )

@@ -49,6 +49,10 @@ class Data:
     def __len__(self) -> int:
         return len(self.target)
 
+    def take(self, keep: NDArray[np.bool_]) -> Data:
+        """Give some rows."""
+        return Data(self.points[keep], self.target[keep], self.cells[keep], self.workloads[keep])
+
     @cached_property
     def noise(self) -> float:
         """Standard deviation of repeats about their mean, pooled over all cells; 0 without repeats."""
