@@ -4,6 +4,7 @@ run.py record ior-strided --program IOR --mpiexec mpiexec --label mpich --folder
 run.py replay RECORD.json ...         20 searches of each recorded sweep, with the recorded drift
 run.py tune ior-strided RECORD.json --program IOR --mpiexec mpiexec --folder /dev/shm
 run.py report RECORD.json ...         one Markdown table
+run.py bound RECORD.json ...          how often a tuner that knows the best would prove its gain
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stripewise.measure.confirmation import Decision, assess
 from stripewise.measure.observed import observed_workload
 from stripewise.objectives import objective_of
 from stripewise.runner.registry import make_runner
@@ -212,6 +214,28 @@ def report(paths: list[Path]) -> None:
     print(f"| all |{' |' * (len(titles) - 4)} {' | '.join(shares_of(everything))} |")
 
 
+def bound(paths: list[Path], pairs: int, replays: int) -> None:
+    """Print how often the best of each sweep is proven in so many pairs: no search can do better with the launches."""
+    for path in paths:
+        kept, rng = Record.read(path), np.random.default_rng(1)
+        default = int(kept.space.index(kept.space.levels([kept.space.default]))[0])
+        best = int(np.argmax(kept.truth) if kept.objective.maximize else np.argmin(kept.truth))
+        proven = 0
+        for _ in range(replays):
+            clock = float(rng.uniform(0, 2 * kept.seconds))
+            values: dict[int, list[float]] = {0: [], 1: []}
+            for _ in range(pairs):
+                for arm in rng.permutation(2).tolist():
+                    now = kept.seconds - abs(clock % (2 * kept.seconds) - kept.seconds)
+                    value, seconds = kept.at(best if arm else default, now, rng)
+                    values[arm].append(value)
+                    clock += seconds
+            found = assess(values[0], values[1], maximize=kept.objective.maximize, most_pairs=pairs, final=True)
+            proven += found.decision is Decision.PROVEN
+        gain = 1 / kept.share_of_best(kept.space.default)
+        print(f"{path.name}: {gain:.2f} times the default is proven in {proven / replays:.0%} of {replays}", flush=True)
+
+
 def shares_of(shares: list[float]) -> list[str]:
     """Median of the shares of the best, and how many are close to it."""
     found = np.array(shares)
@@ -250,10 +274,16 @@ def main() -> None:
     replaying.add_argument("--seeds", type=int, default=20)
     for command in (tuning, replaying):
         command.add_argument("--budget", type=int, default=40)
+    bounding = commands.add_parser("bound", help="prove the best of recorded sweeps")
+    bounding.add_argument("records", type=Path, nargs="+")
+    bounding.add_argument("--pairs", type=int, default=18)
+    bounding.add_argument("--replays", type=int, default=200)
     commands.add_parser("report", help="one table of all").add_argument("records", type=Path, nargs="+")
     options = parser.parse_args()
     if options.command == "report":
         return report(options.records)
+    if options.command == "bound":
+        return bound(options.records, options.pairs, options.replays)
     if options.command == "replay":
         for path in options.records:
             replay(options, path)
