@@ -113,12 +113,11 @@ struct components {
 
 static void add_component(struct components *layout, const struct component *next, bool extension) {
     struct component *last = layout->count ? &layout->all[layout->count - 1] : NULL;
-    if (last && next->start != last->end) {
-        layout->odd = true; /* the next mirror begins */
-    } else if (last && extension) {
+    bool next_mirror = last && next->start != last->end;
+    if (last && extension && !next_mirror) {
         last->end = next->end;
         last->extension = next->extension;
-    } else if (layout->count < MOST_COMPONENTS) {
+    } else if (!next_mirror && layout->count < MOST_COMPONENTS) {
         layout->all[layout->count++] = *next;
     } else {
         layout->odd = true;
@@ -243,7 +242,7 @@ enum { COUNT, SIZE, OVERSTRIPE, MDT, HEAD, EXTENSION, START, POOL, TEMPLATE, KEY
 enum { HEAD_SHARE = 16, HEAD_STRIPES = 4 };
 
 static void tell(const struct components *layout, int64_t numbers[SW_LAYOUT_NUMBERS]) {
-    if (!layout->count)
+    if (layout->count < 1)
         return;
     const struct component *first = &layout->all[0], *last = &layout->all[layout->count - 1];
     numbers[COUNT] = last->count ? last->count : -1;
@@ -435,7 +434,7 @@ static const char *refusal(const struct components *folder, const char *const va
         return others ? "template excludes all other keys" : NULL;
     if (folder->odd)
         return "the folder's layout is mirrored, or has more components than can be changed";
-    if (mdt < 0 || mdt % 65536 || head < 0 || head % (65536 * HEAD_SHARE))
+    if (mdt < 0 || mdt % 65536 || head < 0 || head % (INT64_C(65536) * HEAD_SHARE))
         return "mdt_size is not a multiple of 64 KiB, or head_size not one of 1 MiB";
     return head && head / HEAD_SHARE <= mdt ? "head_size is not more than 16 times mdt_size" : NULL;
 }
