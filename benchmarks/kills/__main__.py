@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -30,15 +31,17 @@ def main() -> int:
     given = parser.parse_args()
     broken = 0
     for name in given.storages.split(","):
-        with tempfile.TemporaryDirectory(prefix="swk", ignore_cleanup_errors=True) as text:
-            folder = Path(text)
-            with STORAGES[name](folder, given.seed) as storage:
-                soak = Soak(storage, folder, given.seed)
-                try:
-                    soak.run(given.kills)
-                except PromiseError as error:
-                    broken += 1
-                    print(f"{name}: {error}", file=sys.stderr)
+        folder = Path(tempfile.mkdtemp(prefix="swk"))
+        kept = False
+        with STORAGES[name](folder, given.seed) as storage:
+            soak = Soak(storage, folder, given.seed)
+            try:
+                soak.run(given.kills)
+            except PromiseError as error:
+                broken, kept = broken + 1, True
+                print(f"{name}: {error}; see {folder}", file=sys.stderr)
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
         print(json.dumps({"storage": name, **vars(soak.figures)}), flush=True)
     return min(broken, 1)
 

@@ -7,15 +7,15 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from benchmarks.kills.storages import Storage
+from tests.integration.forked import started
 
 from stripewise.errors import StripewiseError
 from stripewise.spec.experiment import Experiment
@@ -115,7 +115,7 @@ class _OneExperiment:
         self._storage, self._random, self.figures = soak._storage, soak._random, soak.figures
         self._known: dict[int, tuple[Any, ...]] = {}
         self._kills: Counter[str] = Counter()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[BaseProcess] = []
         self._definition = Experiment.model_validate(
             {
                 "name": work.name,
@@ -144,8 +144,8 @@ class _OneExperiment:
             finally:
                 for process in self._processes:
                     with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                        os.killpg(process.pid or 0, signal.SIGKILL)
+                    process.join()
             self._check(store, identifier)
 
     def _carry(self, store: Store, identifier: str, kills: int) -> None:
@@ -163,9 +163,9 @@ class _OneExperiment:
 
     def _begin(self, store: Store, identifier: str) -> None:
         """Start what is missing: workers, or a tuner on the next host."""
-        for process in [one for one in self._processes if one.poll() is not None]:
+        for process in [one for one in self._processes if not one.is_alive()]:
             self._processes.remove(process)
-            if process.returncode > 0:
+            if process.exitcode is not None and process.exitcode > 0:
                 self.figures.refused[self._said()] += 1
         if self._with_workers:
             jobs = Jobs(database_of(store))
@@ -177,18 +177,8 @@ class _OneExperiment:
             command = ["resume", identifier, "--yes", "--json"]
             missing = 1 - len(self._processes)
         for _ in range(missing):
-            words = [*next(self._soak._turn), sys.executable, "-P", "-m", "stripewise", *command]
-            with (self._work / "log").open("ab") as log:
-                self._processes.append(
-                    subprocess.Popen(
-                        words,
-                        env=self._soak._environment,
-                        cwd=self._work,
-                        stdout=subprocess.DEVNULL,
-                        stderr=log,
-                        start_new_session=True,
-                    )
-                )
+            first, log = next(self._soak._turn), self._work / "log"
+            self._processes.append(started(command, self._soak._environment, Path(os.devnull), log, self._work, first))
 
     # -- kills ---------------------------------------------------------------------------------------------
 
@@ -202,7 +192,7 @@ class _OneExperiment:
         else:
             before, deadline = len(self._started()), time.monotonic() + _PATIENCE
             while len(self._started()) == before:
-                if all(process.poll() is not None for process in self._processes) or (
+                if all(not process.is_alive() for process in self._processes) or (
                     store.record(identifier).state == "finished"
                 ):
                     return False
@@ -215,12 +205,12 @@ class _OneExperiment:
         if victim != "tuner":
             killed = self._kill_program()
         if victim != "program":
-            alive = [process for process in self._processes if process.poll() is None]
+            alive = [process for process in self._processes if process.is_alive()]
             if alive:
                 # A worker leads the session of no program: only the one process dies, and its runs stay.
                 process = self._random.choice(alive)
                 process.kill()
-                process.wait()
+                process.join()
                 killed = True
         if killed:
             self._kills[victim] += 1
@@ -244,7 +234,7 @@ class _OneExperiment:
         """Wait until it has ended, or until its tuner has given up."""
         deadline = time.monotonic() + _PATIENCE
         while store.record(identifier).state != "finished" and time.monotonic() < deadline:
-            if all(process.poll() is not None for process in self._processes):
+            if all(not process.is_alive() for process in self._processes):
                 return True
             if self._with_workers and identifier not in Jobs(database_of(store)).waiting():
                 return True

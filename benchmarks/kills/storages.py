@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.kills.delayed import unmount
+from benchmarks.kills.delayed import bind_alone, unmount
 from tests.system.postgresql import find_programs, private_server
 
 DELAY = 5.0
@@ -31,8 +32,8 @@ class Storage:
         As the tuners name it.
     seen : str
         As the observer names it: past all caches.
-    clients : tuple of (tuple of str)
-        Words before a tuner's command, one for each host that is simulated; tuners take turns.
+    clients : tuple of (callable or None)
+        What a tuner does before anything else, one for each host that is simulated; tuners take turns.
     views : tuple of str
         Addresses as each client sees it; looking through them fills its caches.
     workers : bool
@@ -43,7 +44,7 @@ class Storage:
 
     address: str
     seen: str
-    clients: tuple[tuple[str, ...], ...] = ((),)
+    clients: tuple[Callable[[], None] | None, ...] = (None,)
     views: tuple[str, ...] = field(default=())
     workers: bool = False
     scratch: Path | None = None
@@ -84,11 +85,10 @@ def nfs(folder: Path, seed: int) -> Iterator[Storage]:
     with contextlib.ExitStack() as stack:
         for number, client in enumerate(clients):
             stack.enter_context(mounted(server, client, seed + number))
-        enter = 'mount --bind "$0" "$1" && shift && exec "$@"'
         yield Storage(
             f"journal:{shared}/journal",
             f"journal:{server}/journal",
-            tuple(("unshare", "--mount", "sh", "-c", enter, str(client), str(shared)) for client in clients),
+            tuple(functools.partial(bind_alone, client, shared) for client in clients),
             tuple(f"journal:{client}/journal" for client in clients),
             scratch=shared / "scratch",
         )

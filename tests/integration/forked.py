@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -14,11 +14,16 @@ _CONTEXT.set_forkserver_preload([__name__, "stripewise.cli.tune", "stripewise.cl
 
 
 def started(
-    words: Sequence[str], environment: Mapping[str, str], out: Path, err: Path, folder: Path | None = None
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    out: Path,
+    err: Path,
+    folder: Path | None = None,
+    first: Callable[[], None] | None = None,
 ) -> BaseProcess:
-    """Start `stripewise WORDS` in a session of its own, its output in two files."""
+    """Start `stripewise WORDS` in a session of its own, its output in two files; it calls a function `first`."""
     where = str(folder or Path.cwd())
-    process = _CONTEXT.Process(target=_run, args=(list(words), dict(environment), where, str(out), str(err)))
+    process = _CONTEXT.Process(target=_run, args=(list(words), dict(environment), where, str(out), str(err), first))
     process.start()
     return process
 
@@ -36,8 +41,17 @@ def finished(
         return subprocess.CompletedProcess(list(words), code, out.read_text("utf-8"), err.read_text("utf-8"))
 
 
-def _run(words: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
+def _run(
+    words: list[str],
+    environment: dict[str, str],
+    folder: str,
+    out: str,
+    err: str,
+    first: Callable[[], None] | None,
+) -> None:
     os.setsid()
+    if first is not None:
+        first()
     os.chdir(folder)
     for descriptor, path in ((1, out), (2, err)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
