@@ -29,7 +29,8 @@ RUNS = 10
 WORKERS = 2
 LEASE = 10
 VICTIMS = ("tuner", "program", "both")
-_PATIENCE = 120.0
+_PATIENCE = 900.0
+"""Seconds without progress after which something hangs: the machine may be busy, and this is run with low priority."""
 _TRIES = 8
 
 PROGRAM = """

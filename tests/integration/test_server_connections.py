@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +13,11 @@ import pytest
 pytest.importorskip("uvicorn")
 
 import uvicorn
+from benchmarks.server.slow import Slow, Users
 from uvicorn.server import ServerState
 
 from stripewise.server.connections import Proxies, limited
+from tests.unit.service import Running, running
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 SECONDS = 0.3
@@ -24,8 +29,18 @@ async def answer_late(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-async def listening(proxies: Proxies) -> tuple[asyncio.Server, int]:
-    config = uvicorn.Config(answer_late, http=limited(SECONDS, 3, proxies), log_config=None, lifespan="off")
+async def answer_much(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(1000):
+        await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+
+
+@contextlib.asynccontextmanager
+async def served(
+    app: Any, seconds: float = SECONDS, each: int = 3, proxies: tuple[str, ...] = ()
+) -> AsyncIterator[int]:
+    """Serve an application and give its port."""
+    config = uvicorn.Config(app, http=limited(seconds, each, Proxies(proxies)), log_config=None, lifespan="off")
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
     made = config.http_protocol_class
@@ -34,32 +49,7 @@ async def listening(proxies: Proxies) -> tuple[asyncio.Server, int]:
         "127.0.0.1",
         0,
     )
-    return server, server.sockets[0].getsockname()[1]
-
-
-async def attacked() -> None:
-    server, port = await listening(Proxies(()))
-
-    async def opened(first: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await _opened(port, first)
-
-    silent, half = await opened(b""), await opened(REQUEST[:20])
-    asked = await opened(REQUEST)
-    await asyncio.sleep(0.05)
-    # One more than an address may have is closed at once.
-    assert await _rest(await opened(REQUEST), SECONDS / 2) == b""
-    for held in (silent, half):
-        assert await _rest(held, 2 * SECONDS) == b"", "a request that does not come ends its connection"
-    assert (await asyncio.wait_for(asked[0].readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200"), "a slow answer comes"
-    assert await _rest(asked, 2 * SECONDS) == b"", "and an idle connection ends after it"
-    server.close()
-
-
-async def passed_on() -> None:
-    server, port = await listening(Proxies(("127.0.0.1",)))
-    connections = [await _opened(port, REQUEST) for _ in range(6)]
-    for reader, _ in connections:
-        assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200")
+    yield server.sockets[0].getsockname()[1]
     server.close()
 
 
@@ -67,6 +57,44 @@ async def _opened(port: int, first: bytes) -> tuple[asyncio.StreamReader, asynci
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(first)
     return reader, writer
+
+
+async def passed_on() -> None:
+    async with served(answer_late, proxies=("127.0.0.1",)) as port:
+        connections = [await _opened(port, REQUEST) for _ in range(6)]
+        for reader, _ in connections:
+            assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200")
+
+
+async def attacked() -> None:
+    async with served(answer_late) as port:
+
+        async def opened(first: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await _opened(port, first)
+
+        silent, half = await opened(b""), await opened(REQUEST[:20])
+        asked = await opened(REQUEST)
+        await asyncio.sleep(0.05)
+        # One more than an address may have is closed at once.
+        assert await _rest(await opened(REQUEST), SECONDS / 2) == b""
+        for held in (silent, half):
+            assert await _rest(held, 2 * SECONDS) == b"", "a request that does not come ends its connection"
+        answer = await asyncio.wait_for(asked[0].readuntil(b"ok"), 5.0)
+        assert answer.startswith(b"HTTP/1.1 200"), "a slow answer comes"
+        assert await _rest(asked, 2 * SECONDS) == b"", "and an idle connection ends after it"
+
+
+async def unread() -> int:
+    """Give how much comes of an endless answer that nobody reads for long."""
+    async with served(answer_much) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+        writer.write(REQUEST)
+        await asyncio.sleep(6 * SECONDS)
+        taken = 0
+        with contextlib.suppress(ConnectionResetError):
+            while data := await asyncio.wait_for(reader.read(1 << 20), 5.0):
+                taken += len(data)
+        return taken
 
 
 async def _rest(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], seconds: float) -> bytes:
@@ -82,3 +110,26 @@ def test_strangers_hold_no_connections() -> None:
 
 def test_a_named_proxy_may_open_as_many_connections_as_its_clients_need() -> None:
     asyncio.run(passed_on())
+
+
+async def crowded(found: Running, experiments: list[str]) -> list[float]:
+    """Give how long three users wait beside forty slow connections that nothing ends meanwhile."""
+    async with served(found.app, seconds=60.0, each=100) as port:
+        slow = asyncio.create_task(Slow(port, [found.secret], experiments[0]).holding(40))
+        await asyncio.sleep(1.0)
+        waits = await Users(port, [found.secret] * 3, experiments).working(2.0)
+        slow.cancel()
+        await found.service.hub.close()
+        return waits
+
+
+def test_slow_connections_keep_nobody_waiting(tmp_path: Path) -> None:
+    """As ``python -m benchmarks.server.slow`` measures it, with two hundred of them beside twenty users."""
+    with running(tmp_path) as found:
+        waits = asyncio.run(crowded(found, [found.create() for _ in range(3)]))
+    # A second on a machine that does nothing else; a request that had to wait for the slow ones would take a minute.
+    assert len(waits) >= 3 and max(waits) < 10.0, waits
+
+
+def test_an_answer_that_nobody_reads_ends() -> None:
+    assert asyncio.run(unread()) < 50_000_000

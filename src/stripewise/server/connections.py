@@ -80,7 +80,8 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
     ----------
     seconds : float
         How long the line and the headers of a request may take to come, from the beginning of the connection or the
-        end of the request before.
+        end of the request before. After three times as long in which a client takes next to nothing of an answer or
+        of an event stream, the connection ends as well.
     each : int
         Connections that one address may have open; the UNIX socket, which only its owner can reach, has no such limit,
         nor has a proxy.
@@ -90,6 +91,7 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
 
     class Limited(H11Protocol):
         _late: asyncio.TimerHandle | None = None
+        _stalled: asyncio.TimerHandle | None = None
         _peer = ""
 
         def connection_made(self, transport: Any) -> None:
@@ -110,8 +112,19 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
             super().on_response_complete()
             self._watch()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stalled = self.loop.call_later(3 * seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._stalled is not None:
+                self._stalled.cancel()
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_watching()
+            if self._stalled is not None:
+                self._stalled.cancel()
             open_of[self._peer] -= 1
             if not open_of[self._peer]:
                 del open_of[self._peer]
