@@ -62,6 +62,15 @@ def _table(folder: Path) -> str:
     return str(folder / "table")
 
 
+def test_the_first_request_finds_a_child_that_loads_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    children = bounded._Children()
+    monkeypatch.setattr(bounded, "_children", children)
+    bounded.warm_up()
+    used = children._idle.get()
+    assert used._process is not None and used._process.poll() is None
+    used.end()
+
+
 def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few: queue.LifoQueue[Child] = queue.LifoQueue()
     few.put(Child(64 << 20))

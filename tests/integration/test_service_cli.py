@@ -238,11 +238,12 @@ def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
         service = subprocess.Popen(command, env=alone.environment, cwd=tmp_path, stderr=log)
     try:
         until(lambda: "waits for jobs" in (tmp_path / "log").read_text(), "a worker")
-        [worker] = children(service.pid)
+        begun = children(service.pid)
+        assert len(begun) == 2, "a worker, and a child that reads what requests bring"
     finally:
         service.kill()
         service.wait()
-    until(lambda: not Path(f"/proc/{worker}").exists(), "the worker's end")
+    until(lambda: not any(Path(f"/proc/{child}").exists() for child in begun), "the end of both")
     assert "the service is gone" in (tmp_path / "log").read_text()
 
 

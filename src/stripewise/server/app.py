@@ -25,6 +25,7 @@ from stripewise import __version__
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.ownership import make_folder
+from stripewise.server import bounded
 from stripewise.server.connections import EACH, Proxies, limited
 from stripewise.server.guard import Guard
 from stripewise.server.html import error_page
@@ -269,6 +270,7 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         Of the UNIX socket, removed in the end.
     """
     app = create_app(settings)
+    bounded.warm_up()
     config = uvicorn.Config(
         app,
         access_log=False,

@@ -76,7 +76,7 @@ class Child:
         StripewiseError
             As the work does.
         """
-        process = self._started()
+        process = self.started()
         request = json.dumps({"work": work, "given": given, "seconds": seconds}).encode() + b"\n"
         try:
             _pipe(process.stdin).write(request)
@@ -121,7 +121,8 @@ class Child:
             if time.monotonic() > deadline + 1:
                 raise _slow(seconds)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def started(self) -> subprocess.Popen[bytes]:
+        """Give the process, which is started where there is none."""
         if self._process is None or self._process.poll() is not None:
             self.end()
             environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -167,6 +168,11 @@ class _Children:
         for _ in range(_CHILDREN):
             self._idle.put(Child())
 
+    def warm_up(self) -> None:
+        child = self._idle.get()
+        child.started()
+        self._idle.put(child)
+
     def ask(self, work: str, seconds: float, **given: Any) -> Any:
         try:
             child = self._idle.get(timeout=_PATIENCE_SECONDS)
@@ -188,6 +194,11 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+def warm_up() -> None:
+    """Start a child, so that the first who needs one does not wait until it has loaded its libraries."""
+    _children.warm_up()
 
 
 def ask(work: str, seconds: float = SECONDS, **given: Any) -> Any:
