@@ -154,16 +154,14 @@ class SchedulerContract:
         for standing in self.standings.values():
             assert standing.phase is JobPhase.OVER or not (standing.why or standing.lost)
 
-    @pytest.mark.parametrize(
-        "output", ["[]", "3", '{"Jobs": [1], "RECORDS": {}}', '{"RECORDS": [{}, 7]}', "[" * 100_000]
-    )
-    def test_other_output_is_not_read_as_states(self, output: str) -> None:
+    def test_other_output_is_not_read_as_states(self) -> None:
         """It is refused by ValueError, or holds no job."""
         scheduler = self.make()
-        try:
-            assert scheduler.standings(output) == {}
-        except ValueError as error:
-            assert str(error)
+        for output in ("[]", "3", '{"Jobs": [1], "RECORDS": {}}', '{"RECORDS": [{}, 7]}', "[" * 100_000):
+            try:
+                assert scheduler.standings(output) == {}
+            except ValueError as error:
+                assert str(error)
 
     def test_jobs_are_found_by_name(self) -> None:
         """If the scheduler cannot do that, the command is missing."""
