@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * write_at FILE BYTES CALLS: the time of MPI_File_write_at on a file that stays small and, where FILE lies in
  * memory, costs no more than copying; so that what a preloaded library adds is seen. Prints nanoseconds a
- * call: the median and the mean over batches. */
+ * call: the median and the mean over batches, and that of the fastest batch, which is short enough to be
+ * undisturbed now and then where other programs run. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define BATCHES 50
+#define BATCHES 500
 #define FILE_BYTES (16L << 20)
 
 static double now(void) {
@@ -51,8 +52,8 @@ int main(int argc, char **argv) {
     }
     MPI_File_close(&file);
     qsort(times, BATCHES, sizeof *times, compare);
-    printf("{\"median\": %.3f, \"mean\": %.3f}\n", (times[BATCHES / 2 - 1] + times[BATCHES / 2]) / 2,
-           sum / BATCHES);
+    printf("{\"median\": %.3f, \"mean\": %.3f, \"fastest\": %.3f}\n",
+           (times[BATCHES / 2 - 1] + times[BATCHES / 2]) / 2, sum / BATCHES, times[0]);
     free(data);
     MPI_Finalize();
     return 0;
