@@ -217,6 +217,7 @@ def test_numbers_stay_python_numbers():
         ("b if a < 1 else c", "b if True else c"),
         ("a + d > b", "0 + (b + 1) > b"),
         ("d in (2, 3)", "b + 1 in (2, 3)"),
+        ("-a < b and -a < 1", "-0 < b"),
     ],
 )
 def test_fixed_names_leave_what_the_others_decide(text: str, left: str) -> None:

@@ -174,7 +174,10 @@ class _Fixed(ast.NodeTransformer):
         return self._decided(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        return self._decided(node) if isinstance(node.op, ast.Not) else node
+        if isinstance(node.op, ast.Not):
+            return self._decided(node)
+        self.generic_visit(node)
+        return node
 
     def _decided(self, node: ast.expr) -> ast.expr:
         self.generic_visit(node)
