@@ -142,6 +142,10 @@ def test_stripes_and_pools_beyond_the_sites_are_not_searched(monkeypatch: pytest
     values = bind_space(Experiment(stacks=["lustre"]), workload, "romio").space["stripe_count"].values
     assert list(values) == [1, 2, 4, 6]
     assert load_policy().allowed_values("pool", ["", "disk", "flash"]) == ("", "disk")
+    # The head of a progressive layout has four stripes.
+    assert load_policy().allowed_values("head_size", [0, 1 << 26]) == (0, 1 << 26)
+    path.write_text("[striping]\nstripe_count = 3\n")
+    assert load_policy().allowed_values("head_size", [0, 1 << 26]) == (0,)
 
 
 def test_applications_that_are_not_allowed_are_refused(tmp_path: Path) -> None:

@@ -214,6 +214,13 @@ def test_lfs_refuses_sizes_that_lustre_misreads(value):
     assert "64 KiB" in made.cannot[0]
 
 
+def test_lfs_names_a_wrong_part_of_a_composite_layout_and_keeps_the_rest():
+    layout = {"mdt_size": "much", "head_size": str(64 << 20), "stripe_count": "8"}
+    made = export(Plan(tuple(Setting(LAYOUT, key, value, "lustre") for key, value in layout.items())), "lfs")
+    assert f"lfs setstripe -E {4 << 20} -c 1 -E {64 << 20} -c 4 -E eof -c 8 " in made.text
+    assert len(made.cannot) == 1 and "mdt_size=much" in made.cannot[0]
+
+
 def test_toml_is_read_back_by_an_experiment():
     changed = {"romio_cb_write": "enable", "cb_nodes": 4, "no_indep": True, "odd": 'a "b" \\c'}
     made = export(HINTS, "toml", changed=changed)

@@ -10,7 +10,9 @@ from stripewise.filesystems.base import Ask, FileSystem, Key, LayoutFound
 from stripewise.shell import quote
 
 _STEP = 65536
-_HEAD_SHARE, _HEAD_STRIPES = 16, 4
+HEAD_STRIPES = 4
+"""Stripes of a head's last component."""
+_HEAD_SHARE = 16
 _SIZES = {
     "stripe_size": (_STEP, "64 KiB, as Lustre's stripes are"),
     "mdt_size": (_STEP, "64 KiB, as Lustre's components are"),
@@ -68,7 +70,9 @@ class Lustre(FileSystem):
         if step and (not value.isdigit() or int(value) % step):
             # lfs reads sizes below 4096 as KiB.
             return f"is not a multiple of {words}"
-        if name == "head_size" and int(value) and int(value) // _HEAD_SHARE <= int(others.get("mdt_size", "0")):
+        mdt = others.get("mdt_size", "0")
+        # A bad mdt_size is refused by itself.
+        if name == "head_size" and int(value) and mdt.isdigit() and int(value) // _HEAD_SHARE <= int(mdt):
             return f"is not more than {_HEAD_SHARE} times mdt_size"
         if name == "head_size" and int(value) and not {"stripe_count", "overstripe_count"} & others.keys():
             return "needs stripe_count or overstripe_count, for the rest of the file"
@@ -84,7 +88,7 @@ class Lustre(FileSystem):
         words = ["-E", str(mdt), "-L", "mdt"] if mdt else []
         if head:
             words += ["-E", str(head // _HEAD_SHARE), "-c", "1", *shared]
-            words += ["-E", str(head), "-c", str(_HEAD_STRIPES), *shared]
+            words += ["-E", str(head), "-c", str(HEAD_STRIPES), *shared]
         return [*words, "-E", "eof", *last]
 
     def in_script(self, line: str) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
+from stripewise.filesystems.lustre import HEAD_STRIPES
 from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Size
@@ -77,17 +78,19 @@ class Policy(BaseModel):
         Parameters
         ----------
         name : str
-            The setting's key or role: ``stripe_count``, ``overstripe_count``, ``pool``, ``template``.
+            The setting's key or role: ``stripe_count``, ``overstripe_count``, ``head_size``, ``pool``, ``template``.
         values : sequence
         """
         most, pools = self.striping.stripe_count, self.striping.pools
         if name in ("stripe_count", "overstripe_count") and most is not None:
             # Negative counts mean all there are, or so many on each.
             return tuple(v for v in values if isinstance(v, int | float) and 0 <= v <= most)
+        if name == "head_size" and most is not None and most < HEAD_STRIPES:
+            return tuple(v for v in values if v == 0)
         if name == "pool" and pools is not None:
             return tuple(v for v in values if v in ("", "inherit", *pools))
         if name == "template" and (most is not None or pools is not None):
-            # What a file of any form asks for is not looked at.
+            # Nothing checks what a template asks for.
             return tuple(v for v in values if v == "none")
         return tuple(values)
 
