@@ -430,6 +430,15 @@ def test_a_small_upload_takes_little_memory(tmp_path: Path, attack: str) -> None
         read_model_file(path)
 
 
+def test_an_array_whose_head_is_no_python_is_refused(tmp_path: Path) -> None:
+    path, head = tmp_path / "model", b"{'descr': '<f8', 'shape': (1,), } [[[\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model.json", json.dumps({"format": FORMAT, "version": VERSION}))
+        archive.writestr("arrays/a.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head)
+    with pytest.raises(UserError, match=r"is damaged: .*EOF in multi-line"):
+        read_model_file(path)
+
+
 def test_a_network_is_as_uncertain_as_its_error_on_workloads_it_did_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[float] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -128,6 +129,7 @@ def read_model_file(path: str | Path) -> Stored:
     except (
         *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError),
         *(NotImplementedError, RecursionError),
+        *(SyntaxError, tokenize.TokenError),  # NumPy reads an array's head as Python reads its own texts
     ) as error:
         raise UserError(f"{path} is not a performance model, or is damaged: {error}", "train it again") from error
     return Stored(head, arrays)

@@ -86,5 +86,5 @@ def load_model(path: str | Path) -> PerformanceModel:
     stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:
         return model_class(str(stored.head["model"])).restored(stored)
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise UserError(f"the model {path} is damaged: {error}", "train it again") from error
