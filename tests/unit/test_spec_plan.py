@@ -134,6 +134,8 @@ def test_inactive_settings_are_not_emitted():
 def test_values_that_no_search_tries_by_itself_are_known():
     plan = Plan.parse("stripewise-plan 1\nhdf5 shuffle true\nhdf5 collective_writes yes\nhdf5 scaleoffset 3\n", "test")
     assert check_plan(plan, "test") == []
+    plan = Plan.parse("stripewise-plan 1\nhint romio_daos_obj_class RP_2G1\nenv ROMIO_FSTYPE_FORCE ufs:\n", "test")
+    assert check_plan(plan, "test") == []
     for line, key in {"hdf5 shuffle banana": "shuffle", "hint romio_cb_pfr enabel": "romio_cb_pfr"}.items():
         with pytest.raises(UserError, match=f"{key} does not know"):
             check_plan(Plan.parse(f"stripewise-plan 1\n{line}\n", "test"), "test")

@@ -1,6 +1,9 @@
 """The stacks that come with Stripewise: whole, safe, and bound to workloads as they should."""
 
 import itertools
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -281,3 +284,23 @@ def test_collective_buffering_sieving_and_aggregators_are_strong_switches():
         *(("data_sieving", value) for value in ("disable", False)),
         *(("aggregators", value) for value in ("lowest", "highest", 1)),
     }
+
+
+GUIDES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+
+
+@pytest.mark.parametrize(
+    ("guide", "system", "tuned"),
+    [
+        ("layouts-on-lustre", "lustre", {"lustre_pool", "lustre_template", "overstripe_count"}),
+        ("spectrum-scale-and-daos", "daos", {"romio_daos_obj_class"}),
+    ],
+)
+def test_values_that_guides_name_are_searched(guide, system, tuned):
+    (block,) = re.findall(r"```toml\n(.*?)```", (GUIDES / f"{guide}.md").read_text("utf-8"), re.DOTALL)
+    made = Experiment.model_validate(tomllib.loads(block))
+    workload = STRIDED.model_copy(update={"file_system": system, "driver": f"{system.upper()}:"})
+    space = bind_space(made, workload, "romio").space
+    assert tuned == made.parameters.keys() <= set(space.names)
+    for name, override in made.parameters.items():
+        assert set(override.values) <= set(space[name].values)

@@ -74,6 +74,8 @@ class Parameter:
         Integer and ordinal values are ordered; categorical ones are not.
     values : sequence of Value
         All values that may be tried, ascending where ordered. A ``range`` is kept as such.
+    other_values : bool
+        Whether its component also understands words that are not among ``values``.
     default : Value
         What acts when nothing is set; always one of ``values``. A parameter at its default is not emitted.
     unit : str
@@ -141,6 +143,7 @@ class Parameter:
     evidence: str = "none"
     switch: tuple[Value, ...] = ()
     cost: float = 0.0
+    other_values: bool = field(default=False, compare=False)
     description: str = field(default="", compare=False)
     trap: str = field(default="", compare=False)
 

@@ -54,6 +54,7 @@ class ParameterEntry(BaseModel):
     name: str
     kind: Kind
     values: list[Scalar] | None = None
+    other_values: bool = False
     low: Scalar | None = None
     high: Scalar | None = None
     step: int | None = Field(default=None, ge=1)

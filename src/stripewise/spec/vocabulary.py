@@ -17,7 +17,7 @@ _SWITCHES = (("false", "true", "no", "yes"), ("disable", "enable", "automatic"))
 
 def words_of(parameter: Parameter) -> tuple[str, ...] | None:
     """Give the words that a parameter's key understands; None where it takes numbers, or they are not known."""
-    if parameter.kind not in (Kind.CATEGORICAL, Kind.BOOLEAN):
+    if parameter.other_values or parameter.kind not in (Kind.CATEGORICAL, Kind.BOOLEAN):
         return None
     words = tuple(spell(value) for value in parameter.values)
     if len(words) > 1:
