@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.cli.evaluate import _print
 from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.evaluation.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
@@ -17,6 +18,7 @@ from stripewise.model.registry import make_model
 from stripewise.report.evaluated import evaluation_page
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Points
+from stripewise.spec.documents import finite
 from stripewise.spec.objective import Objective
 from tests.fixtures.campaigns import MIB, campaign
 
@@ -248,6 +250,28 @@ def test_a_page_says_all_and_escapes_names() -> None:
     assert "&lt;script&gt;" in page
     assert "Simulated" not in page.split("<script")[0]
     assert "overall gain +100.0%" in page
+
+
+def test_an_answer_about_a_default_of_zero_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """A service answers with null where JSON has no number."""
+    asked = made(operations=["write"])
+    every = Points(asked).of("write")
+    values = {("write", every[0].values): [0.0] * 3, ("write", every[1].values): [2.0] * 3}
+    judged = judge([EvaluationCase(every[0], every[1])], values, BANDWIDTH, asked)
+    found = {
+        "campaign": "c",
+        "model": {"name": "tree", "table": "t", "rows": 5},
+        "simulated": False,
+        "objective": {"name": "bandwidth", "direction": "maximize", "unit": "MiB/s"},
+        **dict.fromkeys(("repeats", "cases", "points", "failed", "left_out", "decision_seconds"), 0),
+        "operations": evaluation(judged, BANDWIDTH, asked),
+        "pairs": pairs(judged),
+    }
+    assert found["operations"]["write"]["overall_gain_percent"] == np.inf
+    for document in (found, finite(found)):
+        assert "geometric mean of the speed-ups -" in evaluation_page(document)
+        _print(document)
+        assert "overall -%" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

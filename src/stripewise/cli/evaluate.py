@@ -29,7 +29,7 @@ from stripewise.profiling.carry import values
 from stripewise.profiling.checks import cost_of
 from stripewise.profiling.designs import first_batch
 from stripewise.profiling.plan import CampaignPlan
-from stripewise.report.evaluated import evaluation_page
+from stripewise.report.evaluated import evaluation_page, shown
 from stripewise.report.html import write_whole
 from stripewise.spec.campaign import campaign_text, load_campaign
 from stripewise.spec.campaign_points import Points
@@ -117,7 +117,8 @@ def _print(document: Mapping[str, Any]) -> None:
         say(
             f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
             f"({found['improved_percent']:.1f}%), {found['not_improved']:,} not, {found['unchanged']:,} unchanged; "
-            f"overall {found['overall_gain_percent']:+.1f}%, an oracle {found['oracle_gain_percent']:+.1f}%"
+            f"overall {shown(found['overall_gain_percent'], '+.1f')}%, "
+            f"an oracle {shown(found['oracle_gain_percent'], '+.1f')}%"
         )
         table = grid("", ">default", ">prescribed", ">oracle")
         for name in found["default"]:

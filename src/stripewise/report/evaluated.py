@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ def evaluation_page(document: Mapping[str, Any]) -> str:
         simulated=bool(document["simulated"]),
         document=document,
         unit=objective["unit"],
+        shown=shown,
         counts=_counts,
         values=_values,
         common=_common,
@@ -89,6 +91,11 @@ def _case(number: int, pair: Mapping[str, Any]) -> tuple[str, ...]:
         " ".join(changes(after, before)) or "unchanged",
         *(_number(pair[which]) for which in ("default", "tuned", "oracle")),
     )
+
+
+def shown(value: float | None, form: str) -> str:
+    """Write a figure in a form of :func:`format`; a dash where a value of 0 left it without a finite one."""
+    return "-" if value is None or not math.isfinite(value) else format(value, form)
 
 
 def _number(value: float | None) -> str:
