@@ -48,7 +48,7 @@ class CampaignSession:
     scratch : Path
         Where the runs' own folders are; a finished run's is deleted as soon as its result is kept.
     listener : callable
-        Is told ``prepared``, ``cost``, ``warmup``, ``started``, ``ended`` and ``note`` with their data.
+        Is told ``prepared``, ``cost``, ``warmup``, ``started``, ``waiting``, ``ended`` and ``note`` with their data.
     retry : bool
         Make failed runs of earlier sessions once more.
     """
