@@ -81,7 +81,7 @@ class FirstRun:
                 "with MPI; PnetCDF from 1.15 on only with PNETCDF_HINTS=nc_driver=mpiio), or tune arguments or "
                 "variables of the program itself: an experiment file with "
                 "[parameters.NAME], kind, values and carrier = 'argument' or 'env'; "
-                "if the report is wrong, --stack NAME searches the settings of that stack all the same",
+                "if the report is wrong, --stack NAME still searches the settings of that stack",
             )
 
     def insisted(self, experiment: Experiment) -> bool:
