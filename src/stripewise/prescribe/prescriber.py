@@ -100,13 +100,14 @@ class Answer:
         objective = self._domain.objective
         reach = self._model.reach
         predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
-        _, margin = supported(predicted, margin_of(self._model), reach)
+        own_margin = margin_of(self._model)
+        _, margin = supported(predicted, own_margin, reach)
         kept = ""
         if not self._free:
             kept = "nothing can be chosen for this workload: no column of the model is a setting that acts on it"
         elif not changed:
             kept = "the current settings are the best of all combinations"
-        elif gain <= margin and predicted > reach > 0:
+        elif gain <= margin and margin > own_margin:
             kept = (
                 f"the model predicts the best combination to be {np.exp(predicted):.3g} times as fast, but no "
                 f"configurations of one measured workload differ by more than a factor of {np.exp(reach):.2f}: "
