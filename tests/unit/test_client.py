@@ -14,7 +14,10 @@ import pytest
 from stripewise.cli.diagnose import _There
 from stripewise.cli.remote import model_there
 from stripewise.client.client import Client
+from stripewise.client.follow import Follower
 from stripewise.errors import StripewiseError, UserError
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
 
 ANSWERS: dict[str, Any] = {
     "/api/models/large/file": "x" * 3000,
@@ -67,3 +70,22 @@ def test_a_service_of_another_version_is_named(client: Client) -> None:
     activity: Any = None
     with pytest.raises(StripewiseError, match=r"has no 'decided': the service is version 0\.0\.7, this program"):
         _There(client).expected(activity, Path("model"))
+
+
+def test_a_run_that_is_told_late_is_compared_with_what_was_known_then(client: Client) -> None:
+    def ended(number: int, value: float) -> Run:
+        return Run(number, min(number, 1), Phase.SEARCH, State.FINISHED, value)
+
+    default = Trial(0, Configuration({"a": 1}), Role.DEFAULT, (ended(0, 1.0), ended(2, 9.0)))
+    other = Trial(1, Configuration({"a": 2}), runs=(ended(1, 2.0),))
+    told: list[tuple[int, float | None]] = []
+
+    def tell(kind: str, data: dict[str, Any]) -> None:
+        if kind == "ended":
+            told.append((data["run"].number, data["trials"][0].value))
+
+    follower = Follower(client, "abc", tell)
+    follower._prepared, follower._trials = True, {0: default, 1: other}
+    for run in (*other.runs, default.runs[-1]):
+        follower._ended(run)
+    assert told == [(1, 1.0), (2, 5.0)]

@@ -154,8 +154,12 @@ class Follower:
             self._hear()
         trial, spent = self._trials[run.trial], self._spent(run)
         self._tell("started", {"run": run, "trial": trial, **spent})
-        trials = tuple(self._trials[number] for number in sorted(self._trials))
-        self._tell("ended", {"run": run, "trial": trial, "trials": trials, "spent": spent["spent"]})
+        self._tell("ended", {"run": run, "trial": trial, "trials": self._known_at(run), "spent": spent["spent"]})
+
+    def _known_at(self, run: Run) -> tuple[Trial, ...]:
+        """The trials as they were when a run ended; of a run that is told late, later ones are known already."""
+        known = (self._trials[number] for number in sorted(self._trials))
+        return tuple(replace(trial, runs=tuple(r for r in trial.runs if r.number <= run.number)) for trial in known)
 
     def _spent(self, run: Run) -> dict[str, Any]:
         """What was spent up to a run; later ones may be known already."""
