@@ -51,8 +51,14 @@ ENDS = {
 }
 # They leave without passing any handler, or what they leave depends on who is killed first.
 NO_REPORT = {"no_finalize", "killed", "aborts", "aborts_while_threads_write", "exits", "exits_while_threads_write"}
-# What hangs or fails without the runtime too, by MPI or tool and name.
+# What hangs or fails without the runtime too, by MPI, tool or library behind the runtime, and name.
 CANNOT = {
+    ("darshan", "evicted"): "libdarshan 3.5.0 alone frees what it did not allocate when it ends",
+    ("darshan", "one_file_of_many_threads"): "libdarshan 3.5.0 alone frees what it did not allocate when it ends",
+    (
+        "darshan",
+        "threads_and_children",
+    ): "a child waits for a lock of libdarshan 3.5.0 that a thread of its parent held",
     ("openmpi", "spawns"): "its launcher cannot start processes here",
     ("openmpi", "spawn"): "its launcher cannot start processes here",
     ("address", "threads_and_children"): "ASan's allocator may hang after a fork while other threads allocate",
@@ -237,8 +243,8 @@ def main() -> int:
             for case in cases():
                 if not re.fullmatch(options.only or ".*", case.name):
                     continue
-                why = CANNOT.get((mpi, case.name)) or CANNOT.get((tool, case.name))
-                if why:
+                around = (mpi, tool, *(("darshan",) if mpi in behind else ()))
+                if why := next((CANNOT[key, case.name] for key in around if (key, case.name) in CANNOT), ""):
                     print(f"{mpi:8} {tool:9} {case.name:28} left out: {why}", flush=True)
                     continue
                 with tempfile.TemporaryDirectory() as scratch:
