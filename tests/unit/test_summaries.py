@@ -14,7 +14,7 @@ from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.table import Schema, Table, make_table, write_table
 from stripewise.plots.summary import cluster_tree, five_number_bands, silhouettes
-from stripewise.summaries import cluster, five_numbers, summarise
+from stripewise.summaries import FiveNumbers, cluster, consistent, five_numbers, summarise
 
 VALUES = {"operation": ["write", "read"], "nodes": [1, 2, 4], "cb_nodes": [1, 2, 4], "mode": ["a", "b"]}
 
@@ -125,6 +125,23 @@ def test_a_setting_that_collapses_under_load_is_not_called_consistent() -> None:
     assert report.consistent[0].configuration["cb_nodes"] == 2
     assert by_aggregators[4].low < by_aggregators[2].low
     assert by_aggregators[4].spread > 0.5 > by_aggregators[2].spread == 0
+
+
+def test_a_setting_is_judged_over_workloads_in_which_a_part_of_it_cannot_act() -> None:
+    def summary(api: str, layout: int, alignment: int | None, value: float) -> FiveNumbers:
+        configuration = {"stripe_count": layout, "hdf5_alignment": alignment}
+        return FiveNumbers({"api": api}, configuration, (value,) * 5, 3, 1, value, value)
+
+    plain = [summary("mpiio", 1, None, 100.0), summary("mpiio", 8, None, 400.0)]
+    aligned = [summary("hdf5", n, a, 50.0 * n * (1 + (a > 1))) for n in (1, 8) for a in (1, 1048576)]
+    found = {
+        (row.configuration["stripe_count"], row.configuration["hdf5_alignment"]): row
+        for row in consistent(plain + aligned)
+    }
+    assert set(found) == {(1, 1), (1, 1048576), (8, 1), (8, 1048576)}
+    assert {row.contexts for row in found.values()} == {2}
+    assert next(iter(found)) == (8, 1048576) and found[8, 1048576].low == pytest.approx(1.0)
+    assert found[8, 1].low == pytest.approx(0.5**0.5)
 
 
 def test_the_best_setting_of_a_slow_workload_lies_in_the_best_cluster_it_can_reach() -> None:

@@ -72,10 +72,10 @@ def _default(
 ) -> list[Default]:
     of = len({signature(m.context) for m in members})
     groups = by_configuration(members)
-    widest = max(map(len, groups.values()))
+    widest = max(map(len, groups))
     if 2 * widest <= of and of > 1:
         return []
-    full = [group for group in groups.values() if len(group) == widest]
+    full = [group for group in groups if len(group) == widest]
     # Picked by odd repeats relative to the best of odd repeats, scored by even ones.
     top = best_values(members, maximize, picked=True)
     chosen = max(full, key=lambda group: mean([share(m.picked, top[signature(m.context)], maximize) for m in group]))

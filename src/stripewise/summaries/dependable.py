@@ -79,11 +79,11 @@ def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[
         key = signature(entry.context)
         reached[key] = min(entry.cluster, reached.get(key, entry.cluster))
     groups = by_configuration(summaries)
-    widest = max(len(members) for members in groups.values())
+    widest = max(len(members) for members in groups)
     if 2 * widest <= len(best) and len(best) > 1:
         return []
     rows = []
-    for members in groups.values():
+    for members in groups:
         if 2 * len(members) < widest:
             continue
         quartile = 1 if maximize else 3

@@ -116,12 +116,29 @@ def best_values(
     return found
 
 
-def by_configuration(summaries: Sequence[FiveNumbers]) -> dict[str, list[FiveNumbers]]:
-    """Gather a configuration's summaries over its workloads."""
-    groups: dict[str, list[FiveNumbers]] = {}
+def by_configuration(summaries: Sequence[FiveNumbers]) -> list[list[FiveNumbers]]:
+    """Gather what each configuration gave over its workloads, first those in which all that it sets can act.
+
+    A parameter that cannot act in a workload (a property of HDF5 in a program without HDF5) is None there. What was
+    measured then holds for each of its values: it joins every configuration that sets the same and more, and is no
+    configuration of its own where there is one.
+    """
+    found: dict[tuple[str, ...], dict[tuple[str, ...], list[FiveNumbers]]] = {}
     for entry in summaries:
-        groups.setdefault(signature(entry.configuration), []).append(entry)
-    return groups
+        active = tuple(sorted(name for name, value in entry.configuration.items() if value is not None))
+        values = tuple(repr(entry.configuration[name]) for name in active)
+        found.setdefault(active, {}).setdefault(values, []).append(entry)
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[FiveNumbers]] = {}
+    joined: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    for active, by_values in found.items():
+        fewer = [names for names in found if set(names) < set(active)]
+        for values, members in by_values.items():
+            said = dict(zip(active, values, strict=True))
+            parts = [(names, tuple(said[name] for name in names)) for names in fewer]
+            joined.update(parts)
+            more = [entry for names, key in parts for entry in found[names].get(key, [])]
+            groups[active, values] = members + more
+    return [group for key, group in groups.items() if key not in joined]
 
 
 def signature(values: Mapping[str, Any]) -> str:
