@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,11 @@ def _table(folder: Path) -> str:
 def test_the_first_request_finds_a_child_that_loads_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     children = bounded._Children()
     monkeypatch.setattr(bounded, "_children", children)
-    bounded.warm_up()
+    bounded.warm_up(0.01)
+    begun = time.monotonic()
+    while children._idle.qsize() < bounded._CHILDREN or children._idle.queue[-1]._process is None:
+        assert time.monotonic() < begun + 20
+        time.sleep(0.01)
     used = children._idle.get()
     assert used._process is not None and used._process.poll() is None
     used.end()

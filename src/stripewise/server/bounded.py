@@ -196,9 +196,14 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def warm_up() -> None:
-    """Start a child, so that the first who needs one does not wait until it has loaded its libraries."""
-    _children.warm_up()
+def warm_up(seconds: float = 5.0) -> None:
+    """Start a child soon, so that the first who needs one does not wait until it has loaded its libraries.
+
+    Not at once: that would slow down what the service does when it starts.
+    """
+    timer = threading.Timer(seconds, _children.warm_up)
+    timer.daemon = True
+    timer.start()
 
 
 def ask(work: str, seconds: float = SECONDS, **given: Any) -> Any:
