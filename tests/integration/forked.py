@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload([__name__, "stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session"])
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__, "stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session"])
 
 
 def started(
@@ -23,7 +23,7 @@ def started(
 ) -> BaseProcess:
     """Start `stripewise WORDS` in a session of its own, its output in two files; it calls a function `first`."""
     where = str(folder or Path.cwd())
-    process = _CONTEXT.Process(target=_run, args=(list(words), dict(environment), where, str(out), str(err), first))
+    process = CONTEXT.Process(target=_run, args=(list(words), dict(environment), where, str(out), str(err), first))
     process.start()
     return process
 

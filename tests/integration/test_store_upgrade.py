@@ -20,6 +20,7 @@ from stripewise.store import opening
 from stripewise.store.opening import create_file, open_store, sqlite_engine
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.testing.stores import refused
+from tests.integration.forked import CONTEXT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
 DUMPS = sorted(FIXTURES.glob("schema-*.sql"))
@@ -156,9 +157,9 @@ def _open(path: str, queue: multiprocessing.Queue[str]) -> None:
 
 
 def test_many_processes_make_one_new_database(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    queue: multiprocessing.Queue[str] = context.Queue()
-    processes = [context.Process(target=_open, args=(str(tmp_path / "s.db"), queue)) for _ in range(6)]
+    # Not a copy of this process: others of its threads may hold a lock at the moment of the fork.
+    queue: multiprocessing.Queue[str] = CONTEXT.Queue()
+    processes = [CONTEXT.Process(target=_open, args=(str(tmp_path / "s.db"), queue)) for _ in range(6)]
     for process in processes:
         process.start()
     said = [queue.get(timeout=60) for _ in processes]
