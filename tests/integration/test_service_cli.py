@@ -238,8 +238,8 @@ def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
         service = subprocess.Popen(command, env=alone.environment, cwd=tmp_path, stderr=log)
     try:
         until(lambda: "waits for jobs" in (tmp_path / "log").read_text(), "a worker")
+        until(lambda: len(children(service.pid)) == 2, "a worker, and a child that reads what requests bring")
         begun = children(service.pid)
-        assert len(begun) == 2, "a worker, and a child that reads what requests bring"
     finally:
         service.kill()
         service.wait()
