@@ -168,7 +168,10 @@ def _sum(levels: list[Level]) -> Level:
     def calls(direction: str) -> Calls:
         own: list[Calls] = [getattr(level, direction) for level in levels]
         return Calls(
-            count=sum(c.count for c in own), bytes=sum(c.bytes for c in own), seconds=sum(c.seconds for c in own)
+            count=sum(c.count for c in own),
+            bytes=sum(c.bytes for c in own),
+            seconds=sum(c.seconds for c in own),
+            sizes=[sum(column) for column in zip(*(c.sizes for c in own if c.sizes), strict=True)],
         )
 
     return Level(

@@ -32,7 +32,7 @@ from stripewise.measure._darshan_sums import (
 from stripewise.measure._darshan_time import TimeGrid
 
 _KEPT_FILES = 20_000
-_LISTED_BY_TIME, _LISTED_BY_BYTES = 300, 100
+_LISTED_BY_TIME, _LISTED_BY_BYTES = 3000, 1000
 _RANKS_LISTED = 1 << 17
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 
@@ -172,6 +172,10 @@ class Folded:
         by_time = sorted(entries, key=lambda key: -spent[key])
         by_bytes = sorted(entries, key=lambda key: -bytes_of(entries[key]))
         listed = dict.fromkeys([*by_time[:_LISTED_BY_TIME], *by_bytes[:_LISTED_BY_BYTES]])
+        counted = self._counted(entries, names)
+        if len(listed) < len(entries):
+            most = f"the {len(listed):,} files with most time and bytes, of {counted['files']:,}"
+            unseen = [*unseen, f"findings that judge each file look at {most}: their sums are lower bounds"]
         for key, file in self._files.items():
             if file.layout and not file.traced and key in entries:
                 self._carry_evenly(file, entries[key])
@@ -193,7 +197,7 @@ class Folded:
             },
             "summed_seconds": sum(spent.values()),
             "totals": self._total_levels(),
-            "counted": self._counted(entries, names),
+            "counted": counted,
             "files": [entries[key] for key in listed],
             "ranks": self._rank_loads(),
             "timeline": self._grid.timeline(),
@@ -297,7 +301,9 @@ class Folded:
         return found
 
     def _counted(self, entries: dict[int, dict[str, Any]], names: dict[int, str]) -> dict[str, int]:
-        real = {key: e for key, e in entries.items() if names.get(key) not in _STREAMS}
+        # Datasets and variables have records of their own, which are not files.
+        calls = {"posix", "mpiio", "stdio"}
+        real = {key: e for key, e in entries.items() if names.get(key) not in _STREAMS and calls & e.keys()}
         own = [key for key, entry in real.items() if entry["ranks"] == 1 and self._files[key].writers == 1]
         gone = self._dropped_counts
         return {

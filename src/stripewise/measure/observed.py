@@ -264,7 +264,7 @@ def of_activity(activity: Activity) -> Observed:
     known: dict[str, Any] = {
         "nodes": nodes,
         "processes_per_node": None if nodes is None else math.ceil(activity.job.ranks / nodes),
-        "files": len(activity.files),
+        "files": activity.counted.files or None,
         "operation": operation,
         "api": _api(main, activity),
         "file_size": _size(main),

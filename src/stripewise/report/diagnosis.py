@@ -88,14 +88,9 @@ def request_sizes(activity: Activity) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for level, where in (("posix", "to the file system"), ("mpiio", "through MPI-IO")):
         for direction in ("write", "read"):
-            total = [0] * len(SIZE_NAMES)
-            for file in activity.files:
-                own = getattr(file, level)
-                if own is not None:
-                    sizes = getattr(own, direction).sizes
-                    total = [a + b for a, b in zip(total, sizes, strict=True)] if sizes else total
-            if any(total):
-                found[f"{direction}s {where}"] = total
+            sizes = getattr(getattr(activity.totals, level), direction).sizes
+            if any(sizes):
+                found[f"{direction}s {where}"] = sizes
     return found
 
 
