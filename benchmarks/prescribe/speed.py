@@ -23,13 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.model.artifact.content import TUNABLE, Artifact
+from stripewise.model.artifact.content import Artifact
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
+from stripewise.spec.formats import TUNABLE
 from stripewise.spec.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
