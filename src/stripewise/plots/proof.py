@@ -108,7 +108,7 @@ def confirmation(
         What the interval's lower bound has to exceed.
     """
     figure = make_subplots(rows=2, row_heights=[0.68, 0.32], vertical_spacing=0.2)
-    figure.update_layout(template=template(), height=480, title_text="Default against candidate, pair by pair")
+    figure.update_layout(template=template(), height=420, title_text="Default against candidate, pair by pair")
     for arm, colour, symbol in (("default", ORANGE, "diamond"), ("candidate", GREEN, "triangle-up")):
         own = [(p.pair + 1, value, _pair_label(p, arm, unit)) for p in pairs if (value := getattr(p, arm)) is not None]
         marks(figure, own, arm, colour, symbol, 10, row=1, col=1)

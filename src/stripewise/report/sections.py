@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from stripewise import __version__
 from stripewise.objectives import timing
+from stripewise.plots.style import number
 from stripewise.report.export import TITLES, Export, export
 from stripewise.report.machine import sentence
 from stripewise.report.markup import duration, value_text
@@ -21,19 +22,21 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.result import Cost, ParameterSummary
 
 HEADINGS = {
-    "settings": "Settings",
     "proof": "Proof",
     "effects": "Effects",
-    "apply": "Apply",
     "trajectory": "Search",
     "parameters": "Parameters",
+    "runs": "Runs",
+    "apply": "Apply",
     "machine": "Machine",
     "validity": "Validity",
     "cost": "Cost",
-    "runs": "Runs",
     "provenance": "Provenance",
 }
-"""The sections in order: each is a macro of this name in ``sections.html``, and the words that link to it."""
+"""The sections in order: each is a macro of this name in ``sections.html``, and the words that link to it.
+
+``headline`` stands before them: the verdict, the settings and what to do next.
+"""
 
 _STATUS_WORDS = {
     "effective": ("✓", "effective", "its effect was seen in what the program did"),
@@ -99,6 +102,34 @@ class Details:
         if result.confirmed and result.reference is not None:
             return f"The program is best without the component{result.reference.how}."
         return "The default is kept: there is nothing to apply."
+
+    def more(self) -> tuple[str, str]:
+        """Say how many pairs would decide, and the command that makes them; empty where no number of pairs would."""
+        text, colon, command = self.reading.result.confirmation.more_budget.partition(": stripewise ")
+        return text + ("." if colon else ""), self.reading.completed(f"stripewise {command}") if colon else ""
+
+    def advice(self) -> str:
+        """Say what to do where the default is kept and no number of further pairs is known to decide."""
+        result = self.reading.result
+        if result.confirmation.same_against_same and not result.confirmation.same_against_same.passed:
+            return "Repeat the experiment when the machine is quieter."
+        if not result.effects:
+            return "Look at which settings can act here, and try a larger budget or other stacks."
+        if result.candidate is None:
+            return "These settings gain nothing here; other stacks, or a case that does more I/O, may."
+        return "A larger budget finds smaller gains; a case that does more I/O shows them more clearly."
+
+    def caveat(self) -> str:
+        """Give the one reservation that matters most; empty where there is nothing to apply."""
+        result = self.reading.result
+        proof = result.confirmation
+        if not result.confirmed:
+            return ""
+        if proof.p10 is not None and proof.p10 < 1:
+            return f"one run in ten gains less than {number(proof.p10)}: the gain holds on average, not in each run."
+        if result.effects and not any(effect.status == "effective" for effect in result.effects):
+            return "no observation shows which setting acted; the gain is measured for all of them together."
+        return result.validity.warning or ". ".join(proof.not_kept[:1])
 
     def program(self) -> str:
         """Write the command as it was given."""

@@ -19,7 +19,7 @@ from stripewise.spec.trial import Role, Trial
 from stripewise.store.base import Record
 from stripewise.tuning.again import confirm_again
 
-SECTIONS = ("headline", "settings", "proof", "effects", "apply", "machine", "validity", "cost", "provenance")
+SECTIONS = ("headline", "proof", "effects", "apply", "machine", "validity", "cost", "provenance")
 """Of the report's sections those that a page shows as they are."""
 
 

@@ -9,6 +9,10 @@ window.stripewise = (function () {
   };
 
   function drawn(place, figure, look) {
+    if (place.closest("details:not([open])")) {
+      // What is folded has no width to draw in; it is drawn once it is opened.
+      return Promise.resolve();
+    }
     var height = figure.layout.height;
     if (place.clientWidth < 560) {
       // There the legend has a line an entry.
@@ -36,6 +40,25 @@ window.stripewise = (function () {
     field.remove();
     return done ? Promise.resolve() : Promise.reject(new Error("copying is not allowed"));
   }
+
+  // A link to a section that is folded opens it.
+  function unfold() {
+    var target = window.location.hash.length > 1 && document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
+    var fold = target && target.querySelector(":scope > details");
+    if (fold && !fold.open) {
+      fold.open = true;
+      target.scrollIntoView();
+    }
+  }
+
+  window.addEventListener("hashchange", unfold);
+  document.addEventListener("DOMContentLoaded", unfold);
+  document.addEventListener("click", function (event) {
+    var link = event.target.closest("a[href^='#']");
+    if (link && link.hash === window.location.hash) {
+      unfold();
+    }
+  });
 
   return { drawn: drawn, copied: copied };
 })();

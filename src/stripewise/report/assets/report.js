@@ -13,6 +13,15 @@
   }
 
   draw(false);
+  document.addEventListener(
+    "toggle",
+    function (event) {
+      if (event.target.open && event.target.querySelector("[data-figure]")) {
+        draw(false);
+      }
+    },
+    true
+  );
   dark.addEventListener("change", function () {
     draw(false);
   });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,7 +30,7 @@ from stripewise.tuning.confirm import HOPELESS_PAIRS
 
 resource = Resource("/experiments/{id}")
 
-_RUNS = 50
+_RUNS = 20
 _MESSAGES = 30
 _STATES = ("pending", "running", "finished", "failed", "pruned")
 _MOST_PARAMETERS = 40
@@ -95,6 +96,7 @@ def _runs(service: Service, known: PageHistory, page: int, state: str | None) ->
         "runs_page": page,
         "runs_pages": pages,
         "runs_state": state,
+        "runs_by_state": Counter(run.state.value for trial in known.trials for run in trial.runs),
         "run_states": _STATES,
     }
 

@@ -26,7 +26,6 @@
       return Promise.resolve();
     }
     if (place.closest("details:not([open])")) {
-      // What is folded has no width to draw in; it is drawn once it is opened.
       return Promise.resolve();
     }
     if (!place.classList.contains("drawn")) {
