@@ -269,6 +269,7 @@ def test_the_verdict_is_the_same_everywhere(answer):
         assert f"speed-up {result.speedup:.2f} (median of paired ratios, " in printed
         assert f"interval {low:.2f} to {high:.2f}" in printed
         assert "median of paired ratios, " in html
+        assert ("one run in ten gains less" in printed) == ("one run in ten gains less" in html)
         assert result.objective.better(result.best.value, result.default.value)
         assert settings or result.best.role == "reference"
     else:

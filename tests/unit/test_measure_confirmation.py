@@ -14,6 +14,7 @@ from stripewise.measure.confirmation import (
     pairs_needed,
     same_against_same,
 )
+from stripewise.spec.result import Interval, Same
 
 RULE = {"maximize": False, "most_pairs": 24}
 
@@ -186,3 +187,25 @@ def test_same_against_same_rarely_stops_an_honest_session():
     rng = np.random.default_rng(6)
     passed = [same_against_same(list(np.exp(cori(rng, 24))), False).passed for _ in range(300)]
     assert sum(passed) >= 285
+
+
+@pytest.mark.parametrize(
+    ("same", "said"),
+    [
+        (
+            Same(ratio=1.02, interval=Interval(0.9, 1.1)),
+            "shows no gain, as it must (ratio 1.02, 95% interval 0.9 to 1.1).",
+        ),
+        (
+            Same(ratio=4.42, interval=Interval(0.2, 18.0)),
+            "is too noisy to tell whether it shows a gain (ratio 4.42, 95% interval ",
+        ),
+        (Same(ratio=4.42), "is too noisy to tell whether it shows a gain (ratio 4.42)."),
+        (
+            Same(ratio=1.5, interval=Interval(1.2, 1.8), passed=False),
+            "shows a gain (ratio 1.5, 95% interval 1.2 to 1.8), so",
+        ),
+    ],
+)
+def test_the_default_against_itself_is_told_with_its_doubt(same, said):
+    assert said in same.says

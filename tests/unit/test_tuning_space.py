@@ -367,3 +367,13 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
     assert idle.insisted(experiment(stacks=["romio"])) and not idle.insisted(experiment(stacks=[]))
     idle.check(experiment(parameters={"threads": {"kind": "ordinal", "values": [1, 2], "carrier": "argument"}}))
     assert FirstRun.of([run_with(anything=1)], "*") == FirstRun()
+
+
+def test_layouts_of_a_file_system_that_holds_no_file_of_the_program_are_left_out():
+    elsewhere = WRITER.model_copy(update={"file_system": "ext4"})
+    with pytest.raises(UserError, match=r"nothing is left .*lays out files on Lustre, the program's lie on ext4"):
+        bind_space(experiment(stacks=["lustre"]), elsewhere, "romio")
+    bound = bind_space(experiment(stacks=["lustre", "romio"]), elsewhere, "romio")
+    assert bound.left_out["stripe_count"] == "lays out files on Lustre, the program's lie on ext4"
+    assert "cb_nodes" in bound.space.names
+    assert "stripe_count" in bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio").space.names

@@ -74,7 +74,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
         shown = number(result.candidate.value, unit)
         console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
     if result.confirmed:
-        console.print(f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)})")
+        console.print(f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)}{_least(result)})")
     elif result.candidate is not None and result.candidate.speedup_interval is not None:
         bounds = _ratios(result.candidate.speedup_interval)
         console.print(f"  speed-up   {result.candidate.speedup or 1.0:.2f}  ({bounds}; not proven)")
@@ -128,6 +128,12 @@ def _ratios(bounds: Interval | None) -> str:
     if bounds is None:
         return "failed runs leave no interval"
     return f"median of paired ratios, {bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+
+
+def _least(result: Result) -> str:
+    """Say where single runs with the best settings are slower than with the default, although most are faster."""
+    least = result.confirmation.p10
+    return f"; one run in ten gains less than {least:.2f}" if least is not None and least < 1 else ""
 
 
 def _say(line: str) -> None:

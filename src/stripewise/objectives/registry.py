@@ -135,7 +135,9 @@ def measure(objective: Objective, outcome: Outcome) -> float:
     if not math.isfinite(value):
         raise RunFailed(f"the objective {objective.name} is {value}, which is not a measurement")
     if value <= 0:
-        raise RunFailed(f"the objective {objective.name} is {value:g}, but must be above zero")
+        raise RunFailed(
+            f"the objective {objective.name} is {value:g}, but must be above zero, because gains are ratios"
+        )
     return value
 
 

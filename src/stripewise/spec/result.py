@@ -29,6 +29,8 @@ from stripewise.spec.workload import Workload
 
 USUAL_LEVEL = 0.95
 """Level of the intervals whose keys in JSON say ``ci95``."""
+_WIDE = 2.0
+"""Ratio of an interval's ends from which it is too wide to show that two things are the same."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,18 @@ class Same(_ResultPart):
     ratio: float
     interval: Interval | None = None
     passed: bool = True
+
+    @property
+    def says(self) -> str:
+        """What the comparison shows, in a sentence for people."""
+        ends = self.interval
+        bounds = "" if ends is None else f", {ends.percent} interval {ends.low:.3g} to {ends.high:.3g}"
+        figures = f"(ratio {self.ratio:.3g}{bounds})"
+        if not self.passed:
+            return f"The default tested against itself shows a gain {figures}, so the session proves nothing."
+        if ends is None or ends.high > _WIDE * ends.low:
+            return f"The default tested against itself is too noisy to tell whether it shows a gain {figures}."
+        return f"The default tested against itself shows no gain, as it must {figures}."
 
 
 class Proof(_ResultPart):

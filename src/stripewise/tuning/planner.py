@@ -175,6 +175,11 @@ class Planner:
         failed = [run for run in tries if run.state is State.FAILED and run.phase is not Phase.CONFIRMATION]
         works = any(run.state is State.FINISHED for run in default.runs)
         if len(failed) >= _TRIES_OF_DEFAULT and not works:
+            if self.experiment.runner == "function":
+                raise NothingWorks(
+                    f"the function fails with the default configuration: {failed[-1].reason}",
+                    "correct it, or start from another default; to a value that can reach zero, add a constant",
+                )
             raise NothingWorks(
                 f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
                 "make the command work by itself first",

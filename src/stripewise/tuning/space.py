@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from stripewise.carriers import HINT
 from stripewise.errors import UserError
-from stripewise.filesystems import FILE_SYSTEMS, of_file
+from stripewise.filesystems import FILE_SYSTEMS, GENERIC, named, of_file
 from stripewise.measure.evidence import check_evidence
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
@@ -280,10 +280,10 @@ def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str],
             f"launch an MPI program (tune -- mpiexec -n 4 ./my_app), {unseen}or name a stack of your own whose "
             "settings are variables or arguments",
         )
-    named = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
+    listed = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
     own = any(reason.endswith(_OVERRIDE) for reason in left_out.values())
     fix = "let the plan win over the program's own hints with --override, or " if own else ""
-    return UserError(f"nothing is left to tune ({named})", f"{fix}name another stack with --stack")
+    return UserError(f"nothing is left to tune ({listed})", f"{fix}name another stack with --stack")
 
 
 def _only_live(bound: BoundSpace) -> BoundSpace:
@@ -328,6 +328,10 @@ def _why_not(parameter: Parameter, workload: Workload, io: str | None) -> str:
         return f"acts under {' or '.join(parameter.io_component)}, the program uses {io}"
     if parameter.driver and workload.driver and not workload.driver.upper().startswith(parameter.driver):
         return f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
+    if parameter.carrier.of_file_system and workload.file_system:
+        asked = named(parameter.layer)
+        if asked is not GENERIC and asked is not of_file(workload.file_system, workload.driver):
+            return f"lays out files on {asked.label}, the program's lie on {workload.file_system}"
     if workload.operation == "write" and "write" not in parameter.operations:
         return "acts on reads only, the program writes"
     if workload.operation == "read" and "read" not in parameter.operations:
