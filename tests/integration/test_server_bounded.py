@@ -14,12 +14,31 @@ import pytest
 pytest.importorskip("fastapi")
 
 from stripewise.errors import NothingWorks, UserError
+from stripewise.model.features import Encoder, Feature
 from stripewise.model.registry import make_model
 from stripewise.model.table import write_table
 from stripewise.server import bounded
 from stripewise.server.bounded import Child
+from stripewise.server.resources import campaigns
+from stripewise.server.worker import Worker
 from stripewise.testing.models import sample_table
 from tests.unit.service import SIMULATED, running
+
+CASES = """name = "cases"
+runner = "sim:kay"
+stacks = ["lustre"]
+operations = ["write"]
+repeats = 3
+workload = [
+    {name = "nodes", values = [2]},
+    {name = "file_size", values = ["1 GiB"]},
+    {name = "chunk", role = "transfer_size", values = ["16 MiB"]},
+]
+[[tunable]]
+name = "stripes"
+role = "stripe_count"
+values = [1, 4]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +54,14 @@ def greedy_model(path: Path) -> Path:
         archive.writestr(
             "model.json", '{"format": "stripewise-model", "version": 1, "x": [' + "{}," * 2_000_000 + "{}]}"
         )
+    return path
+
+
+def thirsty_model(path: Path, features: int) -> Path:
+    """A model of a few KiB that takes as many numbers of memory for each configuration as it has features."""
+    model = make_model("tree").fit(sample_table(repeats=1), seed=0)
+    model._encoder = Encoder((*model.encoder.features, *[Feature("", "value", (0,))] * features))
+    model.save(path)
     return path
 
 
@@ -97,5 +124,29 @@ def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pyte
         definition = {**SIMULATED, "sampler": "auto", "model": str(found.folder / "data" / "greedy")}
         named = found.operator.post("/api/experiments", json={"definition": definition, "start": False})
         assert named.status_code == 422 and "memory" in named.text, named.text
+        monkeypatch.setattr(campaigns, "_COUNT_SECONDS", 0.5)
+        tunable = '[[tunable]]\nname = "t{0}"\ncarrier = "hint"\nkey = "t{0}"\nvalues = ["a", "b"]\n'
+        many = CASES + "".join(tunable.format(number) for number in range(19))
+        for more in {}, {"resume": True}:
+            grown = found.operator.post("/api/campaigns", json={"toml": many, **more})
+            assert grown.status_code == 422 and "more than 0.5 s" in grown.text, grown.text
         kept = found.operator.post("/api/tables", json={"name": "one", **table})
         assert kept.status_code == 201 and kept.json()["rows"] > 0
+
+
+def test_a_worker_survives_what_a_model_takes_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stripewise.server.work._MEMORY", 8 << 20)
+    with running(tmp_path) as found:
+        thirsty = thirsty_model(tmp_path / "data" / "thirsty", 40_000)
+        kind = {"Content-Type": "application/octet-stream"}
+        kept = found.operator.post("/api/models?name=thirsty", content=thirsty.read_bytes(), headers=kind)
+        assert kept.status_code == 201, kept.text
+        definition = {**SIMULATED, "sampler": "auto", "model": str(thirsty)}
+        made = found.operator.post("/api/experiments", json={"definition": definition})
+        assert made.status_code == 201, made.text
+        asked = found.operator.post("/api/evaluations", json={"toml": CASES, "model": "thirsty"})
+        assert asked.status_code == 202, asked.text
+        service = found.service
+        Worker(service.store, service.settings.data).run(until_idle=True)
+        for job in service.jobs.of(made.json()["id"]), service.jobs.get(asked.json()["id"]):
+            assert job is not None and job.state == "failed" and "memory" in job.error, job

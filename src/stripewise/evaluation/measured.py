@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.evaluation.cases import CasePoints, EvaluationCase, cases_campaign, configuration_of, make_cases
-from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
 from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import Campaign
@@ -222,6 +221,29 @@ def pairs(judged: Sequence[JudgedCase]) -> list[dict[str, Any]]:
     ]
 
 
+def prescribed(asked: Campaign, model: Path, defaults: Sequence[Point], *, eager: bool) -> dict[str, Any]:
+    """Prescribe for a campaign's test cases; see :meth:`Evaluation.prepare`.
+
+    Returns
+    -------
+    dict
+        Of plain JSON values: ``model`` (``name``, ``table``, ``rows``), ``campaign`` (under which the cases are
+        measured), ``tuned`` (values of each case) and ``seconds``.
+    """
+    loaded = load_model(model)
+    loaded.add_stacks(asked.stacks)
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    own = cases_campaign(asked, loaded, f"{'e' if eager else 'c'}{digest}")
+    begun = time.perf_counter()
+    cases = make_cases(Points(own), defaults, loaded, eager=eager)
+    return {
+        "model": {"name": loaded.name, "table": loaded.domain.schema.name, "rows": loaded.domain.rows},
+        "campaign": own.model_dump(mode="json", exclude_unset=True),
+        "tuned": [dict(case.tuned.values) for case in cases],
+        "seconds": time.perf_counter() - begun,
+    }
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Test cases with their prescriptions, ready to be measured.
@@ -230,7 +252,8 @@ class Evaluation:
     ----------
     asked : Campaign
         Whose points are the default test cases.
-    model : PerformanceModel
+    model : dict
+        ``name``, ``table`` and ``rows``.
     cases : list of EvaluationCase
     points : CasePoints
         To be measured; their campaign is the evaluation's own.
@@ -240,7 +263,7 @@ class Evaluation:
     """
 
     asked: Campaign
-    model: PerformanceModel
+    model: dict[str, Any]
     cases: list[EvaluationCase]
     points: CasePoints
     eager: bool
@@ -265,13 +288,18 @@ class Evaluation:
         UserError
             If the model cannot be read or does not fit, or the campaign cannot be evaluated.
         """
-        loaded = load_model(model)
-        loaded.add_stacks(asked.stacks)
-        digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        own = cases_campaign(asked, loaded, f"{'e' if eager else 'c'}{digest}")
-        begun = time.perf_counter()
-        cases = make_cases(Points(own), defaults, loaded, eager=eager)
-        return cls(asked, loaded, cases, CasePoints(own, cases), eager, time.perf_counter() - begun)
+        return cls.of(asked, defaults, prescribed(asked, model, defaults, eager=eager), eager=eager)
+
+    @classmethod
+    def of(cls, asked: Campaign, defaults: Sequence[Point], found: Mapping[str, Any], *, eager: bool) -> Evaluation:
+        """Put test cases and what :func:`prescribed` gave for them together."""
+        own = Campaign.model_validate(found["campaign"])
+        points = Points(own)
+        cases = [
+            EvaluationCase(default, points.point(default.operation, tuned) or default)
+            for default, tuned in zip(defaults, found["tuned"], strict=True)
+        ]
+        return cls(asked, found["model"], cases, CasePoints(own, cases), eager, found["seconds"])
 
     @property
     def says(self) -> str:
@@ -300,10 +328,9 @@ class Evaluation:
         """
         own, objective = self.points.campaign, bench.objective(self.points.all[0])
         judged = judge(self.cases, values, objective, own)
-        domain = self.model.domain
         return {
             "campaign": self.asked.name,
-            "model": {"name": self.model.name, "table": domain.schema.name, "rows": domain.rows},
+            "model": self.model,
             "simulated": bench.simulated,
             "kind": bench.kind,
             "eager": self.eager,

@@ -24,6 +24,7 @@ from stripewise.spec.options import Options
 
 _LEAST_ROWS = 2
 _CHUNK = 200_000
+_MANY = 20_000
 
 
 class ModelOptions(Options):
@@ -251,6 +252,23 @@ class PerformanceModel(ABC):
         x : ndarray of float32, shape (n, f)
             Their features.
         """
+
+    def expected(self, points: Floats) -> Floats:
+        """Natural logarithm of performance, larger is better, of points; of many only nearly, where that is quicker."""
+        rough = self.rough(points) if len(points) > _MANY else None
+        return self.predict_points(points).mean if rough is None else rough
+
+    def rough(self, points: Floats) -> Floats | None:
+        """Natural logarithm of performance, or nearly, where the model can tell it much faster; else None.
+
+        ``auto`` has an ensemble for this purpose, ``boosting`` takes one of its five; the mean of other ensembles is a
+        single sum of trees.
+        """
+        trees = self.screening()
+        if trees is None or len(trees) == 0:
+            return None
+        found = trees.predict(self.encoder.encode(self.domain.folded(points)))
+        return found if self.domain.objective.maximize else -found
 
     # -- standing in ---------------------------------------------------------------------------------------
 

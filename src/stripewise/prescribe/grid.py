@@ -58,19 +58,6 @@ class BestCombination:
     combinations: NDArray[np.int64]
 
 
-def quick(model: PerformanceModel, points: Floats) -> Floats | None:
-    """ln(value) without its uncertainty, or nearly, where a model can tell it much faster; else None.
-
-    ``auto`` has an ensemble for this purpose, ``boosting`` takes one of its five; the mean of other ensembles is a
-    single sum of trees.
-    """
-    trees = model.screening()
-    if trees is None or len(trees) == 0:
-        return None
-    x = model.encoder.encode(model.domain.folded(points))
-    return trees.predict(x)
-
-
 class CandidateGrid:
     """The combinations of the free parameters.
 
@@ -244,10 +231,9 @@ class CandidateGrid:
                 "no combination of the settings is allowed for this workload", "check the workload's values"
             )
         shaped = points.reshape(workloads, groups, m, -1)
-        rough = quick(self.model, points) if len(points) > _FEW else None
+        rough = self.model.rough(points) if len(points) > _FEW else None
         if rough is not None:
             rough = rough.reshape(workloads, groups, m).mean(axis=1)
-            rough = rough if self.model.domain.objective.maximize else -rough
             rough = np.where(allowed, rough, -np.inf)
             kept = min(m, max(_LEAST, _FEW // max(1, workloads * groups)))
             chosen = np.argpartition(-rough, kept - 1, axis=1)[:, :kept]

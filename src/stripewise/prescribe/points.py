@@ -9,29 +9,25 @@ from typing import Any
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import TunableColumn
-from stripewise.model.domain import Floats
+from stripewise.model.domain import Domain, Floats
 from stripewise.prescribe.request import Known
 from stripewise.spec.configuration import Value
 
 _MOST_GROUPS = 64
 
 
-def all_rows(model: PerformanceModel, known: Sequence[Known], every: Sequence[TunableColumn]) -> Floats:
+def all_rows(domain: Domain, known: Sequence[Known], every: Sequence[TunableColumn]) -> Floats:
     """Points of requests that leave nothing open, one row each."""
-    defaults = {tunable.name: default_of(model, tunable) for tunable in every}
+    defaults = {tunable.name: default_of(domain, tunable) for tunable in every}
     if any(one.unknown for one in known):
         what = next(one.unknown[0] for one in known if one.unknown)
         raise UserError(f"a workload leaves {what} open", "give every context a value")
-    names = model.domain.names
     filled = [{**defaults, **one.values} for one in known]
-    return model.domain.points({name: [one[name] for one in filled] for name in names})
+    return domain.points({name: [one[name] for one in filled] for name in domain.names})
 
 
-def rows_of(
-    model: PerformanceModel, known: Known, every: Sequence[TunableColumn], processes: int | None = None
-) -> Floats:
+def rows_of(domain: Domain, known: Known, every: Sequence[TunableColumn], processes: int | None = None) -> Floats:
     """Points of a request: one row for each combination of what is unknown, parameters at their current value.
 
     Raises
@@ -39,7 +35,6 @@ def rows_of(
     UserError
         If that are too many.
     """
-    domain = model.domain
     spread: list[list[Value]] = []
     for place, column in enumerate(domain.columns):
         if column.name in known.values:
@@ -47,28 +42,28 @@ def rows_of(
         elif column.name in known.unknown:
             spread.append([column.values[level] for level in domain.seen[place]])
         else:
-            spread.append([default_of(model, next(k for k in every if k.place == place))])
+            spread.append([default_of(domain, next(k for k in every if k.place == place))])
     if np.prod([len(values) for values in spread], dtype=np.float64) > _MOST_GROUPS:
         raise UserError(
             f"too much is unknown of the workload: {', '.join(known.unknown)}", "say more under [workload] or [context]"
         )
-    rows = _with_ranks(model, list(itertools.product(*spread)), processes)
+    rows = _with_ranks(domain, list(itertools.product(*spread)), processes)
     return domain.points({name: [row[i] for row in rows] for i, name in enumerate(domain.names)})
 
 
-def _with_ranks(model: PerformanceModel, rows: list[Any], processes: int | None) -> list[Any]:
+def _with_ranks(domain: Domain, rows: list[Any], processes: int | None) -> list[Any]:
     """Keep the rows whose nodes and processes per node make the ranks that were seen, if any do."""
-    roles = [column.role for column in model.domain.columns]
+    roles = [column.role for column in domain.columns]
     if processes is None or "nodes" not in roles or "processes_per_node" not in roles:
         return rows
     nodes, each = roles.index("nodes"), roles.index("processes_per_node")
     return [row for row in rows if row[nodes] * row[each] == processes] or rows
 
 
-def default_of(model: PerformanceModel, tunable: TunableColumn) -> Value:
+def default_of(domain: Domain, tunable: TunableColumn) -> Value:
     """The value that acts if nothing is set: declared in the table, else the stack's, else the first measured."""
     column = tunable.column
-    seen = [column.values[level] for level in model.domain.seen[tunable.place]]
+    seen = [column.values[level] for level in domain.seen[tunable.place]]
     if column.default is not None and column.default in seen:
         return column.default
     if tunable.parameter is not None and tunable.parameter.default in seen:

@@ -45,7 +45,7 @@ class Answer:
         self._words = self._workload.words()
         self._standin = self._stand_in()
         self._known = self._with_program(known_values(self._domain, request))
-        self._fixed = rows_of(model, self._known, self._every, request.processes)
+        self._fixed = rows_of(model.domain, self._known, self._every, request.processes)
         self._groups = len(self._fixed)
         # In the order of an artifact: the runtime takes changes back in it.
         order = Inputs(self._domain, file_system).places
@@ -312,7 +312,7 @@ class Prescriber:
         for number, request in enumerate(workloads):
             alike.setdefault((request.workload.operation, request.workload.api), []).append(number)
         for (operation, api), members in alike.items():
-            fixed = all_rows(self.model, [known[number] for number in members], every)
+            fixed = all_rows(self.model.domain, [known[number] for number in members], every)
             words = _stacked([workloads[number].workload.words() for number in members])
             free = [t for t in every if t.can_change(operation) and (t.parameter is None or t.parameter.meets(api))]
             grid = CandidateGrid(self.model, free, every)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import TunableColumn, bytes_of, tunable_columns
-from stripewise.model.domain import Floats
-from stripewise.prescribe.grid import quick
+from stripewise.model.domain import Domain, Floats
 from stripewise.prescribe.points import rows_of
 from stripewise.prescribe.request import PrescriptionRequest, known_values
 from stripewise.spec.configuration import Value
@@ -17,7 +17,20 @@ from stripewise.spec.parameter import Parameter
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.workload import Workload
 
-_MANY = 20_000
+
+class Expecting(Protocol):
+    """What a prior asks of a performance model, which may be in another process."""
+
+    @property
+    def name(self) -> str:
+        """Of its kind."""
+
+    @property
+    def domain(self) -> Domain:
+        """What it was trained on."""
+
+    def expected(self, points: Floats) -> Floats:
+        """See :meth:`stripewise.model.base.PerformanceModel.expected`."""
 
 
 class ModelPrior:
@@ -25,7 +38,8 @@ class ModelPrior:
 
     Parameters
     ----------
-    model : PerformanceModel
+    model : Expecting
+        A performance model.
     workload : Workload
         Of the program that is tuned; what it leaves open counts as the mean over what was measured.
 
@@ -35,10 +49,10 @@ class ModelPrior:
         If the workload leaves too much open, or was never measured.
     """
 
-    def __init__(self, model: PerformanceModel, workload: Workload) -> None:
+    def __init__(self, model: Expecting, workload: Workload) -> None:
         self._model = model
         self._tunables = tunable_columns(model.domain.schema, workload.file_system)
-        self._fixed = rows_of(model, known_values(model.domain, PrescriptionRequest(workload)), self._tunables)
+        self._fixed = rows_of(model.domain, known_values(model.domain, PrescriptionRequest(workload)), self._tunables)
         self._tables: dict[int, tuple[Space, list[tuple[int, TunableColumn, NDArray[np.float64]]]]] = {}
 
     def shared(self, space: Space) -> list[str]:
@@ -68,15 +82,9 @@ class ModelPrior:
             points = np.tile(row, (len(distinct), 1))
             for place, (_, tunable, _) in enumerate(match):
                 points[:, tunable.place] = distinct[:, place]
-            mean += self._mean(points)
+            mean += self._model.expected(points)
         result: NDArray[np.float64] = mean[inverse.reshape(-1)] / len(self._fixed)
         return result
-
-    def _mean(self, points: Floats) -> Floats:
-        rough = quick(self._model, points) if len(points) > _MANY else None
-        if rough is None:
-            return self._model.predict_points(points).mean
-        return rough if self._model.domain.objective.maximize else -rough
 
     def _match(self, space: Space) -> list[tuple[int, TunableColumn, NDArray[np.float64]]]:
         """Parameters with the model's column and the number of each of their values there."""

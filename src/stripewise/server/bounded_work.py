@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 # Loaded before memory is bounded: reasons and trained models load it when they need it.
 import sklearn.ensemble  # noqa: F401
@@ -13,6 +16,7 @@ from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.opening import open_all
 from stripewise.diagnosis.prediction import predict
 from stripewise.errors import StripewiseError
+from stripewise.evaluation.measured import prescribed
 from stripewise.measure.observed import observe
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
@@ -21,8 +25,12 @@ from stripewise.model.training import learn
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
+from stripewise.profiling.designs import first_batch
 from stripewise.report.export import export
 from stripewise.report.markup import measured_text
+from stripewise.server.files import campaign_in
+from stripewise.spec.campaign import changed_campaign, parse_campaign
+from stripewise.spec.campaign_points import Points
 from stripewise.spec.workload import Workload
 
 Step = Callable[[], None]
@@ -154,12 +162,44 @@ def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, An
     }
 
 
+def count_points(toml: str, changes: Mapping[str, Any], step: Step) -> int:
+    """Count the combinations of a campaign, which takes time and memory for each."""
+    return len(Points(changed_campaign(parse_campaign(toml, "campaign"), changes.items(), "campaign")).all)
+
+
+def prescribe_cases(campaign: str, model: str, eager: bool, step: Step) -> dict[str, Any]:
+    """Prescribe for the test cases of the campaign in a folder."""
+    asked = campaign_in(Path(campaign))
+    return prescribed(asked, Path(model), first_batch(Points(asked)), eager=eager)
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(path: str) -> PerformanceModel:
+    return load_model(path)
+
+
+def open_model(path: str, step: Step) -> dict[str, Any]:
+    """Read a model to use it, and say what it is."""
+    _opened.cache_clear()
+    return {"name": _opened(path).name, "domain": _opened(path).domain.as_json()}
+
+
+def expect(path: str, points: Sequence[Sequence[float]], step: Step) -> list[float]:
+    """Say what a model that was opened expects of points."""
+    expected: list[float] = _opened(path).expected(np.asarray(points, dtype=np.float64)).tolist()
+    return expected
+
+
 def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """At most 2,000 of the pairs, evenly taken."""
     step = -(-len(pairs) // 2000) or 1
     return pairs[::step]
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {
-    work.__name__: work for work in (describe_model, describe_table, prescribe, read_log, predict_job, train, validate)
+WORK: dict[str, Callable[..., Any]] = {
+    work.__name__: work
+    for work in (
+        *(describe_model, describe_table, prescribe, read_log, predict_job, train, validate),
+        *(count_points, prescribe_cases, open_model, expect),
+    )
 }

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from stripewise.errors import UserError
+from stripewise.model.domain import Domain, Floats
 from stripewise.server.bounded import Child
 from stripewise.server.files import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
@@ -45,17 +49,58 @@ def validate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> d
     return document
 
 
-def _in_child(work: str, stopping: Stopping, **given: Any) -> dict[str, Any]:
-    def step() -> None:
-        if stopping():
+class Helper:
+    """A child that does work of a job in bounded time and memory, and is ended with the context.
+
+    Parameters
+    ----------
+    stopping : callable
+        Says whether the job is to stop; then the child is ended.
+    """
+
+    def __init__(self, stopping: Stopping) -> None:
+        self._child = Child(_MEMORY, {})
+        self._stopping = stopping
+
+    def ask(self, work: str, **given: Any) -> Any:
+        """Do some work; raises as :meth:`Child.ask`, and Stopped."""
+        return self._child.ask(work, _STEP_SECONDS, self._step, **given)
+
+    def _step(self) -> None:
+        if self._stopping():
             raise Stopped("it was stopped")
 
-    child = Child(_MEMORY, {})
-    try:
-        made: dict[str, Any] = child.ask(work, _STEP_SECONDS, step, **given)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.end()
+
+
+class HelpedModel:
+    """A performance model that a helper reads and uses; see :class:`stripewise.prescribe.prior.Expecting`."""
+
+    def __init__(self, helper: Helper, path: str) -> None:
+        self._helper, self._path = helper, path
+        found = self._ask("open_model")
+        self.name: str = found["name"]
+        self.domain = Domain.from_json(found["domain"])
+
+    def expected(self, points: Floats) -> Floats:
+        """Natural logarithm of performance, larger is better."""
+        return np.asarray(self._ask("expect", points=points.tolist()), dtype=np.float64)
+
+    def _ask(self, work: str, **given: Any) -> Any:
+        try:
+            return self._helper.ask(work, path=self._path, **given)
+        except UserError as error:
+            raise UserError(f"the model {self._path}: {error.what}", error.fix) from error
+
+
+def _in_child(work: str, stopping: Stopping, **given: Any) -> dict[str, Any]:
+    with Helper(stopping) as helper:
+        made: dict[str, Any] = helper.ask(work, **given)
         return made
-    finally:
-        child.end()
 
 
 def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
@@ -93,7 +138,9 @@ def evaluate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> d
     place = folder_of(data, "evaluation", job.subject)
     asked = campaign_in(place)
     model = folder_of(data, "model", job.request["model"]) / "model"
-    question = Evaluation.prepare(asked, model, first_batch(Points(asked)), eager=bool(job.request["eager"]))
+    eager = bool(job.request["eager"])
+    found = _in_child("prescribe_cases", stopping, campaign=str(place), model=str(model), eager=eager)
+    question = Evaluation.of(asked, first_batch(Points(asked)), found, eager=eager)
     # A model that was replaced since asks for other runs.
     kept = place / f"journal-{question.points.campaign.digest}"
     done = _carry_on(question.points, place, kept, job, stopping)

@@ -20,7 +20,7 @@ from typing import Any
 
 from stripewise.errors import NothingWorks, StoreError, StripewiseError, TransientError, UserError
 from stripewise.runner.registry import make_runner
-from stripewise.server.work import WORK
+from stripewise.server.work import WORK, HelpedModel, Helper
 from stripewise.spec.policy import load_policy
 from stripewise.store.base import Claim, Record, Store
 from stripewise.store.service import database_of
@@ -165,10 +165,14 @@ class Worker:
             # A worker cannot ask: the request says whether its sender agrees to a high cost.
             consent = granted if job.request.get("agreed") else refused
             listener = self._listener(record.id, beat)
-            session = Session(
-                self._store, record.id, runner, self._owner, listener, consent=consent, policy=load_policy()
-            )
-            session.run()
+            with Helper(beat.stopping) as helper:
+                session = Session(
+                    *(self._store, record.id, runner, self._owner, listener),
+                    consent=consent,
+                    policy=load_policy(),
+                    read_model=lambda path: HelpedModel(helper, path),
+                )
+                session.run()
         except (NothingWorks, UserError) as error:
             kind = "NothingWorks" if isinstance(error, NothingWorks) else "UserError"
             self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "fix": error.fix})

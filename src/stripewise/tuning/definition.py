@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,12 @@ _NO_COMMAND = ("replay:", "sim:")
 
 
 def with_options(
-    experiment: Experiment, *, command: Sequence[str], sampler_option: Sequence[str] = (), **given: Any
+    experiment: Experiment,
+    *,
+    command: Sequence[str],
+    sampler_option: Sequence[str] = (),
+    read_model: Callable[[str], object] = load_model,
+    **given: Any,
 ) -> Experiment:
     """Put options on top of a file's definition and check the whole before anything is started.
 
@@ -41,6 +46,8 @@ def with_options(
         The program; empty to keep the file's.
     sampler_option : sequence of str
         ``NAME=VALUE`` words.
+    read_model : callable
+        Raises where the file of the experiment's model cannot be read.
     **given
         Fields of the experiment, None where not given; a mapping changes single fields of a table.
 
@@ -82,11 +89,11 @@ def with_options(
     )
     if not merged.name:
         merged = merged.model_copy(update={"name": _name(merged)})
-    check(merged)
+    check(merged, read_model)
     return merged
 
 
-def check(experiment: Experiment) -> None:
+def check(experiment: Experiment, read_model: Callable[[str], object] = load_model) -> None:
     """Check all that can be checked without looking at the program.
 
     Raises
@@ -122,7 +129,7 @@ def check(experiment: Experiment) -> None:
             raise UserError(
                 f"sampler {experiment.sampler} cannot start from a model", "use --sampler auto or surrogate"
             )
-        load_model(experiment.model)
+        read_model(experiment.model)
 
 
 def _absolute(stack: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model
-from stripewise.prescribe.prior import ModelPrior
+from stripewise.prescribe.prior import Expecting, ModelPrior
 from stripewise.search.base import PriorMean, Sampler
 from stripewise.search.priors import Earlier, EarlierPrior, similarity
 from stripewise.spec.objective import Objective
@@ -37,6 +37,7 @@ def prior_before_runs(
     *,
     simulated: bool,
     note: Callable[[str], None],
+    read_model: Callable[[str], Expecting],
 ) -> PriorMean | None:
     """What is expected before the first run: earlier experiments, on top of a model or of what the sampler has already.
 
@@ -46,9 +47,11 @@ def prior_before_runs(
     ----------
     note : callable
         Is told in a sentence what the search starts from.
+    read_model : callable
+        Reads the experiment's model.
     """
     if ledger.experiment.model is not None:
-        started = start_from_model(ledger.experiment.model, space, workload, ledger.facts.model)
+        started = start_from_model(ledger.experiment.model, space, workload, ledger.facts.model, read_model)
         if ledger.facts.model is None:
             ledger.remember(model=started.facts)
             note(started.note)
@@ -236,7 +239,13 @@ class FromModel:
     note: str
 
 
-def start_from_model(path: str, space: Space, workload: Workload, earlier: Mapping[str, Any] | None) -> FromModel:
+def start_from_model(
+    path: str,
+    space: Space,
+    workload: Workload,
+    earlier: Mapping[str, Any] | None,
+    read_model: Callable[[str], Expecting] = load_model,
+) -> FromModel:
     """Load the model of an experiment.
 
     Parameters
@@ -247,14 +256,17 @@ def start_from_model(path: str, space: Space, workload: Workload, earlier: Mappi
     workload : Workload
     earlier : mapping, optional
         The facts when the experiment began, if it is resumed.
+    read_model : callable
+        Reads the file.
 
     Raises
     ------
     UserError
         If the file cannot be read or has changed since, or the model knows none of the space's parameters.
     """
-    model = load_model(path)
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    model = read_model(path)
+    with Path(path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     if earlier is not None and earlier.get("digest") != digest:
         raise UserError(
             f"the model {path} has changed since the experiment began", "restore it, or start a new experiment"

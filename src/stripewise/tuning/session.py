@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.measure.observed import layout_of, observed_workload
+from stripewise.model.registry import load_model
 from stripewise.objectives import kind_of, objective_of
 from stripewise.objectives.plain import own_figure
+from stripewise.prescribe.prior import Expecting
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.pruning import Bound, censored_value, make_pruner
 from stripewise.search.registry import make_sampler
@@ -66,6 +69,8 @@ class Session:
         Is asked before anything is started whose worst case is above the limits of the site.
     policy : Policy
         What the site allows.
+    read_model : callable
+        Reads the model from which the search starts.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class Session:
         *,
         consent: Consent = granted,
         policy: Policy | None = None,
+        read_model: Callable[[str], Expecting] = load_model,
     ) -> None:
         self._store = store
         self._identifier = identifier
@@ -86,6 +92,7 @@ class Session:
         self._listener = listener
         self._consent = consent
         self._policy = policy or Policy()
+        self._read_model = read_model
         self._running: dict[int, Launch] = {}
         self._promised: dict[int, float] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
@@ -342,6 +349,7 @@ class Session:
                 self._objective,
                 simulated=self._runner.simulated,
                 note=lambda text: self._tell("note", text=text),
+                read_model=self._read_model,
             )
             self._compare_with_own_figure()
             if self._ledger.trials and self._preflight.space is None:

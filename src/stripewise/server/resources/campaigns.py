@@ -16,6 +16,7 @@ from stripewise.errors import NotFound, StripewiseError, UserError
 from stripewise.model.table import Table, read_table
 from stripewise.profiling.book import collect
 from stripewise.report.summary import summary_context, summary_figures
+from stripewise.server import bounded
 from stripewise.server.documents import JobDocument, RequestDocument, job_document
 from stripewise.server.files import campaign_in, folder_of, new_identifier, table_path
 from stripewise.server.html import as_json, render
@@ -24,7 +25,6 @@ from stripewise.server.problems import Refused, status_of
 from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Once, Resource, model_path, page_of, shown
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.campaign import Campaign, campaign_text, changed_campaign, parse_campaign, preset_names
-from stripewise.spec.campaign_points import Points
 from stripewise.spec.documents import toml_document
 from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.tokens import Token
@@ -34,6 +34,7 @@ resource = Resource("/campaigns", "campaigns")
 evaluations = Resource("/evaluations", "models")
 
 _MOST = 10_000
+_COUNT_SECONDS = 60.0
 """Campaigns that are looked through for the same one."""
 
 
@@ -171,7 +172,7 @@ def create(
     """Keep a campaign, and hand it to the workers; raises as :func:`checked`."""
     changes = changes or Changes()
     campaign = checked(service, text, changes)
-    possible = len(Points(campaign).all)
+    possible = bounded.ask("count_points", _COUNT_SECONDS, toml=text, changes=changes.keys)
     identifier = new_identifier()
     keep(folder_of(service.settings.data, "campaign", identifier), text, changes)
     document = {

@@ -162,7 +162,8 @@ def prepared(service: Service, definition: Experiment, folder: str | None) -> tu
     check_experiment(definition, place, service.settings)
     if folder and not place.is_dir():
         raise Refused(422, "folder: it does not exist", "make it first")
-    return with_options(definition, command=definition.command), place
+    # Its model has been read in a child by now.
+    return with_options(definition, command=definition.command, read_model=lambda path: None), place
 
 
 def preview(service: Service, definition: Experiment, folder: str | None) -> dict[str, Any]:
