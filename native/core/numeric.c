@@ -3,6 +3,7 @@
 #include "numeric.h"
 
 #include <locale.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,4 +37,27 @@ double sw_scan_double(const char *text, char **end) {
     double value = strtod(text, end);
     leave(before);
     return value;
+}
+
+double sw_rounding_step(double accuracy) {
+    int exponent;
+    if (!(accuracy >= 1e-37 && accuracy <= 1e300))
+        return 0;
+    (void)frexp(accuracy, &exponent); /* 2^(exponent - 1) <= accuracy < 2^exponent */
+    return ldexp(1, exponent);
+}
+
+/* Each is exact: the quotient by a power of two, the nearest whole number (whatever the program's direction
+ * of rounding), and its product. */
+void sw_round_reals(void *reals, size_t count, size_t bytes, double step) {
+    float *floats = reals;
+    double *doubles = reals;
+    for (size_t i = 0; bytes == sizeof *floats && i < count; i++) {
+        float rounded = fabsf(floats[i]) < step * 0x1p23 ? (float)(round(floats[i] / step) * step) : INFINITY;
+        floats[i] = isfinite(rounded) ? rounded : floats[i];
+    }
+    for (size_t i = 0; bytes == sizeof *doubles && i < count; i++) {
+        double rounded = fabs(doubles[i]) < step * 0x1p52 ? round(doubles[i] / step) * step : INFINITY;
+        doubles[i] = isfinite(rounded) ? rounded : doubles[i];
+    }
 }

@@ -24,7 +24,8 @@ enum { SW_H5_INTEGER = 0, SW_H5_FLOAT = 1 };                        /* H5T_class
 enum { SW_H5_FSM_AGGR, SW_H5_PAGE, SW_H5_AGGR, SW_H5_NO_STRATEGY }; /* H5F_fspace_strategy_t */
 enum { SW_H5_IS_DATASET = 5 };                                      /* H5I_type_t */
 enum { SW_H5_COLLECTIVE = 1 };                                      /* H5FD_mpio_xfer_t */
-enum { SW_H5_FILTER_DEFLATE = 1, SW_H5_FILTER_SCALEOFFSET = 6 };    /* H5Z_filter_t */
+/* H5Z_filter_t */
+enum { SW_H5_FILTER_DEFLATE = 1, SW_H5_FILTER_SZIP = 4, SW_H5_FILTER_SCALEOFFSET = 6 };
 
 typedef int (*sw_h5_handler)(sw_hid, void *);
 
@@ -57,13 +58,16 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pset_cache, (sw_hid, int, size_t, size_t, double))                                              \
     X(int, H5Pset_chunk, (sw_hid, int, const sw_hsize *))                                                    \
     X(int, H5Pset_deflate, (sw_hid, unsigned))                                                               \
+    X(int, H5Pset_filter, (sw_hid, int, unsigned, size_t, const unsigned *))                                 \
     X(int, H5Pset_fletcher32, (sw_hid))                                                                      \
     X(int, H5Pset_meta_block_size, (sw_hid, sw_hsize))                                                       \
     X(int, H5Pset_scaleoffset, (sw_hid, int, int))                                                           \
     X(int, H5Pset_shuffle, (sw_hid))                                                                         \
+    X(int, H5Pset_szip, (sw_hid, unsigned, unsigned))                                                        \
     X(int, H5Pset_sieve_buf_size, (sw_hid, size_t))                                                          \
     X(int, H5Sclose, (sw_hid))                                                                               \
     X(int, H5Sget_regular_hyperslab, (sw_hid, sw_hsize *, sw_hsize *, sw_hsize *, sw_hsize *))               \
+    X(int, H5Sget_select_bounds, (sw_hid, sw_hsize *, sw_hsize *))                                           \
     X(sw_hssize, H5Sget_select_npoints, (sw_hid))                                                            \
     X(int, H5Sget_select_type, (sw_hid))                                                                     \
     X(int, H5Sget_simple_extent_dims, (sw_hid, sw_hsize *, sw_hsize *))                                      \
@@ -71,9 +75,12 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Sget_simple_extent_type, (sw_hid))                                                              \
     X(int, H5Sis_regular_hyperslab, (sw_hid))                                                                \
     X(int, H5Tclose, (sw_hid))                                                                               \
+    X(int, H5Tequal, (sw_hid, sw_hid))                                                                       \
     X(int, H5Tget_class, (sw_hid))                                                                           \
+    X(int, H5Tget_order, (sw_hid))                                                                           \
     X(size_t, H5Tget_size, (sw_hid))                                                                         \
-    X(int, H5Zfilter_avail, (int))
+    X(int, H5Zfilter_avail, (int))                                                                           \
+    X(int, H5Zget_filter_info, (int, unsigned *))
 
 /* Missing in serial libraries, or in the oldest ones: NULL then. hbool_t has been one byte and four. */
 #define SW_H5_OPTIONAL(X)                                                                                    \
@@ -96,6 +103,7 @@ struct sw_h5 {
     SW_H5_OPTIONAL(X)
 #undef X
     const sw_hid *file_access, *file_create, *dataset_create; /* property list classes; filled by H5open */
+    const sw_hid *native[2], *standard[2][2];                 /* reals of 4 and 8 bytes; either byte order */
     unsigned version;                                         /* major * 65536 + minor * 256 + release */
 };
 
@@ -128,6 +136,7 @@ struct sw_h5_object {
     struct sw_dataset *dataset; /* held; NULL for a file */
     uint64_t element_size, elements;
     bool contiguous; /* stored in one piece, whose address is to be asked for */
+    double accuracy; /* to which the runtime rounds what is written; 0: not at all */
 };
 
 struct sw_h5_object *sw_h5_find(sw_hid id);

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Chunks and filters of new datasets, only where the plan says so. What loses digits is used only within the
- * error that the user has stated, and filters on a file of several ranks only where the user states that all
- * writes are collective: HDF5 refuses others. */
+ * Chunks and filters of new datasets, only where the plan says so. Reals lose digits only by rounding what is
+ * written to the accuracy that the user states: HDF5's own filter for it (scaleoffset) loses NaN, infinities
+ * and numbers near the fill value. Filters are used on a file of several ranks only where the user states
+ * that all writes are collective: HDF5 refuses others. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "h5_settings.h"
 #include "hints.h"
+#include "numeric.h"
 
-#define MOST_CHUNK 0xffffffffull               /* bytes; HDF5's own limit */
-enum { INTEGER_SCALE = 2, DECIMAL_SCALE = 0 }; /* H5Z_SO_scale_type_t */
+#define MOST_CHUNK 0xffffffffull /* bytes; HDF5's own limit */
+#define KEEPS_MASKS 0x010e00     /* HDF5 before 1.14 forgets which chunks a filter could not shrink */
+#define MOST_VALUES 20           /* of a plugin */
+enum { INTEGER_SCALE = 2 };      /* H5Z_SO_scale_type_t */
+enum { NEAREST_NEIGHBOUR = 32, ENCODES = 1 }; /* H5_SZIP_NN_OPTION_MASK, H5Z_FILTER_CONFIG_ENCODE_ENABLED */
+enum { OPTIONAL = 1 }; /* H5Z_FLAG_OPTIONAL: chunks it cannot shrink stay as they are */
 
 /* What the plan asks of the datasets of a file; kept to the end, as groups may outlive the file's identifier.
  */
@@ -54,7 +61,7 @@ void sw_h5_remember(const struct sw_h5_request *request) {
 
 /* What is to be known of a dataset that is about to be made. */
 struct shape {
-    int rank, type_class;
+    int rank, type_class, order;
     sw_hsize size[SW_H5_RANK];
     uint64_t element_size, bytes;
 };
@@ -66,6 +73,7 @@ static bool shape_of(struct shape *shape, sw_hid type, sw_hid space) {
     shape->rank = sw_h5.H5Sget_simple_extent_dims(space, shape->size, NULL);
     shape->element_size = sw_h5.H5Tget_size(type);
     shape->type_class = sw_h5.H5Tget_class(type);
+    shape->order = sw_h5.H5Tget_order(type);
     shape->bytes = shape->element_size;
     for (int i = 0; i < shape->rank; i++)
         shape->bytes *= shape->size[i];
@@ -108,6 +116,9 @@ static void chunk(struct sw_h5_tuning *tuning, const struct shape *shape, bool c
 /* Why no filter may be used here; NULL if nothing speaks against it. */
 static const char *obstacle(struct sw_h5_tuning *tuning, const struct shape *shape, bool parallel) {
     enum { BITFIELD = 4, COMPOUND = 6, ENUMERATION = 8, ARRAY = 10 };
+    enum { BIG_ENDIAN_FIRST = 1 }; /* H5T_ORDER_BE */
+    const uint16_t one = 1;
+    bool foreign = shape->order == (*(const unsigned char *)&one ? BIG_ENDIAN_FIRST : 0);
     uint64_t collective = 0;
     const char *said = tuning->request.results[SW_H5_COLLECTIVE_WRITES].requested;
     if (sw_h5.H5Pget_layout(tuning->creation) != SW_CHUNKED)
@@ -120,72 +131,140 @@ static const char *obstacle(struct sw_h5_tuning *tuning, const struct shape *sha
         return "elements of this type are stored elsewhere";
     if (parallel && (!said || !sw_h5_parse(SW_H5_COLLECTIVE_WRITES, said, &collective) || !collective))
         return "several ranks can write through filters only collectively: state collective_writes if all do";
+    if (parallel && foreign)
+        return "HDF5 converts elements of this byte order, and then writes them independently";
     return NULL;
 }
 
-static void scale(struct sw_h5_tuning *tuning, const struct shape *shape) {
-    struct sw_h5_request *request = &tuning->request;
-    const char *accuracy = request->results[SW_H5_ACCURACY].requested;
-    uint64_t digits = 0;
-    bool decimal = shape->type_class == SW_H5_FLOAT;
-    if (!sw_h5_parse(SW_H5_SCALEOFFSET, request->results[SW_H5_SCALEOFFSET].requested, &digits) ||
-        digits > 15) {
-        sw_h5_outcome(request, SW_H5_SCALEOFFSET, SW_REFUSED, "no value of this setting");
-        return;
+static const char *const UNKNOWN = "no value of this setting", *const UNABLE =
+                                                                   "this HDF5 library cannot do it";
+
+/* Each answers NULL, or why the filter is not used; refused: the value or the library, not the dataset, is
+ * why. */
+
+static const char *scale(sw_hid list, const char *asked, const struct shape *shape, bool *refused) {
+    uint64_t digits;
+    if (shape->type_class == SW_H5_FLOAT)
+        return "it can lose NaN, infinities and numbers near the fill value of reals: use accuracy with "
+               "deflate";
+    if (shape->type_class != SW_H5_INTEGER)
+        return "the elements are not whole numbers";
+    *refused = true;
+    if (!sw_h5_parse(SW_H5_SCALEOFFSET, asked, &digits) || digits > 15)
+        return UNKNOWN;
+    return sw_h5.H5Zfilter_avail(SW_H5_FILTER_SCALEOFFSET) > 0 &&
+                   sw_h5.H5Pset_scaleoffset(list, INTEGER_SCALE, 0) >= 0
+               ? NULL
+               : UNABLE;
+}
+
+static const char *szip(sw_hid list, const char *asked, const struct shape *shape, bool *refused) {
+    uint64_t pixels;
+    unsigned can = 0;
+    if ((shape->type_class != SW_H5_FLOAT && shape->type_class != SW_H5_INTEGER) || shape->element_size > 8)
+        return "the elements are not numbers of at most 8 bytes";
+    *refused = true;
+    if (!sw_h5_parse(SW_H5_SZIP, asked, &pixels) || pixels < 2 || pixels > 32 || pixels % 2)
+        return UNKNOWN;
+    return sw_h5.H5Zfilter_avail(SW_H5_FILTER_SZIP) > 0 &&
+                   sw_h5.H5Zget_filter_info(SW_H5_FILTER_SZIP, &can) >= 0 && can & ENCODES &&
+                   sw_h5.H5Pset_szip(list, NEAREST_NEIGHBOUR, (unsigned)pixels) >= 0
+               ? NULL
+               : UNABLE;
+}
+
+/* A number of the filter, and values for it behind commas. */
+static const char *plugin(sw_hid list, const char *asked, bool *refused) {
+    unsigned long numbers[1 + MOST_VALUES];
+    unsigned values[MOST_VALUES];
+    size_t count = 0;
+    *refused = true;
+    for (const char *at = asked; at && count <= MOST_VALUES; count++) {
+        char *end;
+        numbers[count] = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0x100000000ul;
+        if (numbers[count] > 0xffffffff || (*end && *end != ','))
+            return UNKNOWN;
+        if (count)
+            values[count - 1] = (unsigned)numbers[count];
+        at = *end ? end + 1 : NULL;
     }
-    if (!decimal && shape->type_class != SW_H5_INTEGER) {
-        sw_h5_outcome(request, SW_H5_SCALEOFFSET, SW_NOT_APPLICABLE, "the elements are not numbers");
-        return;
-    }
-    double error = 0.5, allowed = accuracy ? strtod(accuracy, NULL) : 0;
-    for (uint64_t i = 0; i < digits; i++) /* values are rounded to so many decimals */
-        error /= 10;
-    /* A little less is promised, for the rounding of the numbers themselves. */
-    if (decimal && !(error * 1.001 <= allowed)) {
-        sw_h5_outcome(request, SW_H5_SCALEOFFSET, SW_REFUSED,
-                      accuracy ? "it would lose more than the accuracy that is stated"
-                               : "it loses digits, and the plan states no accuracy");
-        return;
-    }
-    bool done = sw_h5.H5Zfilter_avail(SW_H5_FILTER_SCALEOFFSET) > 0 &&
-                sw_h5.H5Pset_scaleoffset(tuning->creation, decimal ? DECIMAL_SCALE : INTEGER_SCALE,
-                                         decimal ? (int)digits : 0) >= 0;
-    sw_h5_outcome(request, SW_H5_SCALEOFFSET, done ? SW_APPLIED : SW_REFUSED,
-                  done ? NULL : "this HDF5 library cannot do it");
+    if (numbers[0] < 256 || numbers[0] > 65535)
+        return UNKNOWN;
+    if (sw_h5.H5Zfilter_avail((int)numbers[0]) <= 0)
+        return "HDF5 finds no such plugin: does HDF5_PLUGIN_PATH name its folder?";
+    return sw_h5.H5Pset_filter(list, (int)numbers[0], OPTIONAL, count - 1, values) >= 0 ? NULL : UNABLE;
+}
+
+static const char *lossless(sw_hid list, enum sw_h5_key key, const char *asked, bool *refused) {
+    uint64_t value;
+    *refused = true;
+    if (!sw_h5_parse(key, asked, &value) || (key == SW_H5_DEFLATE && value > 9))
+        return UNKNOWN;
+    bool done = !value || (key == SW_H5_SHUFFLE   ? sw_h5.H5Pset_shuffle(list) >= 0
+                           : key == SW_H5_DEFLATE ? sw_h5.H5Zfilter_avail(SW_H5_FILTER_DEFLATE) > 0 &&
+                                                        sw_h5.H5Pset_deflate(list, (unsigned)value) >= 0
+                                                  : sw_h5.H5Pset_fletcher32(list) >= 0);
+    return done ? NULL : UNABLE;
 }
 
 /* Each in turn, in the order in which data go through them. */
 static void filter(struct sw_h5_tuning *tuning, const struct shape *shape, bool parallel) {
-    static const enum sw_h5_key order[] = {SW_H5_SCALEOFFSET, SW_H5_SHUFFLE, SW_H5_DEFLATE, SW_H5_FLETCHER32};
+    static const enum sw_h5_key order[] = {SW_H5_SCALEOFFSET, SW_H5_SHUFFLE, SW_H5_DEFLATE,
+                                           SW_H5_SZIP,        SW_H5_PLUGIN,  SW_H5_FLETCHER32};
     struct sw_h5_request *request = &tuning->request;
-    const char *why = obstacle(tuning, shape, parallel);
+    const char *obstructs = obstacle(tuning, shape, parallel);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         enum sw_h5_key key = order[i];
-        const char *asked = request->results[key].requested;
-        uint64_t value = 0;
+        const char *asked = request->results[key].requested, *why = obstructs;
+        bool refused = false;
         if (!asked)
             continue;
-        if (why) {
-            sw_h5_outcome(request, key, SW_NOT_APPLICABLE, why);
-        } else if (key == SW_H5_SCALEOFFSET) {
-            scale(tuning, shape);
-        } else if (!sw_h5_parse(key, asked, &value) || (key == SW_H5_DEFLATE && value > 9)) {
-            sw_h5_outcome(request, key, SW_REFUSED, "no value of this setting");
-        } else {
-            bool done = !value || (key == SW_H5_SHUFFLE ? sw_h5.H5Pset_shuffle(tuning->creation) >= 0
-                                   : key == SW_H5_DEFLATE
-                                       ? sw_h5.H5Zfilter_avail(SW_H5_FILTER_DEFLATE) > 0 &&
-                                             sw_h5.H5Pset_deflate(tuning->creation, (unsigned)value) >= 0
-                                       : sw_h5.H5Pset_fletcher32(tuning->creation) >= 0);
-            sw_h5_outcome(request, key, done ? SW_APPLIED : SW_REFUSED,
-                          done ? NULL : "this HDF5 library cannot do it");
-        }
+        if (!why && (key == SW_H5_SZIP || key == SW_H5_PLUGIN) && parallel && sw_h5.version < KEEPS_MASKS)
+            why = "HDF5 before 1.14 loses chunks that this filter cannot shrink where several ranks write";
+        if (!why)
+            why = key == SW_H5_SCALEOFFSET ? scale(tuning->creation, asked, shape, &refused)
+                  : key == SW_H5_SZIP      ? szip(tuning->creation, asked, shape, &refused)
+                  : key == SW_H5_PLUGIN    ? plugin(tuning->creation, asked, &refused)
+                                           : lossless(tuning->creation, key, asked, &refused);
+        sw_h5_outcome(request, key, why ? (refused ? SW_REFUSED : SW_NOT_APPLICABLE) : SW_APPLIED, why);
+    }
+}
+
+/* Rounding pays only where a filter of the plan compresses what it leaves. */
+static void approximate(struct sw_h5_tuning *tuning, const struct shape *shape, sw_hid type) {
+    struct sw_h5_request *request = &tuning->request;
+    const char *asked = request->results[SW_H5_ACCURACY].requested;
+    static const enum sw_h5_key compressing[] = {SW_H5_DEFLATE, SW_H5_SZIP, SW_H5_PLUGIN};
+    bool compressed = false, standard = false;
+    if (!asked)
+        return;
+    for (size_t i = 0; i < sizeof compressing / sizeof *compressing; i++)
+        compressed |= request->results[compressing[i]].outcome == SW_APPLIED;
+    for (int order = 0; order < 2 && shape->type_class == SW_H5_FLOAT; order++)
+        for (int wide = 0; wide < 2; wide++)
+            standard |= sw_h5.standard[wide][order] && sw_h5.H5Tequal(type, *sw_h5.standard[wide][order]) > 0;
+    char *end;
+    double accuracy = sw_scan_double(asked, &end);
+    if (*end || end == asked || sw_rounding_step(accuracy) == 0)
+        sw_h5_outcome(request, SW_H5_ACCURACY, SW_REFUSED, "no value of this setting");
+    else if (!standard)
+        sw_h5_outcome(request, SW_H5_ACCURACY, SW_NOT_APPLICABLE,
+                      "the elements are not IEEE reals of 4 or 8 bytes: they are stored as they are");
+    else if (!compressed)
+        sw_h5_outcome(request, SW_H5_ACCURACY, SW_NOT_APPLICABLE,
+                      "no filter of the plan compresses the dataset");
+    else if (!sw_h5_ready())
+        sw_h5_outcome(request, SW_H5_ACCURACY, SW_NOT_APPLICABLE,
+                      "only the preloaded library rounds, not HDF5's connector");
+    else {
+        tuning->accuracy = accuracy;
+        sw_h5_outcome(request, SW_H5_ACCURACY, SW_APPLIED, NULL);
     }
 }
 
 /* What was stated; it is not a setting by itself. */
 static void note_statements(struct sw_h5_request *request) {
-    for (int key = SW_H5_ACCURACY; key < SW_H5_KEYS; key++)
+    for (int key = SW_H5_COLLECTIVE_WRITES; key < SW_H5_KEYS; key++)
         if (request->results[key].requested)
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_APPLIED, "a statement of the user");
 }
@@ -194,11 +273,27 @@ bool sw_h5_dataset_settings(void) {
     return files_asked && sw_runtime.apply;
 }
 
-bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw_hid creation, sw_hid type,
-                         sw_hid space) {
+/* Does one of the patterns, between commas, match the dataset's path or the last part of it? */
+static bool named(const char *patterns, const char *name) {
+    char pattern[1024];
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    while (*name == '/')
+        name++;
+    for (const char *at = patterns; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        at += *at == '/';
+        snprintf(pattern, sizeof pattern, "%.*s", (int)strcspn(at, ","), at);
+        if (fnmatch(pattern, name, 0) == 0 || fnmatch(pattern, last, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, const char *name,
+                         sw_hid creation, sw_hid type, sw_hid space) {
     struct shape shape;
     tuning->record = record;
     tuning->creation = creation;
+    tuning->accuracy = 0;
     if (!sw_h5_dataset_settings())
         return false;
     struct sw_h5_request *request = &tuning->request;
@@ -207,7 +302,8 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw
     const struct asked *asked = find(tuning->record->path);
     sw_lock_release(&asked_lock);
     sw_h5_silence_begin(&tuning->silence);
-    bool known = asked && shape_of(&shape, type, space);
+    const char *wanted = asked ? asked->values[SW_H5_DATASETS] : NULL;
+    bool known = asked && (!wanted || (name && named(wanted, name))) && shape_of(&shape, type, space);
     if (known)
         tuning->creation =
             creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create) : sw_h5.H5Pcopy(creation);
@@ -227,6 +323,7 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw
     else if (request->results[SW_H5_CHUNK_SIZE].requested)
         sw_h5_outcome(request, SW_H5_CHUNK_SIZE, SW_NOT_APPLICABLE, "the dataset is laid out otherwise");
     filter(tuning, &shape, parallel);
+    approximate(tuning, &shape, type);
     note_statements(request);
     return true;
 }
@@ -246,7 +343,7 @@ static const char *chunk_text(sw_hid creation) {
 
 void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation) {
     struct sw_h5_request *request = &tuning->request;
-    for (int key = SW_H5_CHUNK_SIZE; !made && key < SW_H5_ACCURACY; key++)
+    for (int key = SW_H5_CHUNK_SIZE; !made && key < SW_H5_COLLECTIVE_WRITES; key++)
         if (request->results[key].outcome == SW_APPLIED)
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED,
                           "the dataset could not be made with it; the application's own list was used");

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * H5Dcreate, H5Dopen, H5Dwrite, H5Dread. What is asked of HDF5 is asked after its own call has succeeded: a
  * failed one's error stack is the program's to read. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "h5_datasets.h"
 #include "h5_settings.h"
+#include "numeric.h"
 
 #define ID(dataset) (*(const sw_hid *)(dataset))
 
@@ -22,8 +27,8 @@ static sw_hid creation_of(void *dataset) {
     return sw_h5.H5Dget_create_plist(ID(dataset));
 }
 
-/* From here on the dataset's transfers are counted. */
-static void follow(sw_hid id, bool created, int64_t time) {
+/* From here on the dataset's transfers are counted, and rounded to the accuracy unless that is 0. */
+static void follow(sw_hid id, bool created, double accuracy, int64_t time) {
     struct sw_h5_told told = {&id, name_of, space_of, type_of, creation_of};
     struct sw_h5_object opened;
     struct sw_file *record = sw_h5_file_of(id);
@@ -35,6 +40,7 @@ static void follow(sw_hid id, bool created, int64_t time) {
     object->element_size = opened.element_size;
     object->elements = opened.elements;
     object->contiguous = opened.contiguous;
+    object->accuracy = accuracy;
 }
 
 /* The dataset that the plan's settings make, by one of the two; -1 if there are none, or it cannot be made
@@ -43,19 +49,24 @@ static void follow(sw_hid id, bool created, int64_t time) {
 static sw_hid make_tuned(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid links,
                          sw_hid creation, sw_hid access,
                          sw_hid (*create)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid),
-                         sw_hid (*create1)(sw_hid, const char *, sw_hid, sw_hid, sw_hid)) {
+                         sw_hid (*create1)(sw_hid, const char *, sw_hid, sw_hid, sw_hid), double *accuracy) {
     struct sw_h5_tuning tuning;
     struct sw_file *record = sw_h5_dataset_settings() ? sw_h5_file_of(place) : NULL;
+    char path[SW_MAX_PATH] = "";
     sw_hid id = -1;
     if (!record)
         return id;
-    if (sw_h5_dataset_tuned(&tuning, record, creation, type, space)) {
+    ssize_t length = name && *name != '/' ? sw_h5.H5Iget_name(place, path, sizeof path) : 0;
+    size_t used = length > 0 && (size_t)length < sizeof path ? (size_t)length : 0;
+    snprintf(path + used, sizeof path - used, "/%s", name ? name : "");
+    if (sw_h5_dataset_tuned(&tuning, record, path, creation, type, space)) {
         id = create ? create(place, name, type, space, links, tuning.creation, access)
                     : create1(place, name, type, space, tuning.creation);
         sw_hid own = id >= 0 ? sw_h5.H5Dget_create_plist(id) : -1;
         sw_h5_dataset_tried(&tuning, id >= 0, own);
         if (own >= 0)
             sw_h5.H5Pclose(own);
+        *accuracy = id >= 0 ? tuning.accuracy : 0;
     }
     sw_files_put(record);
     return id;
@@ -67,12 +78,13 @@ SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid 
     SW_H5_RESOLVE_OR_FAIL(next, "H5Dcreate2");
     if (!sw_h5_ready())
         return next(place, name, type, space, links, creation, access);
+    double accuracy = 0;
     int64_t start = sw_tick();
-    sw_hid id = make_tuned(place, name, type, space, links, creation, access, next, NULL);
+    sw_hid id = make_tuned(place, name, type, space, links, creation, access, next, NULL, &accuracy);
     if (id < 0)
         id = next(place, name, type, space, links, creation, access);
     if (id >= 0)
-        follow(id, true, sw_tick() - start);
+        follow(id, true, accuracy, sw_tick() - start);
     return id;
 }
 
@@ -81,12 +93,14 @@ SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid 
     SW_H5_RESOLVE_OR_FAIL(next, "H5Dcreate1");
     if (!sw_h5_ready())
         return next(place, name, type, space, creation);
+    double accuracy = 0;
     int64_t start = sw_tick();
-    sw_hid id = make_tuned(place, name, type, space, SW_H5_DEFAULT, creation, SW_H5_DEFAULT, NULL, next);
+    sw_hid id =
+        make_tuned(place, name, type, space, SW_H5_DEFAULT, creation, SW_H5_DEFAULT, NULL, next, &accuracy);
     if (id < 0)
         id = next(place, name, type, space, creation);
     if (id >= 0)
-        follow(id, true, sw_tick() - start);
+        follow(id, true, accuracy, sw_tick() - start);
     return id;
 }
 
@@ -96,7 +110,7 @@ SW_EXPORT sw_hid H5Dopen2(sw_hid place, const char *name, sw_hid access) {
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name, access);
     if (start && id >= 0)
-        follow(id, false, sw_tick() - start);
+        follow(id, false, 0, sw_tick() - start);
     return id;
 }
 
@@ -106,7 +120,7 @@ SW_EXPORT sw_hid H5Dopen1(sw_hid place, const char *name) {
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name);
     if (start && id >= 0)
-        follow(id, false, sw_tick() - start);
+        follow(id, false, 0, sw_tick() - start);
     return id;
 }
 
@@ -119,7 +133,7 @@ SW_EXPORT sw_hid H5Oopen(sw_hid place, const char *name, sw_hid access) {
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name, access);
     if (start && id >= 0 && type_of && type_of(id) == SW_H5_IS_DATASET)
-        follow(id, false, sw_tick() - start);
+        follow(id, false, 0, sw_tick() - start);
     return id;
 }
 
@@ -141,21 +155,71 @@ static void count(struct sw_h5_object *object, bool write, sw_hid memory_space, 
         sw_h5_ask_cause(object, write, list);
 }
 
-#define TRANSFER(NAME, WRITES, BUFFER)                                                                       \
-    SW_EXPORT int NAME(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,          \
-                       BUFFER buffer) {                                                                      \
-        static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, BUFFER);                                  \
-        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
-        struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;                                 \
-        int64_t start = object ? sw_tick() : 0;                                                              \
-        int code = next(id, type, memory_space, file_space, list, buffer);                                   \
-        if (object && object->dataset && code >= 0)                                                          \
-            count(object, WRITES, memory_space, file_space, list, start);                                    \
-        return code;                                                                                         \
+/* A rounded copy of what a transfer is to write, to be freed, and where its buffer would begin; NULL where
+ * the buffer is to be written as it is: types that HDF5 would convert with a loss, a selection that says
+ * nothing of where its elements lie, or no memory. Of the buffer only what lies between the first and the
+ * last selected element is touched. */
+static void *rounded(const struct sw_h5_object *object, sw_hid type, sw_hid memory_space, sw_hid file_space,
+                     const void *buffer, const void **begins) {
+    enum { SPARSE = 8 };
+    size_t bytes = 0;
+    sw_hsize size[SW_H5_RANK], start[SW_H5_RANK], end[SW_H5_RANK];
+    uint64_t first = 0, last = object->elements - 1, points = object->elements;
+    for (int wide = 0; wide < 2; wide++)
+        if (sw_h5.native[wide] && sw_h5.H5Tequal(type, *sw_h5.native[wide]) > 0)
+            bytes = wide ? sizeof(double) : sizeof(float);
+    sw_hid space = memory_space == SW_H5_DEFAULT ? file_space : memory_space;
+    if (!buffer || !bytes || bytes > object->element_size || !points || (space && space <= 2))
+        return NULL;
+    if (space != SW_H5_DEFAULT) {
+        sw_hssize selected = sw_h5.H5Sget_select_npoints(space);
+        int rank = selected > 0 ? sw_h5.H5Sget_simple_extent_dims(space, size, NULL) : 0;
+        if (rank < 1 || sw_h5.H5Sget_select_bounds(space, start, end) < 0)
+            return NULL;
+        points = (uint64_t)selected;
+        last = 0;
+        for (int i = 0; i < rank; i++) {
+            first = first * size[i] + start[i];
+            last = last * size[i] + end[i];
+        }
     }
+    size_t count = (size_t)(last - first + 1);
+    void *copy = count / SPARSE <= points ? malloc(count * bytes) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, (const char *)buffer + first * bytes, count * bytes);
+    sw_round_reals(copy, count, bytes, sw_rounding_step(object->accuracy));
+    *begins = (const void *)((uintptr_t)copy - first * bytes);
+    return copy;
+}
 
-TRANSFER(H5Dwrite, true, const void *)
-TRANSFER(H5Dread, false, void *)
+SW_EXPORT int H5Dwrite(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,
+                       const void *buffer) {
+    static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, const void *);
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dwrite");
+    struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
+    int64_t start = object ? sw_tick() : 0;
+    void *copy = object && object->accuracy > 0
+                     ? rounded(object, type, memory_space, file_space, buffer, &buffer)
+                     : NULL;
+    int code = next(id, type, memory_space, file_space, list, buffer);
+    free(copy);
+    if (object && object->dataset && code >= 0)
+        count(object, true, memory_space, file_space, list, start);
+    return code;
+}
+
+SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,
+                      void *buffer) {
+    static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, void *);
+    SW_H5_RESOLVE_OR_FAIL(next, "H5Dread");
+    struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
+    int64_t start = object ? sw_tick() : 0;
+    int code = next(id, type, memory_space, file_space, list, buffer);
+    if (object && object->dataset && code >= 0)
+        count(object, false, memory_space, file_space, list, start);
+    return code;
+}
 
 /* Since 1.14: several datasets at once; each counts as a call of its own, the time with the first. */
 #define TRANSFER_MULTI(NAME, WRITES, BUFFERS)                                                                \

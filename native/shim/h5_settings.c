@@ -25,8 +25,11 @@ const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
                                                  "deflate",
                                                  "fletcher32",
                                                  "scaleoffset",
+                                                 "szip",
+                                                 "plugin",
                                                  "accuracy",
-                                                 "collective_writes"};
+                                                 "collective_writes",
+                                                 "datasets"};
 
 static const char *const strategies[] = {"fsm_aggr", "page", "aggr", "none"};
 

@@ -26,8 +26,11 @@ enum sw_h5_key {
     SW_H5_DEFLATE,
     SW_H5_FLETCHER32,
     SW_H5_SCALEOFFSET,
-    SW_H5_ACCURACY,          /* stated by the user: largest error that scaleoffset may make */
+    SW_H5_SZIP,
+    SW_H5_PLUGIN,
+    SW_H5_ACCURACY,          /* reals are rounded by at most this before they are written */
     SW_H5_COLLECTIVE_WRITES, /* stated by the user: every write to a dataset is collective */
+    SW_H5_DATASETS,          /* which datasets the keys since SW_H5_CHUNK_SIZE are for */
     SW_H5_KEYS
 };
 #define SW_H5_FILE_KEYS SW_H5_CHUNK_SIZE /* the first key that is not of a file */
@@ -80,16 +83,17 @@ struct sw_h5_tuning {
     struct sw_h5_silence silence;
     struct sw_h5_request request;
     struct sw_file *record;
+    double accuracy; /* to which transfers to the dataset are to be rounded; 0: as they are */
 };
 
 /* May there be anything to change for new datasets at all? */
 bool sw_h5_dataset_settings(void);
 
-/* Is there anything to change for a dataset of this file? Then the creation is to be tried with
+/* Is there anything to change for a dataset of this name in this file? Then the creation is to be tried with
  * tuning->creation, without a word from HDF5 until sw_h5_dataset_tried, which is to be called in any case and
  * is told whether the dataset could be made, and its own creation list. */
-bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, sw_hid creation, sw_hid type,
-                         sw_hid space);
+bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, const char *name,
+                         sw_hid creation, sw_hid type, sw_hid space);
 void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation);
 
 /* For the files that share the work. */

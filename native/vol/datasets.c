@@ -73,7 +73,7 @@ void *sw_vol_counted_dataset_create(void *object, const H5VL_loc_params_t *loc, 
     struct sw_vol *made = NULL;
     if (!began)
         return sw_vol_dataset_create(object, loc, name, links, type, space, creation, access, list, request);
-    if (sw_h5_dataset_tuned(&tuning, of->seen.record, creation, type, space)) {
+    if (sw_h5_dataset_tuned(&tuning, of->seen.record, name, creation, type, space)) {
         /* Waited for, since it may fail. */
         made =
             sw_vol_dataset_create(object, loc, name, links, type, space, tuning.creation, access, list, NULL);
