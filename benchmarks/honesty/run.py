@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -37,6 +38,9 @@ from stripewise.runner.registry import make_runner
 from stripewise.runner.replay import ReplayRunner
 from stripewise.search.registry import sampler_rng
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.result import Result
+from stripewise.spec.trial import State
 from stripewise.store.opening import open_store
 from stripewise.tuning.session import Session
 
@@ -101,11 +105,9 @@ def by_proof(seed: int, gain: float, options: argparse.Namespace) -> dict[str, A
 
 def by_function(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
     slower = [1.0] * options.budget
-    if options.drift:
-        slower = planted_drift(options.drift, options.budget, seed).tolist()
     function = noisy(seed, gain, BETTER[options.kind], options.noise, options.skewed, slower)
     found = sw.tune(function, VALUES, budget=options.budget, seed=seed, pairs=options.pairs)
-    return outline(found.result)
+    return {"confirmed": found.confirmed, "speedup": found.speedup, "runs": found.result["runs"]}
 
 
 def by_dummy(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
@@ -159,6 +161,28 @@ def recorded_landscape(table: Path, gain: float, kind: str, noise: float) -> Lan
     return landscapes(make_table(schema, rows))[0]
 
 
+class ChangingMachine(ReplayRunner):
+    """Replays runs on a machine that becomes slower and faster, by a clock on which only the runs take time."""
+
+    def __init__(self, table: Landscape, seed: int, slower: Sequence[float]) -> None:
+        super().__init__(table, seed)
+        self._slower = slower
+        self._clock = 0.0
+
+    def answer(self, launch: Launch) -> Outcome:
+        """Draw a recorded run, slowed down as the machine is at this run; it is cut at its bound, as real runs are."""
+        drawn = super().answer(replace(launch, bound=None, timeout=None))
+        slower = self._slower[min(launch.number, len(self._slower) - 1)]
+        seconds, started = drawn.elapsed * slower, self._clock
+        if launch.bound is not None and seconds > launch.bound:
+            self._clock += launch.bound
+            reason = launch.cut_after(launch.bound)
+            return Outcome(launch.number, State.PRUNED, launch.bound, started, reason, facts=drawn.facts)
+        self._clock += seconds
+        metrics = {name: value * slower for name, value in drawn.metrics.items()}
+        return replace(drawn, elapsed=seconds, started=started, metrics=metrics)
+
+
 def by_replay(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
     land = recorded_landscape(options.table, gain, options.kind, options.noise)
     with tempfile.TemporaryDirectory(prefix="stripewise-honesty-") as folder:
@@ -172,11 +196,13 @@ def by_replay(seed: int, gain: float, options: argparse.Namespace) -> dict[str, 
         )
         store = open_store(f"sqlite:///{folder}/store.db")
         identifier = store.create(experiment)
-        return outline(Session(store, identifier, ReplayRunner(land, 1000 + seed), "benchmark").run())
+        slower = planted_drift(options.drift, options.budget, seed).tolist() if options.drift else []
+        runner = ChangingMachine(land, 1000 + seed, slower) if slower else ReplayRunner(land, 1000 + seed)
+        return outline(Session(store, identifier, runner, "benchmark").run())
 
 
-def outline(result: dict[str, Any]) -> dict[str, Any]:
-    return {"confirmed": result["confirmed"], "speedup": result["speedup"], "runs": result["runs"]}
+def outline(result: Result) -> dict[str, Any]:
+    return {"confirmed": result.confirmed, "speedup": result.speedup, "runs": result.runs}
 
 
 def one(arguments: tuple[str, int, float, argparse.Namespace]) -> dict[str, Any]:
@@ -197,7 +223,7 @@ def main() -> int:
     parser.add_argument("--gain", type=float, default=1.10)
     parser.add_argument("--noise", type=float, default=0.10, help="standard deviation of the log of a run")
     parser.add_argument("--skewed", action="store_true", help="stragglers as on production file systems")
-    parser.add_argument("--drift", choices=DRIFTS, help="of `function` and `proof`: plant changes of the machine")
+    parser.add_argument("--drift", choices=DRIFTS, help="of `proof` and `replay`: plant changes of the machine")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=30)
@@ -205,8 +231,8 @@ def main() -> int:
     parser.add_argument("--table", type=Path, default=TABLE, help="whose noise is replayed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.drift and options.way not in ("function", "proof"):
-        parser.error("--drift needs --way function or proof")
+    if options.drift and options.way not in ("proof", "replay"):
+        parser.error("--drift needs --way proof or replay: the others take the time of this machine")
     rows = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         for name, gain in (("nothing to gain", 1.0), (f"a true gain of {options.gain - 1:.0%}", options.gain)):
