@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("fastapi")
@@ -22,7 +25,7 @@ from stripewise.server.bounded import Child
 from stripewise.server.resources import campaigns
 from stripewise.server.worker import Worker
 from stripewise.testing.models import sample_table
-from tests.unit.service import SIMULATED, running
+from tests.unit.service import SIMULATED, Running, running
 
 CASES = """name = "cases"
 runner = "sim:kay"
@@ -101,6 +104,30 @@ def test_the_first_request_finds_a_child_that_loads_its_libraries(monkeypatch: p
     used = children._idle.get()
     assert used._process is not None and used._process.poll() is None
     used.end()
+
+
+def test_those_who_wait_for_a_child_leave_threads_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = threading.Event()
+    monkeypatch.setattr(Child, "ask", lambda *_, **__: held.wait(60) and {})
+
+    async def many(found: Running) -> set[int]:
+        transport = httpx.ASGITransport(found.app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://testserver", headers=found.viewer.headers, timeout=60
+        ) as client:
+            body = {"workload": {"operation": "write"}}
+            asked = [asyncio.create_task(client.post("/api/prescriptions", json=body)) for _ in range(60)]
+            await asyncio.sleep(0.1)
+            try:
+                # Before, the others took all threads.
+                answer = await asyncio.wait_for(client.get("/api/experiments"), 20.0)
+            finally:
+                held.set()
+            assert answer.status_code == 200
+            return {(await one).status_code for one in asked}
+
+    with running(tmp_path) as found:
+        assert asyncio.run(many(found)) == {200, 503}
 
 
 def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ MEMORY = 1 << 30
 SECONDS = 20.0
 """How long it may take for that."""
 _CHILDREN = 4
+_WAITING = 12
+"""Requests that may wait for a child: each takes one of the 40 threads that answer all requests."""
 _PATIENCE_SECONDS = 60.0
 _START_SECONDS = 60.0
 _LONGEST_ANSWER = 64 << 20
@@ -165,6 +167,7 @@ class _Children:
 
     def __init__(self) -> None:
         self._idle: queue.LifoQueue[Child] = queue.LifoQueue()
+        self._places = threading.Semaphore(_CHILDREN + _WAITING)
         for _ in range(_CHILDREN):
             self._idle.put(Child())
 
@@ -174,14 +177,19 @@ class _Children:
         self._idle.put(child)
 
     def ask(self, work: str, seconds: float, **given: Any) -> Any:
+        busy = TransientError("all readers of models and tables are busy", "try again in a minute")
+        if not self._places.acquire(blocking=False):
+            raise busy
         try:
             child = self._idle.get(timeout=_PATIENCE_SECONDS)
+            try:
+                return child.ask(work, seconds, **given)
+            finally:
+                self._idle.put(child)
         except queue.Empty:
-            raise TransientError("all readers of models and tables are busy", "try again in a minute") from None
-        try:
-            return child.ask(work, seconds, **given)
+            raise busy from None
         finally:
-            self._idle.put(child)
+            self._places.release()
 
 
 _children = _Children()

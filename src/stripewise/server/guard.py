@@ -30,6 +30,8 @@ from stripewise.server.service import Service
 from stripewise.store.service.tokens import LoginSession, Token
 
 _MOST = 10_000
+_PIECE = 1 << 16
+"""Bytes of an answer that are handed on at a time."""
 _NOTED_A_MINUTE = 30
 """Refusals of one token that the audit log lists; more are only counted, so that they cannot push out the rest."""
 
@@ -136,7 +138,12 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 self._add_headers(scope, MutableHeaders(scope=message), nonce)
-            await send(message)
+            body = message.get("body", b"")
+            last = max(0, len(body) - 1) // _PIECE * _PIECE
+            # The server copies what a client has not taken yet, so a slow one is waited for after each piece.
+            for start in range(0, last, _PIECE):
+                await send({"type": message["type"], "body": body[start : start + _PIECE], "more_body": True})
+            await send({**message, "body": body[last:]} if last else message)
 
         try:
             if peer in self._proxies and self._under_way[address] > EACH:

@@ -53,6 +53,7 @@ def _compressed(name: str) -> bytes:
     return gzip.compress(_content(name), 6, mtime=0)
 
 
+@functools.cache
 def _content(name: str) -> bytes:
     if name == "plotly.min.js":
         from importlib import resources  # noqa: PLC0415
