@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import prescription_of
 from stripewise.prescribe.request import PrescriptionRequest, parse_request
+from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
 
@@ -267,6 +269,16 @@ def test_a_pool_and_a_directory_can_be_chosen() -> None:
 def test_stripes_of_a_ceph_file_system_are_its_own() -> None:
     found = prescriber().prescribe(PrescriptionRequest(workload(file_system="ceph", collective=False)))
     assert {s.layer for s in found.plan.settings} == {"cephfs"}
+
+
+def test_stripes_of_a_file_system_without_them_are_nobody_s_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = load_stack("beegfs")
+    pools = tuple(p for p in whole.parameters if p.role == "other")
+    monkeypatch.setattr("stripewise.model.carriers.load_stack", lambda name: replace(whole, parameters=pools))
+    table = schema(tunables=("stripe_count", "stripe_size", "cb_nodes"))
+    by_name = {tunable.name: tunable.set_by for tunable in tunable_columns(table, "beegfs")}
+    assert by_name["stripe_count"] is SetBy.OTHER
+    assert by_name["cb_nodes"] is SetBy.SETTING
 
 
 def test_many_workloads_at_once_get_what_each_gets_alone() -> None:

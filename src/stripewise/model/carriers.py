@@ -108,8 +108,10 @@ def _parameter(
         for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
             if name in known:
                 return known[name]
-    if stripes:
-        return stack, next(p for p in stack.parameters if p.role == column.role)
+    # A file system may have no parameter of this role: the column is then one that nobody says how to set.
+    striped = [p for p in stack.parameters if p.role == column.role] if stripes else []
+    if striped:
+        return stack, striped[0]
     if column.role == "pool" or column.name == "pool":
         return stack, _own(column, LAYOUT, "pool", stack.name)
     named = [entry for entry in known.values() if entry[1].setting == column.name]
