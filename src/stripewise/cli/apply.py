@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,18 +21,28 @@ from stripewise.cli.output import notes, print_json, printable, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.journal import learned_lines
+from stripewise.model.artifact.content import Artifact
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
+from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
 from stripewise.ownership import make_folder
+from stripewise.prescribe.launching import (
+    LaunchChoice,
+    choose_for_launch,
+    command_digest,
+    decided_at_open,
+    last_runs,
+    with_launch,
+)
 from stripewise.report.export import TARGETS, export
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.spec.documents import read_document
 from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES
 from stripewise.spec.plan import Plan
-from stripewise.spec.policy import Policy, load_policy
+from stripewise.spec.policy import load_policy
 from stripewise.spec.report import read_report_file
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
@@ -71,11 +82,15 @@ def run(
     ] = None,
     server: ServerOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON on standard error before the program starts.")
+    ] = False,
 ) -> None:
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
     With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
-    program runs, and this command says at the end what was learned. Output, signals and exit code are the program's.
+    program runs, and this command says at the end what was learned. What only a launch can carry (variables, arguments)
+    a model chooses before it, from the last run of the same command. Output, signals and exit code are the program's.
     """
     command: list[str] = context.obj["command"]
     if not command:
@@ -90,29 +105,37 @@ def run(
         doubts = check_plan(plan, source)
     words = pairs("--workload", workload, "file_size=64GiB")
     plan = replace(plan, workload=(*plan.workload, *words.items()))
-    # A run without an experiment has a folder of its own: several may go on at once.
-    name = f"{mode}-{time.time_ns():x}" if source is None else _folder_name(plan, source)
-    folder = state_folder() / "applied" / name
-    policy = load_policy()
-    artifact, learned = (None, False) if model is None else _artifact(model, folder, policy)
-    guidance = Guidance.under(policy, mode, artifact, None if journal is None else journal.absolute())
+    # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the
+    # command.
+    digest = command_digest(command, Path.cwd())
+    name = f"{mode}-{digest}-{time.time_ns():x}"
+    folder = state_folder() / "applied" / (name if source is None or model is not None else _folder_name(plan, source))
+    choice, artifact = LaunchChoice(), None
+    if model is not None:
+        asked = _Asked(model, folder, digest, command, words)
+        choice, plan, artifact, learned = asked.answer(plan)
+        simulated = simulated or learned
+        mode = mode if artifact is not None else ""
+    guidance = Guidance.under(load_policy(), mode, artifact, None if journal is None else journal.absolute())
     ready = prepare(plan, command, folder, guidance=guidance)
-    simulated = simulated or learned
-    if not quiet:
-        settings = " ".join(f"{s.key}={s.value}" for s in plan.settings)
-        if mode and mode != "apply":
-            about = f"mode {mode}" + ("" if model is None else f" with {model}")
+    warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
+    if json_output:
+        document: dict[str, Any] = {"mode": mode, "model": None if model is None else str(model), "plan": plan.text()}
+        document |= {"report": str(folder / "report.json"), "launch": choice.as_json(), "warnings": warnings}
+        # On standard error: standard output is the program's.
+        typer.echo(json.dumps(document), err=True)
+    elif not quiet:
+        settings = " ".join(f"{s.key}={s.value}" for s in plan.settings if s not in choice.settings)
+        if model is not None or (mode and mode != "apply"):
+            about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
-        notes.print(f"stripewise: {escape(settings or 'no settings: the default was best')}")
-        for warning in (*([_SIMULATED] if simulated else []), *doubts, *ready.warnings):
-            notes.print(f"stripewise: {escape(warning)}")
-    if mode != "online" or quiet:
+        _tell(settings or "no settings: the default was best", choice.why, *warnings)
+    if mode != "online" or quiet or json_output:
         os.execvp(ready.words[0], list(ready.words))
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     ended = _attend(ready.words)
-    for line in _learned(report):
-        notes.print(f"stripewise: {escape(printable(line))}")
+    _tell(*map(printable, _learned(report)))
     if ended < 0:
         # What started this command is to see the signal that ended the program.
         with contextlib.suppress(OSError):  # SIGKILL needs no default
@@ -172,20 +195,55 @@ def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path
         raise UserError("only mode online keeps a journal", "add --mode online, or leave --journal out")
 
 
-def _artifact(model: Path, folder: Path, policy: Policy) -> tuple[Path, bool]:
-    """The model as the runtime reads it, with what the site allows, and whether it was learned from simulated runs."""
-    try:
-        with model.open("rb") as stream:
-            ready = stream.read(len(ARTIFACT_MAGIC)) == ARTIFACT_MAGIC
-    except OSError as error:
-        raise UserError(f"cannot read the model {model}: {error.strerror}", "check the path") from error
-    made = read_artifact(model) if ready else to_artifact(load_model(str(model)))
-    limited = within(policy, made)
-    if ready and limited is made:
-        return model.absolute(), made.simulated
-    make_folder(folder)
-    save_artifact(limited, folder / "model.swm")
-    return folder / "model.swm", made.simulated
+@dataclass(frozen=True)
+class _Asked:
+    """A model that is asked before a launch."""
+
+    model: Path
+    folder: Path
+    digest: str
+    command: Sequence[str]
+    words: Mapping[str, str]
+
+    def answer(self, plan: Plan) -> tuple[LaunchChoice, Plan, Path | None, bool]:
+        """What is chosen for the launch, the plan with it, the model for the runtime, and whether it was simulated.
+
+        The runtime gets no model where nothing is left for it to choose: the program may have no MPI.
+        """
+        loaded = self._read()
+        if isinstance(loaded, Artifact):
+            return LaunchChoice(), plan, self._written(loaded, loaded), loaded.simulated
+        reports = last_runs(self.folder.parent, self.digest)
+        choice = choose_for_launch(loaded, reports, self.words, self.command)
+        taken = {setting.target for setting in plan.settings}
+        chosen = (setting for setting in choice.settings if setting.target not in taken)
+        plan = replace(plan, settings=(*plan.settings, *chosen))
+        if choice.why and not decided_at_open(loaded):
+            return choice, plan, None, choice.simulated
+        made = with_launch(to_artifact(loaded), plan.settings)
+        return choice, plan, self._written(loaded, made), made.simulated
+
+    def _read(self) -> PerformanceModel | Artifact:
+        try:
+            with self.model.open("rb") as stream:
+                ready = stream.read(len(ARTIFACT_MAGIC)) == ARTIFACT_MAGIC
+        except OSError as error:
+            raise UserError(f"cannot read the model {self.model}: {error.strerror}", "check the path") from error
+        return read_artifact(self.model) if ready else load_model(str(self.model))
+
+    def _written(self, loaded: PerformanceModel | Artifact, made: Artifact) -> Path:
+        """The file for the runtime, with what the site allows."""
+        limited = within(load_policy(), made)
+        if limited is loaded:
+            return self.model.absolute()
+        make_folder(self.folder)
+        save_artifact(limited, self.folder / "model.swm")
+        return self.folder / "model.swm"
+
+
+def _tell(*lines: str) -> None:
+    for line in filter(None, lines):
+        notes.print(f"stripewise: {escape(line)}")
 
 
 def export_plan(

@@ -7,7 +7,7 @@ held, and comes back as advice. Today's settings stay unless the predicted gain 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -216,10 +216,7 @@ class Answer:
             found.append("a layout acts on files that are created with it: existing files keep theirs")
         elif created:
             found.append("some settings act on files and datasets that are created with them: existing ones stay")
-        for stack in {k.stack.name: k.stack for k in changed if k.stack is not None and k.stack.env}.values():
-            listed = " ".join(f"{name}={value}" for name, value in (stack.env or {}).items())
-            found.append(f"the plan does not switch {stack.name} on: set {listed} as well")
-        return found
+        return [*found, *not_switched_on(changed)]
 
     # -- advice --------------------------------------------------------------------------------------------
 
@@ -257,6 +254,17 @@ class Answer:
             text = advice_text(tunable, current, value)
             found.append(Advice(tunable.name, current, value, float(np.exp(gain)), text))
         return tuple(sorted(found, key=lambda entry: -entry.speedup)), unset
+
+
+def not_switched_on(changed: Iterable[TunableColumn]) -> list[str]:
+    """Name the variables that switch the components of changed settings on: a plan does not set them."""
+    stacks = {tunable.stack.name: tunable.stack for tunable in changed if tunable.stack is not None}
+    listed = {
+        name: " ".join(f"{variable}={value}" for variable, value in stack.env.items())
+        for name, stack in stacks.items()
+        if stack.env
+    }
+    return [f"the plan does not switch {name} on: set {text} as well" for name, text in listed.items()]
 
 
 class Prescriber:
