@@ -4,6 +4,8 @@
  * all arguments; it is an int or a size_t, of which the low half is enough. */
 #include "fortran_names.h"
 
+#ifndef SW_STANDARD_ABI
+
 #include <string.h>
 
 #include "hints.h"
@@ -185,3 +187,5 @@ SW_FORTRAN_NAMES(file_set_info, SET_INFO, )
 SW_FORTRAN_NAMES(file_set_size, WITH_ONE, set_size)
 SW_FORTRAN_NAMES(file_preallocate, WITH_ONE, preallocate)
 SW_FORTRAN_NAMES(file_sync, SYNC, )
+
+#endif

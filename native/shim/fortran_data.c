@@ -5,6 +5,8 @@
  * mpif.h, mpi and mpi_f08. */
 #include "fortran_names.h"
 
+#ifndef SW_STANDARD_ABI
+
 static bool begin(struct sw_call *call, enum sw_op op, const MPI_Fint *file) {
     return sw_runtime.active && !sw_thread.file && sw_call_begin(call, op, sw_pmpi.File_f2c(*file));
 }
@@ -93,3 +95,5 @@ FILE_CALL(read_ordered_end, END)
 FILE_CALL(write_all_end, END)
 FILE_CALL(write_at_all_end, END)
 FILE_CALL(write_ordered_end, END)
+
+#endif

@@ -8,12 +8,16 @@
 /* SHAPE(symbol, OP) for each symbol under which compilers and libraries know mpi_NAME: mpif.h and mpi with
  * one underscore or two; mpi_f08 of Open MPI and of MPICH (f08ts: with a descriptor of the buffer); what Open
  * MPI's mpi_f08 calls. Large-count f08 calls reach the C functions (MPICH). */
+#ifdef SW_STANDARD_ABI
+#define SW_FORTRAN_NAMES(NAME, SHAPE, OP)
+#else
 #define SW_FORTRAN_NAMES(NAME, SHAPE, OP)                                                                    \
     SHAPE(mpi_##NAME##_, OP)                                                                                 \
     SHAPE(mpi_##NAME##__, OP)                                                                                \
     SHAPE(mpi_##NAME##_f08_, OP)                                                                             \
     SHAPE(mpi_##NAME##_f08ts_, OP)                                                                           \
     SHAPE(ompi_##NAME##_f, OP)
+#endif
 
 #ifdef OPEN_MPI
 #define SW_COMM_F2C(comm) sw_pmpi.Comm_f2c(comm)

@@ -55,7 +55,8 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .plan_error = *sw_setup.plan_error ? sw_setup.plan_error : NULL,
         .mpi_library = library,
         .mpi_abi = SW_MPI_ABI,
-        .default_io = SW_DEFAULT_IO,
+        /* Several libraries have the standard ABI: MPICH's has ROMIO. */
+        .default_io = strncmp(library, "MPICH", 5) == 0 ? "romio" : SW_DEFAULT_IO,
         .executable = executable,
         .ranks = ranks,
         .start = start_time,

@@ -19,6 +19,12 @@
 #elif defined(MPICH_VERSION) || defined(MPICH) || defined(MVAPICH2_VERSION) || defined(I_MPI_VERSION)
 #define SW_MPI_ABI "mpich"
 #define SW_DEFAULT_IO "romio"
+#elif defined(MPI_ABI_VERSION)
+/* mpi.h of the standard ABI (MPI 5), which several libraries have. It declares nothing for Fortran: Fortran's
+ * own library calls the C functions. */
+#define SW_STANDARD_ABI
+#define SW_MPI_ABI "standard"
+#define SW_DEFAULT_IO "unknown"
 #else
 #define SW_MPI_ABI "other"
 #define SW_DEFAULT_IO "unknown"
@@ -52,7 +58,7 @@ void *sw_predefined(const char *name);
     X(Barrier)                                                                                               \
     X(Bcast) X(Comm_dup) X(Comm_free) X(Comm_get_parent) X(Comm_group) X(Comm_rank) X(Comm_set_errhandler)   \
         X(Comm_size) X(Comm_split) X(Comm_split_type) X(Comm_test_inter) X(Errhandler_free) X(Error_class)   \
-            X(File_c2f) X(File_f2c) X(File_get_errhandler) X(File_get_info) X(File_get_position)             \
+            X(File_get_errhandler) X(File_get_info) X(File_get_position)             \
                 X(File_set_errhandler) X(Gather) X(Get_library_version) X(Get_processor_name) X(Group_free)  \
                     X(Group_translate_ranks) X(Info_create) X(Info_dup) X(Info_free) X(Info_get)             \
                         X(Info_get_nkeys) X(Info_get_nthkey) X(Info_set) X(Recv) X(Reduce) X(Send)           \
@@ -61,9 +67,11 @@ void *sw_predefined(const char *name);
 /* clang-format on */
 
 #ifdef OPEN_MPI /* macros elsewhere: handles are integers there */
-#define SW_PMPI_CONVERSIONS(X) X(Comm_f2c) X(Info_c2f) X(Info_f2c) X(Type_f2c)
-#else
+#define SW_PMPI_CONVERSIONS(X) X(File_c2f) X(File_f2c) X(Comm_f2c) X(Info_c2f) X(Info_f2c) X(Type_f2c)
+#elif defined(SW_STANDARD_ABI)
 #define SW_PMPI_CONVERSIONS(X)
+#else
+#define SW_PMPI_CONVERSIONS(X) X(File_c2f) X(File_f2c)
 #endif
 
 struct sw_pmpi {

@@ -3,7 +3,10 @@
  * begins or ends, so the records travel along the first communicator of several ranks that opens a file, at
  * the end of the process's last session; ranks outside it are missing from the report, which then says that
  * it is not complete. A library that HDF5 loads as a connector begins and ends in the same way. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "comms.h"
 #include "fortran_names.h"
@@ -97,10 +100,14 @@ static int ending(MPI_Comm self, int key, void *value, void *extra) {
 
 /* Has the program's MPI the binary interface that this library was built for? */
 static bool is_our_abi(void) {
-#ifdef OPEN_MPI
-    return sw_predefined("ompi_mpi_comm_world") != NULL;
+    Dl_info library;
+    bool standard = dladdr(sw_next("PMPI_Init"), &library) && strstr(library.dli_fname, "libmpi_abi.");
+#ifdef SW_STANDARD_ABI
+    return standard;
+#elif defined(OPEN_MPI)
+    return !standard && sw_predefined("ompi_mpi_comm_world") != NULL;
 #else
-    return !sw_predefined("ompi_mpi_comm_world");
+    return !standard && !sw_predefined("ompi_mpi_comm_world");
 #endif
 }
 
@@ -158,7 +165,7 @@ SW_EXPORT int MPI_Session_finalize(MPI_Session *session) {
     return next(session);
 }
 
-#ifdef MPI_SESSION_NULL
+#if defined(MPI_SESSION_NULL) && !defined(SW_STANDARD_ABI)
 #ifdef OPEN_MPI
 static MPI_Session from_fortran(MPI_Fint session) {
     MPI_Session (*convert)(MPI_Fint) = (MPI_Session (*)(MPI_Fint))sw_next("PMPI_Session_f2c");

