@@ -198,6 +198,10 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         osts(dict.fromkeys(range(6), 50 * MIB), {**dict.fromkeys(range(5), 1.0), 5: 9.0}),
         osts(dict.fromkeys(range(6), 50 * MIB), {**dict.fromkeys(range(5), 1.0), 5: 1.5}),
     ),
+    "client-settings": (
+        activity({**posix(write=calls(300, 4 * MIB)), "file_system": "lustre"}),
+        activity({**posix(write=calls(300, 4 * MIB)), "file_system": "ext4"}),
+    ),
     "striping-grade": (osts({0: MIB}), activity(posix(write=calls(1, MIB)))),
     "file-per-process": (
         activity(posix(write=calls(9, MIB)), ranks=64, counted={"writers": 64, "written_single": 64}),
@@ -316,3 +320,19 @@ def test_thresholds_can_be_set_and_unknown_ones_are_named() -> None:
     assert "random-writes" in {f.code for f in diagnose(near, {"random_share": 0.05}).findings}
     with pytest.raises(UserError, match="threshold 'typo' does not exist"):
         diagnose(near, {"typo": 1})
+
+
+@pytest.mark.parametrize(
+    ("level", "setting"),
+    [
+        (posix(write=calls(1 << 20, 4 * KIB)), "max_dirty_mb"),
+        (posix(read=calls(1 << 20, 4 * KIB)), "more read-ahead"),
+        (posix(read=calls(1 << 20, 4 * KIB, sequential=1 << 19)), "less read-ahead"),
+        (posix(write=calls(300, 4 * MIB), unaligned_file=200), "unaligned_dio"),
+        (posix(write=calls(300, 4 * MIB)), "hybrid_io"),
+    ],
+)
+def test_operators_hear_of_the_settings_that_fit_the_requests(level: dict[str, Any], setting: str) -> None:
+    found = diagnose(activity({**level, **layout(4)})).findings
+    (advice,) = [finding for finding in found if finding.code == "client-settings"]
+    assert setting in advice.fix and not advice.settings

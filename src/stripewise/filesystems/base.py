@@ -84,6 +84,9 @@ class FileSystem:
         Hints that ROMIO's driver does not read in collective writes, with the reason.
     darshan_module : str
         The module of Darshan's logs that records layouts; empty where there is none.
+    client_settings : mapping
+        For requests of one sort (``large``, ``small writes``, ``small reads in sequence``, ``reads at random``,
+        ``unaligned``) the settings of the client that only its operators can change, and how.
     """
 
     name = ""
@@ -97,6 +100,7 @@ class FileSystem:
     command: tuple[str, ...] = ()
     unread_hints: Mapping[str, str] = MappingProxyType({})
     darshan_module = ""
+    client_settings: Mapping[str, str] = MappingProxyType({})
 
     # -- recognising ---------------------------------------------------------------------------------------
 

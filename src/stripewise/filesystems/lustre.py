@@ -57,6 +57,18 @@ class Lustre(FileSystem):
     command = ("lfs", "setstripe")
     unread_hints = MappingProxyType({"cb_buffer_size": "on Lustre, collective writes use the stripe size instead"})
     darshan_module = "LUSTRE"
+    client_settings = MappingProxyType(
+        {
+            "large": "more and larger RPCs (osc.*.max_rpcs_in_flight, osc.*.max_pages_per_rpc), with "
+            "osc.*.max_dirty_mb above their product; from Lustre 2.17 on llite.*.hybrid_io, which makes large buffered "
+            "calls direct",
+            "small writes": "room to gather them into whole RPCs (osc.*.max_dirty_mb), and more RPCs in flight "
+            "(osc.*.max_rpcs_in_flight) where osc.*.rpc_stats shows that they are all in use",
+            "small reads in sequence": "more read-ahead (llite.*.max_read_ahead_mb, max_read_ahead_per_file_mb)",
+            "reads at random": "less read-ahead (llite.*.max_read_ahead_per_file_mb), if more is read than asked for",
+            "unaligned": "llite.*.unaligned_dio, if the program opens its files with O_DIRECT",
+        }
+    )
 
     def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Refuse what Lustre would misread, and keys that exclude one another."""

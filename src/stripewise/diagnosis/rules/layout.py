@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from statistics import median
 
 from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
-from stripewise.diagnosis.limits import Thresholds
+from stripewise.diagnosis.limits import Limit, Thresholds
 from stripewise.diagnosis.rules.settings import stripes
-from stripewise.measure.activity import Activity, FileActivity
+from stripewise.filesystems import of_file
+from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.prescribe.expectation import Proposal
 from stripewise.spec.sizes import format_size
 
@@ -208,6 +209,58 @@ def seconds_a_byte(activity: Activity) -> dict[int, float]:
             seconds[target] = seconds.get(target, 0.0) + file.seconds
             moved[target] = moved.get(target, 0) + file.bytes
     return {target: seconds[target] / moved[target] for target in seconds if moved[target] > 1 << 20}
+
+
+def _sorts(calls: Calls, direction: str, limits: Thresholds) -> Iterator[str]:
+    """Name the sort of one file's requests of a direction, as file systems advise on it."""
+    if not calls.count or calls.bytes < limits["client_bytes"]:
+        return
+    if calls.mean >= limits["client_large"]:
+        yield "large"
+    elif calls.mean <= limits["client_small"] and direction == "write":
+        yield "small writes"
+    elif direction == "read" and calls.sequential is not None:
+        backwards = 1 - calls.sequential / calls.count
+        if backwards >= limits["random_share"]:
+            yield "reads at random"
+        elif calls.mean <= limits["client_small"]:
+            yield "small reads in sequence"
+
+
+@rule(
+    "client-settings",
+    "What operators could change on the clients",
+    "The client of the file system limits how much is under way, dirty in memory or read ahead, and the program cannot"
+    " change that.",
+    "Take these numbers to the operators; Stripewise changes nothing of it.",
+    limits={
+        "client_bytes": Limit(1 << 30, "B", "of a direction on one file, from which client settings are worth a word"),
+        "client_large": Limit(4 << 20, "B", "mean request that is large for a client"),
+        "client_small": Limit(64 << 10, "B", "mean request that is small for a client"),
+    },
+)
+def client_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Name the clients' settings that fit the requests."""
+    moved: dict[str, dict[str, float]] = {}
+    for file in activity.files:
+        known = of_file(file.file_system or (file.layout.file_system if file.layout else None)).client_settings
+        sorts = {sort for way in ("read", "write") for sort in _sorts(getattr(file.lower, way), way, limits)}
+        if sorts and file.lower.unaligned_file and file.lower.unaligned_file >= limits["unaligned_calls"]:
+            sorts.add("unaligned")
+        for sort in sorts & known.keys():
+            moved.setdefault(f"{sort}: {known[sort]}", {})[file.path] = float(file.bytes)
+    if not moved:
+        return
+    advice = sorted(moved, key=lambda words: sum(moved[words].values()), reverse=True)
+    paths = {path: size for files in moved.values() for path, size in files.items()}
+    yield Finding(
+        kind,
+        Severity.INFO,
+        f"settings of the clients may limit {len(paths)} file(s) with {format_size(sum(paths.values()))}",
+        {"files": len(paths), "bytes": round(sum(paths.values()))},
+        top(paths),
+        fix=f"Ask the operators about, for requests that are {'; '.join(advice)}. Stripewise changes nothing of it.",
+    )
 
 
 @rule(
