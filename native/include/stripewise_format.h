@@ -82,6 +82,7 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  *     env NAME VALUE
  *     mca NAME VALUE
  *     argument NAME VALUE
+ *     adios2 KEY VALUE
  */
 #define SW_PLAN_ID "id"
 #define SW_PLAN_OVERRIDE "override"
@@ -98,10 +99,11 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  * SW_ENV: a variable of the program; the runtime checks that it arrived
  * SW_MCA: a parameter of Open MPI, as `OMPI_MCA_NAME`; the runtime checks that it arrived
  * SW_ARGUMENT: put into the command instead of `{NAME}`
+ * SW_ADIOS2: a parameter of ADIOS2's engine, as `NAME` or `IO/NAME`, in a copy of the program's ADIOS2 file
  */
-enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_CARRIERS, SW_ADVICE =
-    SW_CARRIERS };
-#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument"
+enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_CARRIERS, SW_ADVICE
+    = SW_CARRIERS };
+#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2"
 /* File systems of layouts, and their keys. */
 #define SW_LAYOUT_LUSTRE "lustre"
 #define SW_LAYOUT_CEPHFS "cephfs"

@@ -208,7 +208,8 @@ void sw_launcher_check(struct sw_matches *matches) {
             result->given = keep(value);
             result->outcome = arrived ? SW_APPLIED : SW_NOT_APPLICABLE;
             result->note = arrived ? NULL : "the environment of the process does not hold it";
-        } else if (result->carrier == SW_HDF5 || result->carrier == SW_ARGUMENT) {
+        } else if (result->carrier == SW_HDF5 || result->carrier == SW_ARGUMENT ||
+                   result->carrier == SW_ADIOS2) {
             result->note = result->carrier == SW_HDF5 ? "the file was not opened through HDF5"
                                                       : "applied by the launcher";
         }

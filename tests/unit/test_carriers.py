@@ -50,7 +50,11 @@ evidence = "fingerprint"
 def test_each_carrier_answers_everything(carrier, tmp_path):
     assert carrier_named(carrier.name) is carrier
     assert pickle.loads(pickle.dumps(carrier)) is carrier and copy.deepcopy(carrier) is carrier
-    assert carrier.acts and carrier.proofs <= {rule.facts for rule in RULES.values()}
+    assert (
+        carrier.acts
+        and bool(carrier.proofs) is not bool(carrier.unproven)
+        and carrier.proofs <= {rule.facts for rule in RULES.values()}
+    )
     assert carrier.in_artifact in CARRIER_WORDS
     layer = "lustre" if carrier.of_file_system else ""
     setting = Setting(carrier, "nc_key" if carrier is PNETCDF else "stripe_count", "4", layer)
@@ -76,8 +80,8 @@ def test_only_layouts_name_a_file_system():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (STACK.replace("carrier =", "apply ="), "'apply' is called 'carrier' now, and is one of argument, env"),
-        (STACK.replace('"env"', '"striping"'), "'striping' is not a carrier; choose from argument, env"),
+        (STACK.replace("carrier =", "apply ="), "'apply' is called 'carrier' now, and is one of adios2, argument, env"),
+        (STACK.replace('"env"', '"striping"'), "'striping' is not a carrier; choose from adios2, argument, env"),
     ],
 )
 def test_the_old_words_are_refused_by_their_new_names(text, message):
@@ -132,10 +136,8 @@ def row(carrier: Carrier, folder: Path) -> str:
     )
     setting = Setting(carrier, key, "4", layer)
     io = "ompio" if carrier.name == "mca" else "romio"
-    by, without = (
-        carrier.carry(setting, LaunchSettings(Program("mpich", io), folder, preloaded)).by
-        for preloaded in (True, False)
-    )
+    program = Program("mpich", io, own_files=((carrier.name, folder / "own.xml"),))
+    by, without = (carrier.carry(setting, LaunchSettings(program, folder, preloaded)).by for preloaded in (True, False))
     without = "not without it" if without == LOST else f"without it `{without}`"
     column = Column(name="own", kind="ordinal", values=[1, 4], carrier=carrier, key=key)
     schema = Schema(name="t", objective=ObjectiveColumn(direction="maximize"), parameter=[column])
@@ -152,7 +154,7 @@ def row(carrier: Carrier, folder: Path) -> str:
         "yes" if tunable.set_by is SetBy.SETTING and given == [setting] else "",
         "yes" if carrier.decided else f"no: {carrier.undecided}",
         ", ".join(f"`{target}`" for target in exports),
-        ", ".join(FACTS[fact] for fact in sorted(carrier.proofs)),
+        ", ".join(FACTS[fact] for fact in sorted(carrier.proofs)) or f"none: {carrier.unproven}",
     )
     assert all(cells), f"{carrier.name}: a blank needs a reason: {cells}"
     return f"| {' | '.join(cells)} |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stripewise.carriers.adios2 import ADIOS2
 from stripewise.carriers.argument import ARGUMENT
 from stripewise.carriers.base import (
     LOST,
@@ -15,6 +16,8 @@ from stripewise.carriers.base import (
     Program,
     Setting,
     carrier_named,
+    own_files,
+    with_files,
 )
 from stripewise.carriers.environment import ENVIRONMENT
 from stripewise.carriers.hdf5 import HDF5
@@ -24,6 +27,7 @@ from stripewise.carriers.mca import MCA
 from stripewise.carriers.pnetcdf import PNETCDF
 
 __all__ = [
+    "ADIOS2",
     "ARGUMENT",
     "ENVIRONMENT",
     "HDF5",
@@ -45,8 +49,10 @@ __all__ = [
     "Setting",
     "carrier_named",
     "hint_lines",
+    "own_files",
     "read_setting",
     "verbs",
+    "with_files",
 ]
 
 

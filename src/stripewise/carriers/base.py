@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ RUNTIME_WINS = "the program's own hints win"
 
 OVER_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
 """APIs whose I/O goes through MPI-IO, as a workload names them."""
+
+_OWN_FILE = re.compile(r"(?<!\$)\{([a-z0-9]+):([^{}]+)\}")
 
 Moment = Literal["launch", "open", "create", "dataset"]
 
@@ -88,6 +91,8 @@ class Program:
         Why nothing in the program would read what an MPI library reads, or empty.
     version : str
         Of its MPI library, as that names itself; empty if unknown.
+    own_files : tuple of (str, Path)
+        Files of the user's that the command names as ``{CARRIER:FILE}``, with the carrier's name.
     """
 
     abi: str = ""
@@ -97,6 +102,7 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     without_mpi: str = ""
     version: str = ""
+    own_files: tuple[tuple[str, Path], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class Carried:
     setting : Setting
     by : str
         ``runtime``, ``ROMIO_HINTS``, ``MPICH_MPIIO_HINTS``, ``PNETCDF_HINTS``, ``environment``, ``OMPI_MCA``,
-        ``command``; ``none`` if it cannot reach it.
+        ``command``, ``adios2 file``; ``none`` if it cannot reach it.
     wins : str
         Who wins if the program, or its user's environment, sets the same key; or why it cannot reach the program.
     """
@@ -146,6 +152,8 @@ class LaunchSettings:
         Variables to be set directly before the program; names within the folder to contents.
     pending : dict
         Carrier's variable to the keys and values that :meth:`Carrier.finish` puts into it.
+    stand_in : dict
+        For files of :attr:`Program.own_files` the path of the copy that the program is to read instead.
     """
 
     program: Program
@@ -156,6 +164,7 @@ class LaunchSettings:
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     pending: dict[str, dict[str, str]] = field(default_factory=dict)
+    stand_in: dict[tuple[str, Path], Path] = field(default_factory=dict)
 
     def put(self, setting: Setting, variable: str, key: str, forbidden: str) -> Carried:
         """Keep a setting for a variable that lists keys and values, unless it cannot hold the value."""
@@ -222,6 +231,10 @@ class Carrier(ABC):
         Who tells the runtime which value is in force.
     proofs : frozenset of str
         Facts that can prove an effect, by the kinds of :data:`stripewise.measure.evidence.RULES`.
+    unproven : str
+        Why there are none; empty if there are.
+    names_files : bool
+        Whether it changes a copy of a file of the user's, which the command names as ``{NAME:FILE}``.
     """
 
     known: ClassVar[dict[str, Carrier]] = {}
@@ -237,6 +250,8 @@ class Carrier(ABC):
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls"})
+    unproven = ""
+    names_files = False
 
     def __init__(self) -> None:
         self.in_artifact = self.in_artifact or self.verb
@@ -326,6 +341,32 @@ class Carrier(ABC):
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
         """Say what only the runtime does for settings; empty if files and variables do the same."""
         return []
+
+
+def own_files(words: Sequence[str], folder: Path) -> tuple[tuple[str, Path], ...]:
+    """Give the files that words of a command name as ``{CARRIER:FILE}``, with the carrier's name.
+
+    Parameters
+    ----------
+    words : sequence of str
+    folder : Path
+        Where relative paths begin.
+    """
+    named = [match for word in words for match in _OWN_FILE.finditer(word) if _names_files(match[1])]
+    return tuple(dict.fromkeys((match[1], folder / match[2]) for match in named))
+
+
+def with_files(words: Sequence[str], folder: Path, stand_in: Mapping[tuple[str, Path], Path]) -> tuple[str, ...]:
+    """Put the paths of files in place of ``{CARRIER:FILE}``: of the copy where there is one, else the user's own."""
+
+    def path(match: re.Match[str]) -> str:
+        return str(stand_in.get((match[1], folder / match[2]), match[2])) if _names_files(match[1]) else match[0]
+
+    return tuple(_OWN_FILE.sub(path, word) for word in words)
+
+
+def _names_files(name: str) -> bool:
+    return name in Carrier.known and Carrier.known[name].names_files
 
 
 def carrier_named(name: str) -> Carrier:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stripewise.carriers import ARGUMENT, HDF5, HINT, Carrier, Setting
+from stripewise.carriers import ADIOS2, ARGUMENT, HDF5, HINT, Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.filesystems import USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
@@ -100,8 +100,8 @@ def _in_force(main: FileReport) -> tuple[Setting, ...]:
     told = {setting.target for setting in found}
     for outcome in main.settings:
         carrier = next((c for c in Carrier.known.values() if c.verb == outcome.layer and not c.of_file_system), None)
-        # The launcher put arguments into the command, where the runtime does not see them.
-        value = outcome.requested if carrier is ARGUMENT else outcome.echoed or outcome.given
+        # The launcher put them into the command or a file, where the runtime does not see them.
+        value = outcome.requested if carrier in (ADIOS2, ARGUMENT) else outcome.echoed or outcome.given
         if carrier is not None and value is not None:
             setting = Setting(carrier, outcome.key, value)
             found += [] if setting.target in told else [setting]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
+from stripewise.carriers import own_files
 from stripewise.errors import UserError
 from stripewise.model.table import table_files
 from stripewise.objectives import kind_of
@@ -46,6 +47,8 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     if experiment.scratch is not None:
         confined(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
+    for _, file in own_files(experiment.command, folder):
+        confined(file, settings, "a file of the command")
     for pattern in experiment.hooks.delete:
         if placeholders([pattern]) - {"run"}:
             # A value such as ../../x would lead elsewhere than what is checked here.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, Program
+from stripewise.carriers import ARGUMENT, Program, with_files
 from stripewise.errors import UserError
 from stripewise.objectives import kind_of
 from stripewise.runner.inject.injection import Guidance, Injection, inject
@@ -134,7 +134,9 @@ def exports_of(experiment: Experiment, launch: Launch, values: Mapping[str, str]
     return {name: value for name, value in exports.items() if name not in launch.unset}
 
 
-def assemble(launch: Launch, line: CommandLine, program: Program, library: Path | None, place: Scratch) -> Assembled:
+def assemble(
+    launch: Launch, line: CommandLine, program: Program, library: Path | None, place: Scratch, cwd: Path
+) -> Assembled:
     """Bring a launch's plan into its command.
 
     Parameters
@@ -146,9 +148,12 @@ def assemble(launch: Launch, line: CommandLine, program: Program, library: Path 
     library : Path or None
         The runtime.
     place : Scratch
+    cwd : Path
+        Where the command starts.
     """
     injection = inject(launch.plan, program, library, place.path, Guidance.under(load_policy(program.environment)))
     if "STRIPEWISE_REPORT" in injection.environment:
         # A script may launch several MPI programs: the run is all of them.
         injection = replace(injection, environment={**injection.environment, "STRIPEWISE_REPORTS": "each"})
-    return Assembled(tuple(line.words(injection.environment, launch.unset)), injection)
+    words = line.words(injection.environment, launch.unset)
+    return Assembled(with_files(words, cwd, injection.stand_in), injection)

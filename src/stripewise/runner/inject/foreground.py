@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT
+from stripewise.carriers import ARGUMENT, with_files
 from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
@@ -94,4 +94,5 @@ def prepare(
         raise StripewiseError(
             f"cannot write {folder}: {error.strerror or error}", "make room, or set STRIPEWISE_HOME to another folder"
         ) from error
-    return Foreground(tuple(target.line.words(injection.environment, ())), injection, tuple(warnings))
+    words = with_files(target.line.words(injection.environment, ()), cwd, injection.stand_in)
+    return Foreground(words, injection, tuple(warnings))

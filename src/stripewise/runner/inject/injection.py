@@ -6,7 +6,7 @@ Nothing is written or started here. The carriers say what to set, and what the f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stripewise.carriers import LOST, Carried, Carrier, LaunchSettings, Program, Setting
@@ -56,11 +56,14 @@ class Injection:
         Name within the run's folder to content.
     carried : tuple of Carried
         One a setting, in the plan's order.
+    stand_in : mapping
+        As in :class:`~stripewise.carriers.base.LaunchSettings`.
     """
 
     environment: Mapping[str, str]
     files: Mapping[str, str]
     carried: tuple[Carried, ...]
+    stand_in: Mapping[tuple[str, Path], Path] = field(default_factory=dict)
 
     @property
     def lost(self) -> tuple[Carried, ...]:
@@ -90,7 +93,7 @@ def inject(
         carried = [*carrier.finish(launch, carried)]
     if library is not None and preloaded:
         _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance or Guidance())
-    return Injection(launch.environment, launch.files, tuple(carried))
+    return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 
 def _in_program(carried: list[Carried]) -> tuple[Setting, ...]:

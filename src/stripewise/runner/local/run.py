@@ -96,7 +96,7 @@ class LocalRun:
         self._assembled: Assembled | None = None
         if isinstance(target, Target):
             library = surroundings.found.library_for(target)
-            self._assembled = assemble(launch, target.line, target.program, library, place)
+            self._assembled = assemble(launch, target.line, target.program, library, place, surroundings.cwd)
 
     def start(self) -> None:
         """Write the run's folder and begin.

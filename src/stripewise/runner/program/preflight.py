@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from stripewise.carriers import Program
+from stripewise.carriers import Program, own_files
 from stripewise.errors import UserError
 from stripewise.runner.program.binary import Binary, FileKind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
@@ -143,6 +143,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         environment={**environment, **line.environment},
         without_mpi=_without_mpi(binaries, line, mpi),
         version=mpi.version if mpi else "",
+        own_files=own_files(words, cwd),
     )
     return Target(line, binaries[0], mpi, program, launcher, script_of(line.program, home), tuple(warnings))
 
