@@ -136,7 +136,7 @@ def choose_for_launch(
     defaults = [
         setting
         for tunable in columns
-        for setting in lines([(tunable, default_of(model, tunable))], None, None, {})
+        for setting in lines([(tunable, default_of(model.domain, tunable))], None, None, {})
         if setting.carrier is ARGUMENT and any(f"{{{setting.key}}}" in word for word in command)
     ]
     report, seen = _first_readable(reports)
