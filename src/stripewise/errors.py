@@ -7,6 +7,10 @@ nobody before the program itself is fixed (:class:`RunFailed`). A message says w
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Iterable
+
 
 class StripewiseError(Exception):
     """Root of all expected errors.
@@ -61,3 +65,19 @@ class RunFailed(StripewiseError):  # noqa: N818  a run that failed is a result, 
 
 class NothingWorks(StripewiseError):  # noqa: N818
     """The program fails even with its default settings, so there is nothing to compare with."""
+
+
+def choose(word: str, known: Iterable[str]) -> str:
+    """Say what to choose from in place of an unknown word, as a fix; the one that was probably meant comes first.
+
+    Examples
+    --------
+    >>> choose("gentic", ["auto", "genetic", "optuna:NAME"])
+    'did you mean genetic? choose from auto, genetic, optuna:NAME'
+    """
+    offered = list(known)
+    # Of "regex:PATTERN" and "energy[:COMMAND]" only the first part is a word to be spelt.
+    plain = {re.split(r"[:\[]", one)[0]: one for one in offered}
+    close = difflib.get_close_matches(re.split(r"[:\[]", word)[0], plain, 1)
+    meant = f"did you mean {plain[close[0]]}? " if close else ""
+    return f"{meant}choose from {', '.join(offered)}"

@@ -171,7 +171,7 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
     page, plan = tmp_path / "page.html", tmp_path / "fix.plan"
     assert main(["diagnose", str(ONE_STRIPE), "--plan", str(plan)]) == 0
     assert "expected: 1.6 times as fast (project notes" in " ".join(capsys.readouterr().out.split())
-    assert main(["diagnose", str(BAD_OST), "--html", str(page)]) == 0
+    assert main(["diagnose", str(BAD_OST), "--report", str(page)]) == 0
     printed = capsys.readouterr().out
     assert printed.index("A file for each rank") < printed.index("slow storage target")
     assert plan.read_text().startswith("stripewise-plan 1\n")
@@ -184,8 +184,8 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
     "arguments, said",
     [
         (["--fail-on", "worst"], "choose from low, medium, high"),
-        (["--limit", "small_share=much"], "is not a number"),
-        (["--limit", "no=1"], "threshold 'no' does not exist"),
+        (["--threshold", "small_share=much"], "is not a number"),
+        (["--threshold", "no=1"], "threshold 'no' does not exist"),
         (["--calibration", "x.json"], "for CSV timings"),
     ],
 )
@@ -218,6 +218,6 @@ def test_each_unreadable_log_is_said_once(tmp_path: Path, capfd: pytest.CaptureF
 def test_files_that_could_not_be_written_are_refused_before_logs_are_read(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for option in ("--html", "--plan", "--table"):
+    for option in ("--report", "--plan", "--table"):
         assert main(["diagnose", str(tmp_path / "never-read"), option, str(tmp_path / "none" / "file")]) == 2
         assert f"{option}: the folder {tmp_path}/none does not exist; create it first" in capfd.readouterr().err

@@ -201,7 +201,7 @@ def test_the_command_evaluates_on_a_simulated_site(
     assert main(["profile", "campaign.toml", "--out", "site"]) == 0
     assert main(["train", "site", "--model", "tree", "--out", "site.model"]) == 0
     capsys.readouterr()
-    words = ["evaluate", "campaign.toml", "--model", "site.model", "--seed", "7", "--eager", "--html", "page.html"]
+    words = ["evaluate", "campaign.toml", "--model", "site.model", "--seed", "7", "--eager", "--report", "page.html"]
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     table = found["operations"]["write"]
@@ -279,7 +279,7 @@ def test_an_answer_about_a_default_of_zero_is_shown(capsys: pytest.CaptureFixtur
     [
         (["none.toml", "--model", "m"], "none.toml"),
         (["quick", "--model", "missing.model"], "missing.model"),
-        (["quick", "--model", "m", "--html", "no/such/page.html"], "does not exist"),
+        (["quick", "--model", "m", "--report", "no/such/page.html"], "does not exist"),
     ],
 )
 def test_mistakes_end_in_one_line(

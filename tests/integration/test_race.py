@@ -133,9 +133,9 @@ def test_prior_needs_other_contexts(landscape):
 def test_race_goes_over_contexts_samplers_and_seeds(landscape):
     told = []
     names = {name: contestant(name) for name in ("random", "genetic")}
-    episodes = race([landscape.table], names, budget=3, seeds=2, on_episode=told.append)
+    episodes = race([landscape.table], names, budget=3, seeds=2, progress=lambda *n: told.append(n))
     assert [(e.sampler, e.seed) for e in episodes] == [("random", 0), ("random", 1), ("genetic", 0), ("genetic", 1)]
-    assert told == episodes
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_wrong_names_are_refused_before_the_race():

@@ -194,7 +194,7 @@ def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Termi
     for options in (("--folds", "3"), ("--leave-out", "contexts", "--depths", "1-2"), ("--inverse", "4", "--json")):
         near, far = both("validate", "site", "--model", "tree", *options)
         assert near.stdout == far.stdout
-    words = ("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--html", "page.html")
+    words = ("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--report", "page.html")
     near, far = both(*words)
     assert near.stdout == far.stdout and "cases improved" in far.stdout
     assert far.stderr.splitlines()[-1] == near.stderr.splitlines()[0], "how many cases and points"
@@ -222,7 +222,7 @@ def test_logs_are_diagnosed_the_same(terminal: Terminal) -> None:
         assert near.stdout == far.stdout and near.stdout, words
     pages = []
     for there in (False, True):
-        terminal("diagnose", "logs/job.darshan", "--html", "job.html", "--limit", "small_share=0.9", far=there)
+        terminal("diagnose", "logs/job.darshan", "--report", "job.html", "--threshold", "small_share=0.9", far=there)
         pages.append((terminal.folder / "job.html").read_text())
     assert pages[0] == pages[1]
     log.write_bytes(log.read_bytes()[:700])

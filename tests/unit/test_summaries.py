@@ -231,7 +231,7 @@ def test_the_command_prints_tables_json_and_a_page(tmp_path: Path, capsys: pytes
     assert main(["summarize", str(tmp_path / "site.csv")]) == 0
     shown = capsys.readouterr().out
     assert "good under load" in shown and "cb_nodes=2 mode=a" in shown
-    assert main(["summarize", str(tmp_path / "site"), "--json", "--html", str(tmp_path / "page.html")]) == 0
+    assert main(["summarize", str(tmp_path / "site"), "--json", "--report", str(tmp_path / "page.html")]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["operations"]["write"]["consistent"][0]["configuration"] == {"cb_nodes": 2, "mode": "a"}
     assert document["operations"]["read"]["clusters"]["count"] >= 2

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 
 RUNTIME, LOST = "runtime", "none"
 """Who brings a setting to the program: the preloaded runtime; nobody."""
@@ -378,5 +378,5 @@ def carrier_named(name: str) -> Carrier:
         If there is none.
     """
     if name not in Carrier.known:
-        raise UserError(f"'{name}' is not a carrier", f"choose from {', '.join(Carrier.known)}")
+        raise UserError(f"'{name}' is not a carrier", choose(name, Carrier.known))
     return Carrier.known[name]

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption, ServerOption, StoreOption, pairs
+from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, pairs
 from stripewise.cli.output import notes, print_json, printable, say, write_text
 from stripewise.cli.remote import open_experiments
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.measure.journal import learned_lines
 from stripewise.model.artifact.content import Artifact
 from stripewise.model.artifact.export import to_artifact
@@ -53,7 +53,7 @@ _SIMULATED = "these settings come from simulated runs, not from measurements: co
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("run")(run)
+    app.command("run", cls=ProgramCommand)(run)
     app.command("export")(export_plan)
 
 
@@ -61,7 +61,7 @@ def run(
     context: typer.Context,
     source: Annotated[
         str | None,
-        typer.Argument(help="A finished experiment, or a plan file; not needed with --mode.", metavar="[ID|PLAN]"),
+        typer.Argument(help="A finished experiment, or a plan file; not needed with --mode.", metavar="ID|PLAN"),
     ] = None,
     store: StoreOption = None,
     mode: Annotated[
@@ -180,7 +180,7 @@ def _learned(report: Path) -> list[str]:
 
 def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path | None) -> None:
     if mode and mode not in MODES:
-        raise UserError(f"mode {mode} does not exist", f"choose from {', '.join(MODES)}")
+        raise UserError(f"mode {mode} does not exist", choose(mode, MODES))
     if mode == "apply" and source is None:
         raise UserError("mode apply needs a plan or an experiment", "name one before the options")
     if not mode and source is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from stripewise.cli.output import ask, duration, notes, number, remark
+from stripewise.cli.output import Ticker, ask, duration, notes, number, remark
 from stripewise.profiling.carry import WHOLE, CampaignEnd, carry_on
 from stripewise.profiling.checks import CampaignCost
 from stripewise.profiling.estimate import Remaining
@@ -22,8 +21,6 @@ from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Run, State
 from stripewise.tuning.consent import check_cost
 from stripewise.tuning.process import owner_name, terminated_as_interrupted
-
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHOLE, retry: bool = False) -> CampaignEnd:
@@ -77,12 +74,12 @@ def cost_lines(campaign: Campaign, cost: CampaignCost, left_out: int, *, more: b
     return found
 
 
-class Display:
-    """Says how far a campaign is: a line that is rewritten on a terminal, now and then a line elsewhere."""
+class Display(Ticker):
+    """Says how far a campaign is."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._done = 0
-        self._last = -_SECONDS_BETWEEN_LINES
 
     def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
         """Hear of an event of a session."""
@@ -90,19 +87,10 @@ class Display:
         if handler is not None:
             handler(**data)
 
-    def close(self) -> None:
-        """End the line that was being rewritten."""
-        if notes.is_terminal and self._done:
-            notes.print()
-
     def show(self, done: int, left: int, rest: Callable[[], str] = str) -> None:
         """Say how many runs were made and are left, and the rest, unless that was said a moment ago."""
         self._done = done
-        now = time.monotonic()
-        if left and now - self._last < (0.2 if notes.is_terminal else _SECONDS_BETWEEN_LINES):
-            return
-        self._last = now
-        remark(f"{done:,} runs made, {left:,} left{rest()}", end="\r" if notes.is_terminal else "\n")
+        self.tell(lambda: f"{done:,} runs made, {left:,} left{rest()}", last=not left)
 
     def _on_prepared(self, preflight: Any, kind: str) -> None:
         for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):

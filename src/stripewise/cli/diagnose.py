@@ -19,7 +19,7 @@ from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
 from stripewise.diagnosis.opening import find, open_all
 from stripewise.diagnosis.site import JobRow, SiteProfile, TableWriter, row_of, slowness
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import LogResult, UnreadableLogError
 from stripewise.report.html import write_whole
@@ -42,7 +42,9 @@ def run_diagnose(
             help="Darshan logs, runtime reports, IOR output, folders of them, or CSV timings.", metavar="LOG..."
         ),
     ],
-    html: Annotated[Path | None, typer.Option(help="Write an HTML report of one job.", metavar="FILE.html")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--report", help="Write an HTML report of one job.", metavar="FILE.html")
+    ] = None,
     plan: Annotated[Path | None, typer.Option(help="Write the settings that fix it as a plan.", metavar="FILE")] = None,
     table: Annotated[
         Path | None, typer.Option(help="Write a CSV file with one row per job.", metavar="FILE.csv")
@@ -50,7 +52,7 @@ def run_diagnose(
     fail_on: Annotated[
         str | None, typer.Option(help="End with exit code 3 on findings of this severity.", metavar="low|medium|high")
     ] = None,
-    limit: Annotated[
+    threshold: Annotated[
         list[str] | None, typer.Option(help="Another value of a threshold; repeatable.", metavar="NAME=VALUE")
     ] = None,
     calibration: Annotated[
@@ -71,11 +73,11 @@ def run_diagnose(
 ) -> int:
     """Say why I/O is slow, and how to fix it, from logs of past runs."""
     level = _severity(fail_on)
-    limits = _limits(limit)
-    for option, path in (("--html", html), ("--plan", plan), ("--table", table)):
+    limits = _limits(threshold)
+    for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
         check_place(option, path)
     if timings_among(logs):
-        given = {"--html": html, "--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
+        given = {"--report": html, "--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
         wrong = [name for name, value in given.items() if value is not None]
         if wrong:
             raise UserError(f"{wrong[0]} means nothing for timings", "leave it out, or name logs")
@@ -96,7 +98,7 @@ def run_diagnose(
         raise UserError(*outcome.reason)
     one = outcome.only
     if (html or plan or model) and one is None:
-        what = f"{outcome.profile.jobs} jobs were read, and --html, --plan and --model are for one"
+        what = f"{outcome.profile.jobs} jobs were read, and --report, --plan and --model are for one"
         raise UserError(what, "name the log of one job")
     expected = None
     if one is not None and model is not None:
@@ -133,18 +135,18 @@ def _severity(word: str | None) -> Severity | None:
     if word is None:
         return None
     if word not in _LEVELS:
-        raise UserError(f"--fail-on does not know '{word}'", f"choose from {', '.join(_LEVELS)}")
+        raise UserError(f"--fail-on does not know '{word}'", choose(word, _LEVELS))
     return Severity[word.upper()]
 
 
 def _limits(given: Sequence[str] | None) -> dict[str, float]:
     found = {}
-    for name, value in pairs("--limit", given, "small_share=0.2").items():
+    for name, value in pairs("--threshold", given, "small_share=0.2").items():
         try:
             found[name] = float(value)
         except ValueError:
             raise UserError(
-                f"--limit {name}: '{value}' is not a number", "write small_share=0.2 for instance"
+                f"--threshold {name}: '{value}' is not a number", "write small_share=0.2 for instance"
             ) from None
     return found
 

@@ -51,7 +51,7 @@ def evaluate(
     repeats: Annotated[int | None, typer.Option(help=f"Runs of each point, {LEAST_REPEATS} or more.", min=1)] = None,
     seed: DesignSeedOption = None,
     journal: KeptOption = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page.", metavar="FILE.html")] = None,
+    html: Annotated[Path | None, typer.Option("--report", help="Write a page.", metavar="FILE.html")] = None,
     eager: Annotated[
         bool, typer.Option("--eager", help="Take the best prediction even if its gain is within its uncertainty.")
     ] = False,
@@ -64,7 +64,7 @@ def evaluate(
 
     After an interruption, the same command continues where it stopped.
     """
-    check_place("--html", html)
+    check_place("--report", html)
     changed = changes(folder, runner, repeats, seed)
     asked = load_campaign(campaign, changed)
     service = remote.server_of(None, server)

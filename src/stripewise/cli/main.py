@@ -6,6 +6,8 @@ import importlib
 import io
 import logging
 import os
+import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,12 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from stripewise import __version__
 from stripewise.cli import hints
 from stripewise.cli.output import Notes, UsageProblem, print_error, print_usage
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 
 
 class LazyGroup(TyperGroup):
@@ -101,7 +104,10 @@ class LazyGroup(TyperGroup):
         if name not in self._loaded:
             app = typer.Typer()
             importlib.import_module(f"stripewise.{self.modules[name][0]}").register(app)
-            self._loaded |= typer.main.get_group(app).commands
+            loaded = typer.main.get_group(app).commands
+            for command in loaded.values():
+                _without_markup(command)
+            self._loaded |= loaded
         return self._loaded[name]
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -123,12 +129,20 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+def _without_markup(command: Any) -> None:
+    """Let help texts print as they are written: Typer reads what stands in brackets, as [workload], as markup."""
+    for parameter in command.params:
+        if getattr(parameter, "help", None):
+            parameter.help = escape(parameter.help)
+    for inner in getattr(command, "commands", {}).values():
+        _without_markup(inner)
+
+
 app = typer.Typer(
     name="stripewise",
     cls=LazyGroup,
     help="Find, prove and apply better settings for the parallel I/O of MPI programs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -156,6 +170,18 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words, []
 
 
+def _forgotten(own: Sequence[str], command: Sequence[str]) -> str:
+    """Say where the two dashes before the user's program are missing; empty if nothing looks like it."""
+    if command or not own or own[0] not in ("tune", "run"):
+        return ""
+    for place, word in enumerate(own[1:], 1):
+        program = not word.startswith("-") and not word.endswith(".toml") and shutil.which(word)
+        if program and not own[place - 1].startswith("--"):
+            line = shlex.join(["stripewise", *own[:place]]) + " -- " + shlex.join(own[place:])
+            return f"the program follows two dashes: {line}"
+    return ""
+
+
 def _hear_of_long_work() -> None:
     """Show on standard error what the stages below say of work that keeps a user waiting, as a first build."""
     log = logging.getLogger("stripewise")
@@ -179,12 +205,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         code = outcome if isinstance(outcome, int) else 0
     except StripewiseError as error:
-        print_error(error)
+        forgotten = _forgotten(own, command) if isinstance(error, UserError) else ""
+        print_error(f"{error.what}; {forgotten}" if forgotten else error)
         code = error.exit_code
     except typer.Abort:
         code = 130
     except UsageProblem as error:
-        print_usage(error)
+        print_usage(error, _forgotten(own, command))
         code = 2
     except KeyboardInterrupt:
         print_error("interrupted; nothing is lost: stripewise list shows what can be resumed")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from stripewise.cli import hints
 from stripewise.errors import UserError
@@ -40,8 +41,8 @@ TableStackOption = Annotated[
 RunnerOption = Annotated[
     str | None,
     typer.Option(
-        help="local, batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE for a simulated "
-        "cluster, or replay:TABLE for recorded measurements."
+        help="local (default), batch (one job per run), steps (within a Slurm allocation), sim:NAME-or-FILE "
+        "for a simulated cluster, or replay:TABLE for recorded measurements."
     ),
 ]
 ReportOption = Annotated[Path | None, typer.Option(help="Write an HTML report.", metavar="FILE.html")]
@@ -69,6 +70,14 @@ ServerOption = Annotated[
         callback=hints.remember,
     ),
 ]
+
+
+class ProgramCommand(TyperCommand):
+    """A command that the user's program follows, which its usage line says."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Give the parts of the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
 BOTH = "both --stack and --server are given"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +46,14 @@ def print_error(error: object) -> None:
     notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
 
 
-def print_usage(error: Exception) -> None:
-    """Print what Typer says of a wrong option or argument."""
+def print_usage(error: Exception, fix: str = "") -> None:
+    """Print what Typer says of a wrong option or argument, with what to do where more is known than it knows."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "stripewise"
     message = " ".join(getattr(error, "format_message", lambda: str(error))().split()).rstrip(".")
     if message:
         # Without one the help itself was printed: a group was called without a command.
-        print_error(f"{message}; see {path} --help")
+        print_error(f"{message}; {fix or f'see {path} --help'}")
 
 
 class Notes(logging.Handler):
@@ -131,3 +134,37 @@ def duration(seconds: float | None) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+SECONDS_BETWEEN_LINES = 10.0
+"""Least time between two lines of progress that are kept, as in a pipe."""
+
+
+class Ticker:
+    """Says on standard error how far long work is: a rewritten line on a terminal, now and then a line elsewhere."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._last = -math.inf
+        self._width = 0
+
+    def tell(self, line: Callable[[], str], *, last: bool = False) -> None:
+        """Say a line, unless one was said a moment ago and more is to come."""
+        now = time.monotonic()
+        if not last and now - self._last < (0.2 if notes.is_terminal else SECONDS_BETWEEN_LINES):
+            return
+        self._last = now
+        text = line()
+        remark(f"{text:<{self._width}}" if notes.is_terminal else text, end="\r" if notes.is_terminal else "\n")
+        self._width = len(text)
+
+    def count(self, done: int, of: int, what: str) -> None:
+        """Say how many of all parts are done, and how long the others may take."""
+        left = (time.monotonic() - self._begun) / max(1, done) * (of - done)
+        rest = f", about {duration(left)} left" if 0 < done < of else ""
+        self.tell(lambda: f"{done:,} of {of:,} {what}{rest}", last=done == of)
+
+    def close(self) -> None:
+        """End the line that was being rewritten."""
+        if notes.is_terminal and self._width:
+            notes.print()

@@ -13,7 +13,7 @@ from stripewise.cli import remote
 from stripewise.cli.options import BOTH, STACK_THERE, JsonOption, ServerOption, TableStackOption, check_stacks
 from stripewise.cli.output import console, grid, number, print_json, say, write_text
 from stripewise.client import Client
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.measure.observed import observe
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.writer import save_artifact
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 def prescribe(
     model: Annotated[
-        str | None, typer.Argument(help="A model written by train; without one, a policy answers.", metavar="[MODEL]")
+        str | None, typer.Argument(help="A model written by train; without one, a policy answers.", metavar="MODEL")
     ] = None,
     workload: Annotated[Path | None, typer.Option(help="A TOML file with a [workload] table.", metavar="FILE")] = None,
     observed: Annotated[
@@ -66,7 +66,7 @@ def prescribe(
 ) -> None:
     """Choose settings for a program that was never tuned, from a model or a rule of thumb."""
     if to is not None and to not in TARGETS:
-        raise UserError(f"no export is called '{to}'", f"choose from {', '.join(TARGETS)}")
+        raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
     if artifact is not None:
         _write_artifact(model, artifact, stack, json_output)
         return

@@ -1,9 +1,8 @@
-"""Live progress of a tuning session: a small display on a terminal, one line per run otherwise."""
+"""Live progress of a tuning session: one line per run, and on a terminal a bar with the best seen below them."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from stripewise.cli.output import duration, number
@@ -22,8 +21,6 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.events import Event
-
-_ROWS = 8
 
 
 def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
@@ -58,7 +55,7 @@ class Progress:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._objective = Objective("", "maximize", "")
-        self._rows: deque[tuple[str, ...]] = deque(maxlen=_ROWS)
+        self._widths = [0, 8, 11, 5]
         self._defaults: Configuration | None = None
         self._announced = ""
         self._default: float | None = None
@@ -140,10 +137,18 @@ class Progress:
         if run.value and self._default and run.state is State.FINISHED:
             ratio = f"x{self._objective.speedup(run.value, self._default):.2f}"
         phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
-        row = (f"{spent.runs}/{self._budget}", phase, shown, ratio, what)
-        self._rows.append(row)
+        row = [f"{spent.runs}/{self._budget}", phase, shown, ratio, what]
         if not self._console.is_terminal:
             self._say("  ".join(part for part in row if part))
+            return
+        if run.state is not State.FINISHED:
+            row[2:] = [run.state.value, "", f"{run.reason}: {what}"]
+        # Columns keep their width from line to line; only the last one is cut off where the terminal is narrow.
+        self._widths = [max(pair) for pair in zip(self._widths, map(len, row), strict=False)]
+        _, phases, values, ratios = self._widths
+        runs = 2 * len(str(self._budget)) + 1
+        line = f"{row[0]:>{runs}}  {phase:<{phases}}  {row[2]:>{values}}  {row[3]:>{ratios}}  {row[4]}"
+        self._console.print(Text(line), soft_wrap=False, no_wrap=True, overflow="ellipsis")
 
     def _on_note(self, text: str) -> None:
         self._say(text)
@@ -167,19 +172,18 @@ class Progress:
         self._console.print(escape(line))
 
     def _view(self) -> RenderableType:
-        table = Table.grid(padding=(0, 2))
-        for justify in ("right", "left", "right", "right", "left"):
-            table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
-        for row in self._rows:
-            table.add_row(*(Text(part) for part in row))
         unit = self._objective.unit
-        line = f"{self._phase}  {self._runs}/{self._budget} launches  {duration(time.monotonic() - self._begun)}"
-        if self._default is not None:
-            line += f"  default {number(self._default, unit)}"
+        spent = time.monotonic() - self._begun
+        line = f"{self._phase}  {self._runs}/{self._budget} launches  {duration(spent)}"
+        if 0 < self._runs < self._budget:
+            line += f", at most about {duration(spent / self._runs * (self._budget - self._runs))} left"
+        values = [] if self._default is None else [f"default {number(self._default, unit)}"]
         if self._best is not None and self._default is not None:
-            line += f"  best seen {number(self._best, unit)}"
-        # A value of zero has no ratio to another.
-        if self._best and self._default:
-            line += f" (x{self._objective.speedup(self._best, self._default):.2f})"
-        bar = ProgressBar(total=max(1, self._budget), completed=self._runs, width=40)
-        return Group(table, bar, Text(line), Text(self._best_text, style="dim", overflow="ellipsis", no_wrap=True))
+            values.append(f"best seen {number(self._best, unit)}")
+            # A value of zero has no ratio to another.
+            if self._best and self._default:
+                values[-1] += f" (x{self._objective.speedup(self._best, self._default):.2f})"
+        # The padding ends the bar's line.
+        bar = Padding(ProgressBar(total=max(1, self._budget), completed=self._runs, width=40), 0)
+        below = [Text(text, overflow="ellipsis", no_wrap=True) for text in (line, "  ".join(values)) if text]
+        return Group(bar, *below, Text(self._best_text, style="dim", overflow="ellipsis", no_wrap=True))

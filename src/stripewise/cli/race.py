@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from stripewise.cli.options import JsonOption
-from stripewise.cli.output import console, grid, notes, number, print_json
-from stripewise.errors import UserError
+from stripewise.cli.output import Ticker, console, grid, number, print_json
+from stripewise.errors import UserError, choose
 from stripewise.evaluation.race import DRIFTS, Drift, Episode, contestant, race
 from stripewise.model.table import read_table
 
@@ -39,17 +39,19 @@ def run_race(
         raise UserError("no sampler is named", "give some with --samplers, as in auto,genetic,random")
     kinds: dict[str | None, Drift | None] = {None: None, **{kind: kind for kind in DRIFTS}}
     if drift not in kinds:
-        raise UserError(f"unknown drift {drift!r}", f"choose one of {', '.join(DRIFTS)}")
+        raise UserError(f"unknown drift {drift!r}", choose(str(drift), DRIFTS))
     contestants = {name: contestant(name) for name in names}
     read = [read_table(table) for table in tables]
-    done = [0]
-
-    def progress(episode: Episode) -> None:
-        done[0] += 1
-        if notes.is_terminal:
-            notes.print(f"{done[0]} searches, last: {escape(episode.sampler)} on {escape(episode.table)}", end="\r")
-
-    episodes = race(read, contestants, budget=budget, seeds=seeds, drift=kinds[drift], on_episode=progress)
+    progress = Ticker()
+    episodes = race(
+        read,
+        contestants,
+        budget=budget,
+        seeds=seeds,
+        drift=kinds[drift],
+        progress=lambda done, of: progress.count(done, of, "searches"),
+    )
+    progress.close()
     if json_output:
         print_json([episode.as_json() for episode in episodes])
         return

@@ -24,11 +24,13 @@ def register(app: typer.Typer) -> None:
 def summarize(
     table: TableArgument,
     top: Annotated[int, typer.Option(help="Most rows of each list.", min=1)] = 8,
-    html: Annotated[Path | None, typer.Option(help="Write a page with figures.", metavar="FILE.html")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--report", help="Write a page with figures.", metavar="FILE.html")
+    ] = None,
     json_output: JsonOption = False,
 ) -> None:
     """Say what a site's measurements show: clusters, settings that stay good under load, the best defaults."""
-    check_place("--html", html)
+    check_place("--report", html)
     data = read_table(table)
     reports = summarise(data)
     if html is not None:
@@ -119,7 +121,7 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
         "[dim]achieved over each workload's best; the setting is picked by odd repeats, scored by even ones[/]"
     )
     if len(report.defaults) > top + 1:
-        console.print(f"and {len(report.defaults) - top - 1} more classes: --top, --json or --html show them")
+        console.print(f"and {len(report.defaults) - top - 1} more classes: --top, --json or --report show them")
 
 
 def _words(values: Mapping[str, Any], units: Mapping[str, str]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from stripewise.cli.hints import completed
 from stripewise.cli.options import (
     IdArgument,
     JsonOption,
+    ProgramCommand,
     ReportOption,
     RunnerOption,
     ServerOption,
@@ -28,10 +30,12 @@ from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
 from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
+from stripewise.search.registry import sampler_names
 from stripewise.spec.documents import read_document
 from stripewise.spec.experiment import Experiment, parse_experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
+from stripewise.spec.stack import stack_names
 from stripewise.spec.trial import State
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
@@ -51,29 +55,76 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("tune")(tune)
+    app.command("tune", cls=_TuneCommand)(tune)
     app.command("resume")(resume)
+
+
+def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Complete a value in the shell: the names that begin as it does."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+_GROUPS = {
+    None: ("budget", "objective", "stack", "delete", "name", "report", "dry_run_only", "yes", "json_output"),
+    "The program and its runs": (
+        "runner", "program", "direction", "setup", "timeout", "scratch", "override", "time", "node_hours",
+    ),
+    "The search": ("sampler", "sampler_option", "model", "warm_start", "diagnosis", "seed"),
+    "The proof": ("pairs", "minimum_effect", "confirm"),
+    "Where experiments are kept": ("store", "server"),
+}  # fmt: skip
+"""Options of ``tune`` under the headings of its help, the basic ones first, which have no heading of their own."""
+
+
+class _TuneCommand(ProgramCommand):
+    """``tune``, whose help shows its options in groups."""
+
+    def __init__(self, *given: Any, params: list[Any] | None = None, **more: Any) -> None:
+        places = {name: (heading, place) for heading, names in _GROUPS.items() for place, name in enumerate(names)}
+        order = list(_GROUPS)
+        options = [one for one in params or () if one.param_type_name == "option"]
+        for option in options:
+            option.rich_help_panel = places[option.name][0]
+        options.sort(key=lambda option: (order.index(places[option.name][0]), places[option.name][1]))
+        arguments = [one for one in params or () if one.param_type_name != "option"]
+        super().__init__(*given, params=[*arguments, *options], **more)
 
 
 def tune(
     context: typer.Context,
-    file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="[EXPERIMENT.toml]")] = None,
+    file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="EXPERIMENT.toml")] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Launches in total: warm-up, failures, confirmation.", min=1)
+        int | None, typer.Option(help="Launches in total: warm-up, failures, confirmation. Default: 40.", min=1)
     ] = None,
-    time: Annotated[float | None, typer.Option(help="Seconds in total.", metavar="SECONDS")] = None,
-    node_hours: Annotated[float | None, typer.Option(help="Node-hours in total.")] = None,
+    time: Annotated[float | None, typer.Option(help="Seconds in total. Default: no limit.", metavar="SECONDS")] = None,
+    node_hours: Annotated[float | None, typer.Option(help="Node-hours in total. Default: no limit.")] = None,
     sampler: Annotated[
         str | None,
-        typer.Option(help="The sampler that proposes configurations: auto, surrogate, genetic, annealing, random, ..."),
+        typer.Option(
+            help="The sampler that proposes configurations: auto (default), surrogate, genetic, annealing, random, ...",
+            autocompletion=_starting(sampler_names),
+        ),
     ] = None,
     sampler_option: Annotated[
         list[str] | None, typer.Option(help="An option of the sampler, NAME=VALUE; repeatable.", metavar="NAME=VALUE")
     ] = None,
-    stack: Annotated[list[str] | None, typer.Option(help="Stack by name or .toml file; repeatable.")] = None,
+    stack: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Stack by name or .toml file; repeatable. Default: those of the program's MPI library and file "
+            "system.",
+            autocompletion=_starting(stack_names),
+        ),
+    ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(usages())}."),
+        typer.Option(
+            help=f"What to measure: {', '.join(usages())}. Default: elapsed.", autocompletion=_starting(usages)
+        ),
     ] = None,
     program: Annotated[
         str | None,
@@ -97,23 +148,29 @@ def tune(
         typer.Option("--from", help="Try first what a diagnosis proposes (diagnose --json).", metavar="DIAGNOSIS.json"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices.")
+        int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices. Default: 0.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="A name for the experiment.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name for the experiment. Default: the program's.")] = None,
     setup: Annotated[
         list[str] | None, typer.Option(help="A shell line to run first (module load ...); repeatable.")
     ] = None,
     delete: Annotated[list[str] | None, typer.Option(help="A file to delete before each run; repeatable.")] = None,
-    pairs: Annotated[int | None, typer.Option(help="Most pairs of runs in the confirmation.", min=0)] = None,
-    minimum_effect: Annotated[float | None, typer.Option(help="Smallest speed-up worth claiming.")] = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="Most pairs of runs in the confirmation. Default: as the budget allows.", min=0)
+    ] = None,
+    minimum_effect: Annotated[float | None, typer.Option(help="Smallest speed-up worth claiming. Default: 1.")] = None,
     confirm: Annotated[
         str | None,
         typer.Option(
             help="Compare the best of a finished experiment with its default again, and nothing else.", metavar="ID"
         ),
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as hung.")] = None,
-    scratch: Annotated[str | None, typer.Option(help="Folder for the runs' output.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which a run counts as hung. Default: from the first run.")
+    ] = None,
+    scratch: Annotated[
+        str | None, typer.Option(help="Folder for the runs' output. Default: in the folder of Stripewise's state.")
+    ] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
     yes: YesOption = False,
     store: StoreOption = None,

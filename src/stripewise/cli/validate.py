@@ -19,7 +19,7 @@ from stripewise.cli.options import (
     pairs,
     table_with,
 )
-from stripewise.cli.output import console, grid, notes, number, print_json
+from stripewise.cli.output import Ticker, console, grid, number, print_json
 from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption
 from stripewise.errors import UserError
 from stripewise.evaluation.validation import validate as run
@@ -73,17 +73,16 @@ def validate(
         del found["table"], found["pairs"]
     else:
         measured = table_with(table, stack)
-        found = run(measured, model, columns=columns, progress=_progress, **asked).as_json()
+        ticker = Ticker()
+        found = run(
+            measured, model, columns=columns, progress=lambda done, of: ticker.count(done, of, "models"), **asked
+        ).as_json()
+        ticker.close()
         name, unit = measured.name, measured.objective.unit
     if json_output:
         print_json(found)
         return
     _print(found, name, unit)
-
-
-def _progress(done: int, of: int) -> None:
-    if notes.is_terminal:
-        notes.print(f"{done} of {of} models", end="\r")
 
 
 def _depths(text: str | None) -> list[int]:

@@ -12,7 +12,7 @@ from stripewise.carriers import HINT, MCA, Setting
 from stripewise.diagnosis.knob_sense import meaningless
 from stripewise.diagnosis.script import Script, ScriptSetting, bare_names, parse_script
 from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.filesystems import named
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.stack import Stack, every_stack
@@ -82,7 +82,7 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
     if len(text) > _MOST_BYTES:
         raise UserError(f"the script is larger than {_MOST_BYTES >> 20} MiB", "paste the job script alone")
     if where.mpi not in MPI:
-        raise UserError(f"MPI library '{where.mpi}' is unknown", f"choose from {', '.join(MPI)}")
+        raise UserError(f"MPI library '{where.mpi}' is unknown", choose(where.mpi, MPI))
     script = parse_script(text)
     script = replace(script, settings=(*script.settings, *hints))
     values = _values(script, where)

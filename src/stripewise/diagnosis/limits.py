@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Thresholds:
     def __init__(self, changed: Mapping[str, float] | None = None) -> None:
         unknown = sorted(set(changed or {}) - set(LIMITS))
         if unknown:
-            raise UserError(f"threshold '{unknown[0]}' does not exist", f"choose from {', '.join(LIMITS)}")
+            raise UserError(f"threshold '{unknown[0]}' does not exist", choose(unknown[0], LIMITS))
         self._values = {name: limit.value for name, limit in LIMITS.items()} | dict(changed or {})
 
     def __getitem__(self, name: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.model.table import Column, Table
 from stripewise.simulate.access import APIS, LAYOUTS
 from stripewise.simulate.batch import RunBatch
@@ -122,7 +122,7 @@ def _batch(columns: dict[str, NDArray[Any]], workload: Workload, way: str) -> Ru
 def _codes(values: NDArray[Any], words: tuple[str, ...], meaning: str) -> NDArray[np.int8]:
     unknown = sorted({str(value) for value in values} - set(words))
     if unknown:
-        raise UserError(f"{meaning} does not know '{unknown[0]}'", f"choose from {', '.join(words)}")
+        raise UserError(f"{meaning} does not know '{unknown[0]}'", choose(unknown[0], words))
     return np.array([words.index(str(value)) for value in values], dtype=np.int8)
 
 

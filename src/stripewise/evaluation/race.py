@@ -294,7 +294,7 @@ def race(
     budget: int,
     seeds: int,
     drift: Drift | None = None,
-    on_episode: Callable[[Episode], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Episode]:
     """Race contestants on every context of every table, each with seeds 0, 1, ...
 
@@ -309,15 +309,16 @@ def race(
         Searches of each contestant on each context.
     drift : {"steps", "ramp", "bursts"}, optional
         As for :func:`play`.
-    on_episode : callable
-        Told of each episode as it ends.
+    progress : callable
+        Told after each search how many are done, and how many there are.
     """
     if budget < 1 or seeds < 1:
         raise UserError("a race needs at least one run and one seed", "raise --budget and --seeds")
     episodes: list[Episode] = []
-    for landscape in (landscape for table in tables for landscape in landscapes(table)):
+    found = [landscape for table in tables for landscape in landscapes(table)]
+    for landscape in found:
         for name, make in contestants.items():
             for seed in range(seeds):
                 episodes.append(play(landscape, name, make, budget=budget, seed=seed, drift=drift))
-                on_episode(episodes[-1])
+                progress(len(episodes), len(found) * len(contestants) * seeds)
     return episodes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.evaluation.prescribing import Prescribing, prescribing
 from stripewise.model.metrics import Scores, oracle_scores, scores
 from stripewise.model.registry import make_model
@@ -206,7 +206,7 @@ class _Validation:
             raise UserError(f"table {table.name} has no contexts to leave out", "name columns, or use --folds")
         for name in wanted:
             if name not in names:
-                raise UserError(f"table {table.name} has no column {name}", f"choose from {', '.join(names)}")
+                raise UserError(f"table {table.name} has no column {name}", choose(name, names))
         levels = np.concatenate([table.context_levels, table.levels], axis=1)[:, [names.index(n) for n in wanted]]
         fold = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
         groups = int(fold.max()) + 1

@@ -6,7 +6,7 @@ import contextlib
 import math
 from dataclasses import replace
 
-from stripewise.errors import RunFailed, UserError
+from stripewise.errors import RunFailed, UserError, choose
 from stripewise.objectives.base import ObjectiveKind
 from stripewise.spec.experiment import ObjectiveEntry
 from stripewise.spec.facts import RunFacts
@@ -86,7 +86,7 @@ def parse_objective(name: str, direction: str | None = None, unit: str | None = 
     """
     kind = kind_of(name)
     if isinstance(kind, _OfRunner):
-        raise UserError(f"objective '{name}' is unknown", f"choose from {', '.join(usages())}")
+        raise UserError(f"objective '{name}' is unknown", choose(name, usages()))
     if direction not in (None, "minimize", "maximize"):
         raise UserError(f"direction '{direction}' is unknown", "use minimize or maximize")
     if kind.direction is None and direction is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stripewise.carriers import HINT, LAYOUT, Setting
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.filesystems import USUAL, of_file
 from stripewise.prescribe.expectation import expect
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
@@ -76,7 +76,7 @@ def by_policy(name: str, workload: Workload, osts: int | None = None) -> Prescri
         Unknown policy.
     """
     if name not in _POLICIES:
-        raise UserError(f"no policy is called '{name}'", f"choose from {', '.join(_POLICIES)}")
+        raise UserError(f"no policy is called '{name}'", choose(name, _POLICIES))
     made = _Made(notes=["this is a rule of thumb: nothing was measured here, and no gain is predicted"])
     _POLICIES[name](workload, osts, made)
     made.leave_out_losses(workload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.runner.base import Runner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.policy import load_policy
@@ -73,4 +73,4 @@ def make_runner(
             "the experiment calls a Python function, which no command can",
             "go on from Python: stripewise.tune(..., store=URL, resume=ID)",
         )
-    raise UserError(f"unknown runner '{experiment.runner}'", f"choose from {', '.join(RUNNERS)}")
+    raise UserError(f"unknown runner '{experiment.runner}'", choose(experiment.runner, RUNNERS))

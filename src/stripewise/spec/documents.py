@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 
 MOST_BYTES = 1 << 20
 """Nobody writes a larger file by hand."""
@@ -148,7 +148,7 @@ class Bundled:
         if path.suffix != ".toml" and not path.is_file():
             raise UserError(
                 f"unknown {self.noun} '{name}'",
-                f"choose from {', '.join(self.names())}, or give the path of a .toml file",
+                f"{choose(name, self.names())}, or give the path of a .toml file",
             )
         return read_document(path, self.noun), str(path)
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Plugins:
             return imported(self.built_in[name])
         entry = self._foreign().get(name)
         if entry is None:
-            raise UserError(f"unknown {self.noun} '{name}'", f"choose from {', '.join(choices or self.names())}")
+            raise UserError(f"unknown {self.noun} '{name}'", choose(name, choices or self.names()))
         found = _loaded(self.noun, entry)
         if not (isinstance(found, type) and issubclass(found, self.base)):
             wanted = f"{self.base.__module__}.{self.base.__qualname__}"

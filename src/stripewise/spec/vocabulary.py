@@ -6,7 +6,7 @@ import difflib
 from functools import cache
 
 from stripewise.carriers import Carrier, Setting
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import Plan, spell
 from stripewise.spec.stack import every_stack
@@ -49,7 +49,7 @@ def check_value(setting: Setting, where: str) -> None:
     if values is not None and setting.value not in values:
         raise UserError(
             f"{where}: {setting.key} does not know '{setting.value}' and would ignore it silently",
-            f"choose from {', '.join(values)}",
+            choose(setting.value, values),
         )
 
 

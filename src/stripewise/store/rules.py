@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stripewise.errors import NotFound, StoreError, UserError
+from stripewise.errors import NotFound, StoreError, UserError, choose
 from stripewise.spec.trial import Run, Trial
 from stripewise.store.base import STATES, Claim, Sort
 
@@ -12,7 +12,7 @@ from stripewise.store.base import STATES, Claim, Sort
 def check_state(state: str | None) -> None:
     """Refuse a state that experiments do not have."""
     if state is not None and state not in STATES:
-        raise UserError(f"'{state}' is not a state of an experiment", f"choose from {', '.join(STATES)}")
+        raise UserError(f"'{state}' is not a state of an experiment", choose(state, STATES))
 
 
 def check_page(limit: int, offset: int, sort: Sort | str) -> Sort:
@@ -22,7 +22,7 @@ def check_page(limit: int, offset: int, sort: Sort | str) -> Sort:
     try:
         return Sort(sort)
     except ValueError:
-        raise UserError(f"experiments cannot be sorted by '{sort}'", f"choose from {', '.join(Sort)}") from None
+        raise UserError(f"experiments cannot be sorted by '{sort}'", choose(sort, Sort)) from None
 
 
 def check_planned(trial: Trial | None, run: Run) -> None:

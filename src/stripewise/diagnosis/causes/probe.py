@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import StripewiseError, UserError, choose
 
 PATTERNS = ("sequential", "reverse", "strided", "random")
 SIZES = (1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
@@ -56,7 +56,7 @@ def offsets(pattern: str, size: int, count: int, extent: int, seed: int) -> list
         draw = random.Random(f"{seed}/{size}")
         chosen = [draw.randrange(places) for _ in range(count)]
     else:
-        raise UserError(f"unknown pattern '{pattern}'", f"choose from {', '.join(PATTERNS)}")
+        raise UserError(f"unknown pattern '{pattern}'", choose(pattern, PATTERNS))
     return [min(place, places - 1) * size for place in chosen]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
 from stripewise.report.export.request import Export, Request, hints, lfs
 from stripewise.report.export.scripts import plan_file, sbatch, shell, toml
 from stripewise.report.export.vendors import cray, intel, openmpi
@@ -53,7 +53,7 @@ def export(
         If the target is unknown, the plan cannot be written, or the program does not fit on one line.
     """
     if target not in _WRITERS:
-        raise UserError(f"no export is called '{target}'", f"choose from {', '.join(TARGETS)}")
+        raise UserError(f"no export is called '{target}'", choose(target, TARGETS))
     plan.text()  # refuses keys and values that no file or variable can carry
     if not program.isprintable():
         raise UserError(f"the program {program[:60]!r} does not fit on one line", "write it without control characters")

@@ -1,0 +1,162 @@
+"""What a terminal shows: the display of a search at several widths, progress in a pipe, and help."""
+
+import io
+import itertools
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from stripewise.cli import output, progress
+from stripewise.cli.main import main
+from stripewise.cli.progress import Progress
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.objective import Objective
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.tuning.budget import Spent
+from stripewise.tuning.events import Event
+
+FOUND = Configuration({"romio_cb_write": "enable", "cb_nodes": 4, "cb_buffer_size": 16777216})
+SHOWN = {
+    60: """\
+ 1/40  warm-up   123.5 MiB/s         default
+ 2/40  search    150.2 MiB/s  x1.00  default
+ 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable …
+ 4/40  search         failed         exit code 1: romio_cb_…
+""",
+    80: """\
+ 1/40  warm-up   123.5 MiB/s         default
+ 2/40  search    150.2 MiB/s  x1.00  default
+ 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer…
+ 4/40  search         failed         exit code 1: romio_cb_write=enable cb_node…
+""",
+    120: """\
+ 1/40  warm-up   123.5 MiB/s         default
+ 2/40  search    150.2 MiB/s  x1.00  default
+ 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216
+ 4/40  search         failed         exit code 1: romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216
+""",
+}
+BELOW = """\
+━━━━
+searching  4/40 launches  8.0 s, at most about 72.0 s left
+default 150.2 MiB/s  best seen 1,250 MiB/s (x8.32)
+romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216
+"""
+
+
+def shown(width, monkeypatch, *, terminal=True):
+    clock = itertools.chain([0.0], itertools.repeat(8.0))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=terminal, color_system=None, soft_wrap=True, legacy_windows=False
+    )
+    display = Progress(console)
+    objective = Objective("write_bandwidth", "maximize", "MiB/s")
+    display(
+        Event("prepared", {"preflight": SimpleNamespace(summary=[], warnings=[]), "objective": objective, "trials": []})
+    )
+    trials = []
+    runs = [
+        (Phase.WARMUP, Role.DEFAULT, 123.5, ""),
+        (Phase.SEARCH, Role.DEFAULT, 150.2, ""),
+        (Phase.SEARCH, Role.CANDIDATE, 1250.0, ""),
+        (Phase.SEARCH, Role.CANDIDATE, None, "exit code 1"),
+    ]
+    for number, (phase, role, value, reason) in enumerate(runs, 1):
+        run = Run(number, number, phase, State.FINISHED if value else State.FAILED, value, reason=reason)
+        trial = Trial(number, FOUND if role is Role.CANDIDATE else Configuration({}), role, (run,))
+        trials.append(trial)
+        display(
+            Event(
+                "started",
+                {"run": run, "trial": trial, "spent": Spent(number, 0, 0), "budget": SimpleNamespace(runs=40)},
+            )
+        )
+        display(Event("ended", {"run": run, "trial": trial, "trials": trials, "spent": Spent(number, 0, 0)}))
+    if terminal:
+        console.print(display._view())
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+@pytest.mark.parametrize("width", SHOWN)
+def test_a_search_on_a_terminal(width, monkeypatch):
+    text = shown(width, monkeypatch)
+    assert text.endswith(SHOWN[width] + BELOW)
+    assert max(map(len, text.splitlines()[1:])) <= width
+
+
+def test_a_search_in_a_pipe_is_not_cut_off(monkeypatch):
+    text = shown(60, monkeypatch, terminal=False)
+    assert "3/40  search  1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216\n" in text
+    assert "4/40  search  failed: exit code 1  romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216\n" in text
+
+
+def test_work_in_a_pipe_says_now_and_then_how_far_it_is(monkeypatch, capsys):
+    now = iter([0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 12.0, 12.0, 14.0, 14.0])
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    ticker = output.Ticker()
+    for done in (1, 2, 3, 4):
+        ticker.count(done, 6, "searches")
+    ticker.count(6, 6, "searches")
+    ticker.close()
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["1 of 6 searches, about 0.0 s left", "4 of 6 searches, about 6.0 s left", "6 of 6 searches"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tune", "mpiexec", "-n", "2", "./app"], "stripewise tune -- mpiexec -n 2 ./app"),
+        (["tune", "--budget", "9", "mpiexec", "-n", "2"], "stripewise tune --budget 9 -- mpiexec -n 2"),
+        (["run", "0123abcd", "mpiexec", "./app"], "stripewise run 0123abcd -- mpiexec ./app"),
+    ],
+)
+def test_forgotten_dashes_are_named(words, said, monkeypatch, capsys):
+    monkeypatch.setattr("shutil.which", lambda word: word if word == "mpiexec" else None)
+    assert main(words) == 2
+    assert f"the program follows two dashes: {said}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["tune", "--sampler", "gentic", "--", "true"], "genetic"),
+        (["tune", "--objective", "bandwith", "--", "true"], "bandwidth"),
+        (["tune", "--runner", "lcal", "--", "true"], "local"),
+        (["tune", "--stack", "romi", "--", "true"], "romio"),
+    ],
+)
+def test_what_was_probably_meant_is_named(words, meant, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    assert main([*words[:3], "--dry-run", *words[3:]]) == 2
+    assert f"; did you mean {meant}? choose from " in capsys.readouterr().err
+
+
+def test_help_loses_nothing_and_shows_the_basic_options_of_tune_first(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["prescribe", "--help"]) == 0
+    assert "A TOML file with a [workload] table." in capsys.readouterr().out
+    assert main(["tune", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "tune [OPTIONS] [EXPERIMENT.toml] [-- COMMAND...]" in text
+    places = [text.index(word) for word in ("--budget", "--objective", "The program and its runs", "The search")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("stripewise tu", ["tune"]),
+        ("stripewise tune --sampler-", ["--sampler-option"]),
+        ("stripewise tune --sampler gen", ["genetic"]),
+    ],
+)
+def test_the_shell_completes_commands_options_and_values(line, offered, monkeypatch, capsys):
+    monkeypatch.setenv("_STRIPEWISE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == offered
