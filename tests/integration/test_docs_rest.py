@@ -22,6 +22,7 @@ BEGIN, END = "<!-- operations: written from /openapi.json -->", "<!-- end of ope
 
 
 def who(method: str, path: str) -> str:
+    path = path.replace("/api/v1", "/api", 1)
     if path in PUBLIC:
         return "anybody"
     if path.startswith(ADMINS_ONLY):

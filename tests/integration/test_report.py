@@ -185,7 +185,7 @@ def test_policy_lets_only_the_reports_own_scripts_run(source, page):
 
 def test_plotly_is_there_once(source):
     assert source.count("* plotly.js v") == 1
-    assert len(source) < 6_000_000
+    assert len(source) < 1_500_000
 
 
 def test_figures_are_json_for_every_place(source, page):

@@ -43,7 +43,9 @@ def test_every_operation_has_examples_and_errors(served: Running) -> None:
         about = f"{method} {path}"
         assert operation["summary"] and operation["description"], about
         for status in ("401", "403", "422", "429", "503"):
-            assert operation["responses"][status]["content"]["application/json"]["schema"]["$ref"].endswith("Envelope")
+            assert operation["responses"][status]["content"]["application/problem+json"]["schema"]["$ref"].endswith(
+                "Envelope"
+            )
         good = next(status for status in operation["responses"] if status.startswith("2"))
         assert good in ("200", "201", "202", "204"), about
         if "requestBody" in operation:

@@ -20,9 +20,9 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 
 ANSWERS: dict[str, Any] = {
-    "/api/models/large/file": "x" * 3000,
-    "/api/health": {"status": "ok", "version": "0.0.7"},
-    "/api/diagnoses//prediction": {"origin": "model", "expectations": [], "settings": [], "notes": []},
+    "/api/v1/models/large/file": "x" * 3000,
+    "/api/v1/health": {"status": "ok", "version": "0.0.7"},
+    "/api/v1/diagnoses//prediction": {"origin": "model", "expectations": [], "settings": [], "notes": []},
 }
 
 
@@ -54,7 +54,7 @@ def client() -> Iterator[Client]:
 
 def test_a_file_that_is_too_large_is_not_cut(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stripewise.client.transport._MOST_BYTES", 2 << 10)
-    with pytest.raises(UserError, match="answer to /api/models/large/file is larger than"):
+    with pytest.raises(UserError, match="answer to /api/v1/models/large/file is larger than"):
         client.download("/models/large/file")
 
 

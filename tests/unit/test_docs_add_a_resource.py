@@ -57,7 +57,7 @@ def test_errors_and_rights_are_those_of_every_resource(served):
     assert served.viewer.post("/api/notes", json={"text": "x"}).status_code == 403
     assert served.operator.post("/api/notes", json={"text": ""}).json()["error"]["code"] == "invalid"
     assert served.operator.delete("/api/notes/none").status_code == 404
-    assert "/api/notes/{id}" in served.operator.get("/openapi.json").json()["paths"]
+    assert "/api/v1/notes/{id}" in served.operator.get("/openapi.json").json()["paths"]
 
 
 def test_the_guide_names_what_is_there():

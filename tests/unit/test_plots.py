@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from stripewise.plots.style import number
 from stripewise.plots.trajectory import confirmation_start
 from stripewise.spec.result import Interval
 
+ROOT = Path(plots.__file__).parents[1]
 SCALE = {"quantity": "write_bandwidth", "unit": "MiB/s", "maximize": True}
 POINTS = [
     plots.RunPoint(0, 150.0, "warmup"),
@@ -203,3 +205,10 @@ def test_empty_input_draws_an_empty_figure():
 def test_numbers(value, text):
     assert number(value) == text
     assert re.fullmatch(r".* s", number(1.0, "s"))
+
+
+def test_every_trace_that_figures_use_is_in_the_bundle_of_the_pages():
+    sources = [file.read_text() for part in ("plots", "report") for file in (ROOT / part).rglob("*.py")]
+    annotations = {"annotation", "shape", "hline", "vline", "vrect", "hrect"}
+    used = {name for text in sources for name in re.findall(r"\.add_([a-z]+)\(", text)} - annotations
+    assert used == {"scatter", "bar", "heatmap"}, "add the trace to packaging/plotly/entry.cjs and build it again"

@@ -76,10 +76,10 @@ class Client:
 
     def download(self, path: str) -> bytes:
         """Read a file as it is."""
-        return self._transport.send("GET", f"/api{path}")[0]
+        return self._transport.send("GET", f"/api/v1{path}")[0]
 
     def _json(self, method: str, path: str, **given: Any) -> Any:
-        data, kind = self._transport.send(method, f"/api{path}", **given)
+        data, kind = self._transport.send(method, f"/api/v1{path}", **given)
         return json.loads(data) if kind == "application/json" else data.decode("utf-8", "replace")
 
     def wait(
@@ -200,5 +200,5 @@ class Client:
 
     def events(self, identifier: str | None = None, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give events of one experiment or of all, as they come."""
-        path = "/api/events" if identifier is None else f"/api/experiments/{identifier}/events"
+        path = "/api/v1/events" if identifier is None else f"/api/v1/experiments/{identifier}/events"
         return self._transport.events(path, {"after": after})

@@ -81,8 +81,6 @@ def page(
         What the template needs besides.
     """
     # Plotly takes half a second to import; commands that draw nothing are not to wait for it.
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
-
     from stripewise.report.figures import figures_json  # noqa: PLC0415
 
     frame = {
@@ -94,7 +92,7 @@ def page(
         "figures": figures,
         # The package's own style and scripts, and JSON in which no element can end.
         "style": Markup(asset("report.css")),
-        "plotly": Markup(get_plotlyjs()),
+        "plotly": Markup(asset("plotly.min.js")),
         "script": Markup(asset("drawing.js") + asset("report.js")),
         "drawn": Markup(figures_json(dict(figures))),
     }

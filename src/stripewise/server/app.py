@@ -20,17 +20,19 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.middleware.gzip import GZipMiddleware
 
 from stripewise import __version__
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.ownership import make_folder
 from stripewise.server import bounded
+from stripewise.server.answers import Answers
 from stripewise.server.connections import EACH, Proxies, limited
-from stripewise.server.guard import Guard
+from stripewise.server.guard import Guard, versioned
 from stripewise.server.html import error_page
 from stripewise.server.metrics import Metrics
-from stripewise.server.problems import add_handlers
+from stripewise.server.problems import PROBLEM, add_handlers
 from stripewise.server.resources import RESOURCES
 from stripewise.server.service import Service, Settings
 from stripewise.store.base import Store
@@ -74,13 +76,18 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         lifespan=lifespan,
         # Validators of definitions may raise errors of ours, which have an envelope of their own.
         redirect_slashes=False,
+        # The names of our functions are unique, and say what an operation does.
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     app.state.metrics = metrics
+    app.state.routes = [route for one in RESOURCES for part in (one.api, one.pages) for route in part.routes]
     add_handlers(app, error_page)
     for resource in RESOURCES:
         app.include_router(resource.api)
         app.include_router(resource.pages)
+    app.add_middleware(Answers)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=6)
     app.add_middleware(Guard, service=service, metrics=metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
@@ -104,7 +111,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
                 for status, answer in operation["responses"].items():
                     if status >= "4" and "content" in answer:
                         # Errors are JSON, also where what was asked for is not.
-                        answer["content"] = {"application/json": next(iter(answer["content"].values()))}
+                        answer["content"] = {PROBLEM: next(iter(answer["content"].values()))}
+        schema["paths"] = {versioned(path): item for path, item in schema["paths"].items()}
         app.openapi_schema = schema
     return app.openapi_schema
 

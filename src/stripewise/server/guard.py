@@ -87,6 +87,14 @@ _SECRET = re.compile(r"sw_[0-9a-f]{12}_[A-Za-z0-9_-]+")
 log = logging.getLogger("stripewise.server")
 
 
+_API, _VERSIONED = "/api/", "/api/v1/"
+
+
+def versioned(path: str) -> str:
+    """Give the address under which an API's path is published; without the version it is the newest one's."""
+    return path.replace(_API, _VERSIONED, 1) if path.startswith(_API) else path
+
+
 class _Answered(Exception):  # noqa: N818  not an error: the answer is known
     def __init__(self, response: Response) -> None:
         self.response = response
@@ -126,6 +134,8 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        if scope["path"].startswith(_VERSIONED):
+            scope["path"] = scope["path"].replace(_VERSIONED, _API, 1)
         begun, status = time.perf_counter(), 500
         nonce = secrets.token_urlsafe(16)
         peer = scope["client"][0] if scope.get("client") and scope["client"][0] else "socket"
@@ -216,7 +226,7 @@ class Guard:
         raise _refusal(
             401,
             "the request has no valid token",
-            "send the header Authorization: Bearer TOKEN; stripewise token create makes one",
+            "send the header Authorization: Bearer TOKEN; who runs the service makes tokens",
             {"WWW-Authenticate": "Bearer"},
         )
 
@@ -232,7 +242,9 @@ class Guard:
         server = scope.get("server")
         over_socket = server is not None and server[1] is None
         if not over_socket and name.lower() not in self._hosts:
-            raise _refusal(400, "the service is not reached under this name", "see stripewise serve --name")
+            raise _refusal(
+                400, "the service is not reached under this name", "use a name that the service was given, or localhost"
+            )
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse what a page of another site has sent."""

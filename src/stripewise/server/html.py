@@ -92,10 +92,6 @@ def _defaults(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 @functools.cache
 def static_address(name: str) -> str:
     """Give the address of a static file, which changes with its content so that it can be cached without a limit."""
-    if name == "plotly.min.js":
-        from importlib.metadata import version  # noqa: PLC0415
-
-        return f"/static/{name}?v={version('plotly')}"
     digest = hashlib.sha256(static_content(name)).hexdigest()[:12]
     return f"/static/{name}?v={digest}"
 
@@ -103,7 +99,7 @@ def static_address(name: str) -> str:
 @functools.cache
 def static_content(name: str) -> bytes:
     """Read a static file of the pages; reports have some of them too."""
-    if name in ("report.css", "drawing.js"):
+    if name in ("report.css", "drawing.js", "plotly.min.js", "plotly.min.js.br"):
         return (resources.files("stripewise.report") / "assets" / name).read_bytes()
     return (resources.files("stripewise.server") / "static" / name).read_bytes()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from stripewise.errors import NotFound, StoreError, StripewiseError, TransientError
 
@@ -19,9 +21,7 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {"code": "not_found", "what": "experiment '51e11ec7' does not exist", "fix": "see: stripewise list"}
-            ]
+            "examples": [{"code": "not_found", "what": "experiment '51e11ec7' does not exist", "fix": "see the list"}]
         }
     )
     code: str = Field(description="for machines; belongs to the status")
@@ -30,8 +30,12 @@ class Problem(BaseModel):
 
 
 class Envelope(BaseModel):
-    """How every error is answered."""
+    """How every error is answered: a problem of RFC 9457, and the same in parts."""
 
+    type: str = Field(default="about:blank", description="always about:blank: the status says what kind of problem")
+    title: str = Field(description="the status in words", examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(description="what was wrong, and what to do", examples=["experiment '51e11ec7' does not exist"])
     error: Problem
 
 
@@ -53,6 +57,9 @@ CODES = {
 }
 
 
+PROBLEM = "application/problem+json"
+
+
 class Refused(StripewiseError):  # noqa: N818  it is an answer, not a fault
     """A request that is answered with a status of its own."""
 
@@ -63,12 +70,26 @@ class Refused(StripewiseError):  # noqa: N818  it is an answer, not a fault
 
 def envelope(status: int, what: str, fix: str = "") -> dict[str, Any]:
     """Write the body of an error."""
-    return {"error": {"code": CODES.get(status, "error"), "what": what, "fix": fix}}
+    # Whoever speaks HTTP has no command line before them.
+    fix = "; ".join(part for part in fix.split("; ") if "stripewise " not in part)
+    parts = {"code": CODES.get(status, "error"), "what": what, "fix": fix}
+    detail = f"{what}; {fix}" if fix else what
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "error": parts,
+    }
+
+
+class _ProblemResponse(JSONResponse):
+    media_type = PROBLEM
 
 
 def problem(status: int, what: str, fix: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
     """Answer with an error."""
-    return JSONResponse(envelope(status, what, fix), status_code=status, headers=headers)
+    return _ProblemResponse(envelope(status, what, fix), status_code=status, headers=headers)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -121,6 +142,8 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return problem(400, f"the body is not valid JSON: {first['ctx']['error']}", "correct it")
         place = ".".join(str(part) for part in first["loc"])
         return problem(422, f"{place}: {first['msg']}", "see /openapi.json for what is expected")
 
@@ -129,11 +152,25 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
         if error.status_code in (404, 405) and _for_people(request):
             return page(request, error.status_code, "there is nothing at this address", "start from the experiments")
         fix = "see /openapi.json for all resources" if error.status_code in (404, 405) else ""
-        return problem(error.status_code, str(error.detail), fix, dict(error.headers or {}))
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_methods(request))
+        return problem(error.status_code, str(error.detail), fix, headers)
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:
         return problem(500, "an unexpected error happened", "the service's log has its place; report it")
+
+
+def _methods(request: Request) -> list[str]:
+    """List the methods of all routes of an address; the router names those of the first one only."""
+    found = {
+        method
+        for route in request.app.state.routes
+        if route.matches({**request.scope, "method": "OPTIONS"})[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
 
 
 def _for_people(request: Request) -> bool:

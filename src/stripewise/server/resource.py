@@ -22,6 +22,7 @@ from starlette.concurrency import run_in_threadpool
 
 from stripewise.errors import UserError
 from stripewise.server.files import folder_of
+from stripewise.server.guard import versioned
 from stripewise.server.html import PageRoute
 from stripewise.server.problems import Refused, responses
 from stripewise.server.service import Here, Service, User
@@ -39,7 +40,7 @@ Key = Annotated[
 Doing = Callable[[str, BaseModel, Callable[[], Any], int], Response]
 
 
-def _doing(service: Here, user: User, key: Key = None) -> Doing:
+def _doing(request: Request, service: Here, user: User, key: Key = None) -> Doing:
     """Give what does a creation, or gives the answer of the same request before.
 
     It takes the creation's name, the request, the function that makes the answer's document, and the answer's status,
@@ -48,7 +49,8 @@ def _doing(service: Here, user: User, key: Key = None) -> Doing:
 
     def once(what: str, asked: BaseModel, work: Callable[[], Any], status: int) -> Response:
         if key is None:
-            return JSONResponse(work(), status)
+            document = work()
+            return JSONResponse(document, status, _location(request, document, status))
         name = hashlib.sha256(f"{user.id}\n{key}".encode("utf-8", "surrogateescape")).hexdigest()
         digest = hashlib.sha256(f"{what} {asked.model_dump_json()}".encode("utf-8", "surrogatepass")).hexdigest()
         try:
@@ -58,14 +60,21 @@ def _doing(service: Here, user: User, key: Key = None) -> Doing:
         if before is not None:
             return Response(before[1], before[0], {"Idempotent-Replay": "true"}, "application/json")
         try:
-            body = json.dumps(work())
+            document = work()
+            body = json.dumps(document)
         except BaseException:
             service.answers.drop(name)
             raise
         service.answers.end(name, status, body)
-        return Response(body, status, media_type="application/json")
+        return Response(body, status, _location(request, document, status), "application/json")
 
     return once
+
+
+def _location(request: Request, document: Any, status: int) -> dict[str, str]:
+    """Say where what was made is: a thing of the collection, or the job that makes it."""
+    collection = "jobs" if status == 202 else request.url.path.split("/")[2]
+    return {"Location": versioned(f"/api/{collection}/{document['id']}")}
 
 
 Once = Annotated[Doing, Depends(_doing)]

@@ -123,26 +123,26 @@ def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:
 
 
 @resource.page("/figures.json")
-def figures(service: Here, id: Id, part: Literal["runs", "facts"] = "runs") -> Response:
+def figures(service: Here, id: Id, part: Literal["runs", "facts", "values"] = "runs") -> Response:
     """Give the figures that need the runs alone, or those that need what was observed in each run."""
     record = service.store.record(id)
 
     def draw() -> str:
         _, trials, found = read(service, record.id, facts=part == "facts")
-        return figures_text(_of_facts(found) if part == "facts" else _of_runs(found, trials))
+        if part == "facts":
+            return figures_text(_of_facts(found))
+        return figures_text(_of_values(found, trials) if part == "values" else _of_runs(found, trials))
 
     return Response(service.figures.get((part, *version(record)), draw), media_type="application/json")
 
 
 def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
-    """Draw what the report draws, and trials and values raw and aggregated."""
-    from stripewise.plots.parameters import Axis  # noqa: PLC0415
-    from stripewise.plots.tried import LevelPoint, TrialPoint, by_level  # noqa: PLC0415
+    """Draw what the report draws, and trials with their repeats taken together."""
+    from stripewise.plots.tried import TrialPoint  # noqa: PLC0415
     from stripewise.plots.tried import trials as trials_figure  # noqa: PLC0415
     from stripewise.report.figures import figures as report_figures  # noqa: PLC0415
 
     drawn = dict(report_figures(found))
-    default = found.result.default.value
     points = [
         TrialPoint(trial.number, trial.values, trial.role.value, found.describe(trial))
         for trial in trials
@@ -151,9 +151,19 @@ def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
     drawn["trials"] = trials_figure(
         points,
         **found.scale,
-        default=default,
+        default=found.result.default.value,
         reference=found.result.reference.value if found.result.reference else None,
     )
+    return drawn
+
+
+def _of_values(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Draw each parameter by itself, raw and with repeats taken together."""
+    from stripewise.plots.parameters import Axis  # noqa: PLC0415
+    from stripewise.plots.tried import LevelPoint, by_level  # noqa: PLC0415
+
+    drawn: dict[str, Any] = {}
+    default = found.result.default.value
     best = (found.result.candidate or found.result.best).trial
     axes, _ = found.lines()
     own = [trial for trial in trials if trial.values and trial.role is not Role.REFERENCE]

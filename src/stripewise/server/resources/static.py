@@ -35,29 +35,26 @@ def static_file(request: Request, name: str) -> Response:
     if name not in _TYPES:
         raise HTTPException(404, "this file does not exist")
     headers = {"Cache-Control": _YEAR if request.url.query.startswith("v=") else "public, max-age=300"}
-    content = _content(name)
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    accepted = request.headers.get("accept-encoding", "")
+    if "br" in accepted and name == "plotly.min.js":
+        content = static_content(f"{name}.br")
+        headers |= {"Content-Encoding": "br", "Vary": "Accept-Encoding"}
+    elif "gzip" in accepted:
         content = _compressed(name)
         headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    else:
+        content = static_content(name)
     return Response(content, media_type=_TYPES[name], headers=headers)
 
 
 @resource.page("/favicon.ico")
 def icon() -> Response:
     """Give the icon."""
-    return Response(_content("icon.svg"), media_type=_TYPES["icon.svg"], headers={"Cache-Control": "max-age=86400"})
+    return Response(
+        static_content("icon.svg"), media_type=_TYPES["icon.svg"], headers={"Cache-Control": "max-age=86400"}
+    )
 
 
 @functools.cache
 def _compressed(name: str) -> bytes:
-    return gzip.compress(_content(name), 6, mtime=0)
-
-
-@functools.cache
-def _content(name: str) -> bytes:
-    if name == "plotly.min.js":
-        from importlib import resources  # noqa: PLC0415
-
-        # Not through plotly itself, which takes half a second and forty megabytes to import.
-        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
-    return static_content(name)
+    return gzip.compress(static_content(name), 6, mtime=0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Path, Request
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from stripewise import __version__
@@ -23,6 +23,7 @@ from stripewise.search.registry import sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
 from stripewise.search.stopping import StoppingOptions
 from stripewise.server.documents import Health, JobDocument, job_document
+from stripewise.server.html import render
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Limit, Offset, Resource
@@ -139,6 +140,17 @@ def metrics(request: Request, service: Here) -> str:
 def show_audit(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
     """List changes and refusals: who, when and what; for operators."""
     return {"items": [vars(entry) for entry in service.audit.page(limit, offset)]}
+
+
+@resource.page("/docs")
+def docs(request: Request) -> HTMLResponse:
+    """Show what /openapi.json describes as a page."""
+    document = request.app.openapi()
+    tags: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            tags.setdefault(operation["tags"][0], []).append((method, path, operation))
+    return render(request, "docs.html", title="REST", document=document, tags=dict(sorted(tags.items())))
 
 
 @choices.get("/components")

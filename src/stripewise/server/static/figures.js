@@ -52,14 +52,18 @@
   var busy = false;
   var late = false;
 
+  // Figures of a part that is folded are fetched once it is opened.
   function load() {
     if (busy) {
       late = true;
       return;
     }
     busy = true;
-    var sources = Array.prototype.map
+    var sources = Array.prototype.filter
       .call(places(), function (one) {
+        return one.tagName !== "DETAILS" || one.open;
+      })
+      .map(function (one) {
         return one.dataset.figures;
       })
       .join(" ")
@@ -114,7 +118,9 @@
   document.addEventListener(
     "toggle",
     function (event) {
-      if (event.target.open) {
+      if (event.target.open && event.target.dataset.figures) {
+        load();
+      } else if (event.target.open) {
         event.target.querySelectorAll("[data-figure]").forEach(function (place) {
           drawOne(place, true);
         });
