@@ -39,7 +39,7 @@ def _all() -> tuple[FileSystem, ...]:
 
 GENERIC = Generic()
 FILE_SYSTEMS = _all()
-"""Those whose files have a layout to choose."""
+"""All but :data:`GENERIC`; those with keys have a layout to choose."""
 
 USUAL = next(system for system in FILE_SYSTEMS if system.name == "lustre")
 """The file system meant by tables and rules of thumb that speak of stripes without naming one."""

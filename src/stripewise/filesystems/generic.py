@@ -12,12 +12,11 @@ class Generic(FileSystem):
     """Every file system that no other module knows."""
 
     name = label = "generic"
-    others = ("gpfs", "nfs", "ext4", "xfs", "tmpfs")
+    others = ("nfs", "ext4", "xfs", "tmpfs")
     """Common types of mounts, for pages that let people choose one."""
     drivers = ("UFS",)
     network: ClassVar[Mapping[int, str]] = {
         0x6969: "NFS",
-        0x47504653: "GPFS",
         0x517B: "SMB",
         0xFF534D42: "CIFS",
         0xFE534D42: "SMB",

@@ -12,12 +12,22 @@ def mount_type(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
 
     The path itself need not exist.
     """
+    return _mount(path, mounts)[0]
+
+
+def mount_source(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """Give what is mounted where a path lies, as ``/dev/sda1`` or ``gpfs0``; empty if unknown."""
+    return _mount(path, mounts)[1]
+
+
+def _mount(path: Path, mounts: Path) -> tuple[str, str]:
+    """Type and source of the mount that a path lies on; empty if unknown."""
     try:
         lines = mounts.read_text("utf-8", "replace").splitlines()
     except OSError:
-        return ""
+        return "", ""
     wanted = path.resolve()
-    best, kind = -1, ""
+    best, found = -1, ("", "")
     for line in lines:
         left, _, right = line.partition(" - ")
         fields = left.split()
@@ -28,5 +38,6 @@ def mount_type(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
             mount = mount.replace(escape, character)
         # Of two mounts on one point the later one covers the earlier.
         if wanted.is_relative_to(mount) and len(mount) >= best:
-            best, kind = len(mount), right.split()[0]
-    return kind
+            kind, source, *_ = [*right.split(), ""]
+            best, found = len(mount), (kind, source)
+    return found
