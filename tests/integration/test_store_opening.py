@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.cli.main import main
 from stripewise.errors import StoreError, StripewiseError, UserError
 from stripewise.filesystems.mounts import mount_type
 from stripewise.spec.experiment import Experiment
@@ -229,6 +231,27 @@ def test_a_database_whose_tables_are_gone(tmp_path: Path) -> None:
         connection.execute("DROP TABLE experiments")
     with open_store(str(path)) as store, refused(StoreError, str(path), "tables"):
         store.records()
+
+
+@pytest.mark.parametrize("where", FILES)
+def test_an_unreadable_experiment_hides_no_other(where: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    url = where.format(tmp_path)
+    with open_store(url) as store:
+        bad, good = (store.create(Experiment(name=name)) for name in ("bad", "good"))
+    if url.startswith("sqlite"):
+        with sqlite3.connect(tmp_path / "s.db") as connection:
+            connection.execute("UPDATE experiments SET definition = '{\"seed\": -1}' WHERE id = ?", (bad,))
+    else:
+        kept = tmp_path / "s.db" / "experiments" / bad / "experiment.json"
+        kept.write_text(kept.read_text().replace('"seed":0', '"seed":-1'))
+    assert main(["list", "--store", url, "--json"]) == 0
+    said = capfd.readouterr()
+    assert [one["id"] for one in json.loads(said.out)] == [good] and bad in said.err
+    with open_store(url) as store, refused(StoreError, bad):
+        store.records()
+    assert main(["delete", bad, "--yes", "--store", url]) == 0
+    with open_store(url) as store:
+        assert [record.id for record in store.records()] == [good]
 
 
 def test_a_value_that_somebody_has_changed(tmp_path: Path) -> None:

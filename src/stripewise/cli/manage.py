@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from stripewise.cli.hints import completed
 from stripewise.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption
-from stripewise.cli.output import console, grid, number, print_json, printable, say
+from stripewise.cli.output import console, grid, notes, number, print_json, printable, say
 from stripewise.cli.remote import open_experiments, server_of
 from stripewise.cli.result import print_result, repeated
-from stripewise.errors import UserError
+from stripewise.errors import StoreError, UserError
 from stripewise.report.html import write_report
 from stripewise.spec.trial import State, Trial
 from stripewise.store.base import Record
@@ -41,7 +41,9 @@ def list_experiments(
 ) -> None:
     """List experiments."""
     with open_experiments(store, server) as opened:
-        records = opened.records(state=state, name=name, limit=limit, offset=offset)
+        records = opened.records(
+            state=state, name=name, limit=limit, offset=offset, on_unreadable=lambda error: notes.print(str(error))
+        )
     if json_output:
         print_json([_line(record) for record in records])
         return
@@ -127,16 +129,20 @@ def delete(
 ) -> None:
     """Delete an experiment with all its runs."""
     with open_experiments(store, server) as opened:
-        record = opened.record(identifier)
-        if record.state == "running":
-            raise UserError(f"experiment {record.id} is running", f"stop it first: stripewise stop {record.id}")
-        if not yes and not _agreed(f"delete experiment {record.id} ({record.experiment.name}) and its runs?"):
+        try:
+            record = opened.record(identifier)
+            identifier, about = record.id, record.experiment.name
+            if record.state == "running":
+                raise UserError(f"experiment {identifier} is running", f"stop it first: stripewise stop {identifier}")
+        except StoreError as error:
+            about = error.what
+        if not yes and not _agreed(f"delete experiment {identifier} ({about}) and its runs?"):
             raise typer.Exit(1)
-        opened.delete(record.id)
+        opened.delete(identifier)
     if json_output:
-        print_json({"id": record.id, "deleted": True})
+        print_json({"id": identifier, "deleted": True})
     else:
-        console.print(f"experiment {record.id} is deleted")
+        console.print(f"experiment {identifier} is deleted")
 
 
 def _agreed(question: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from stripewise.errors import StoreError
 from stripewise.server.hub import Hub
 from stripewise.store.base import Record, Store
 from stripewise.store.opening import open_store
@@ -24,6 +26,13 @@ T = TypeVar("T")
 MIB = 1 << 20
 _READINGS = 16
 _LINES = 2000
+
+log = logging.getLogger("stripewise.server")
+
+
+def tell_unreadable(error: StoreError) -> None:
+    """Log why a list leaves an experiment out."""
+    log.warning("%s", error)
 
 
 def version(record: Record) -> tuple[Hashable, ...]:

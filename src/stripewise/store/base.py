@@ -7,11 +7,12 @@ an experiment, even if an earlier one, long given up for dead, wakes up. And a p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from stripewise.errors import StoreError
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.result import Result
@@ -75,6 +76,21 @@ class Record:
     notes: tuple[str, ...] = ()
 
 
+OnUnreadable = Callable[[StoreError], None] | None
+"""Is told why an experiment cannot be read; None where that is an error."""
+
+
+def readable(read: Callable[[], Record], on_unreadable: OnUnreadable) -> Record | None:
+    """Read a record; None if it cannot be read and somebody was told so."""
+    try:
+        return read()
+    except StoreError as error:
+        if on_unreadable is None:
+            raise
+        on_unreadable(error)
+        return None
+
+
 @dataclass(frozen=True)
 class Claim:
     """The right to write to an experiment.
@@ -122,6 +138,7 @@ class Store(ABC):
         *,
         sort: Sort | str = Sort.CREATED,
         descending: bool = True,
+        on_unreadable: OnUnreadable = None,
     ) -> list[Record]:
         """Give a page of experiments, newest first unless asked otherwise; ties are ordered by identifier.
 
@@ -133,6 +150,13 @@ class Store(ABC):
             The page.
         sort : Sort
         descending : bool
+        on_unreadable : callable, optional
+            Is told why an experiment of the page cannot be read, which is then left out.
+
+        Raises
+        ------
+        StoreError
+            If an experiment cannot be read and nobody is to be told.
         """
 
     @abstractmethod

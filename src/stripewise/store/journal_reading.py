@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from stripewise.spec.trial import Trial
 from stripewise.store import codec, rules
 from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
-from stripewise.store.base import Record, Sort, Store
+from stripewise.store.base import OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.faults import explained
 from stripewise.store.journal_fold import Merged, fold, merge
 
@@ -52,10 +53,11 @@ class JournalReader(Store):
         *,
         sort: Sort | str = Sort.CREATED,
         descending: bool = True,
+        on_unreadable: OnUnreadable = None,
     ) -> list[Record]:
         """Give a page of experiments; see :meth:`Store.records`."""
         key = rules.check_page(limit, offset, sort)
-        found = self._matching(state, name)
+        found = self._matching(state, name, on_unreadable)
         found.sort(key=lambda record: (_sort_key(record, key), record.id), reverse=descending)
         return found[offset : offset + limit]
 
@@ -63,13 +65,15 @@ class JournalReader(Store):
         """Count experiments; see :meth:`Store.count`."""
         return len(self._matching(state, name))
 
-    def _matching(self, state: str | None, name: str | None) -> list[Record]:
+    def _matching(self, state: str | None, name: str | None, on_unreadable: OnUnreadable = None) -> list[Record]:
         rules.check_state(state)
         found = []
         with self._using():
             for identifier in self._identifiers():
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                    record = self._record(identifier)
+                    record = readable(partial(self._record, identifier), on_unreadable)
+                    if record is None:
+                        continue
                     if state in (None, record.state) and name in (None, record.experiment.name):
                         found.append(record)
         return found

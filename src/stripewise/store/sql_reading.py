@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import sqlalchemy as sa
 
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows, rules
-from stripewise.store.base import Record, Sort, Store
+from stripewise.store.base import OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.transactions import Transactions
 
@@ -43,6 +44,7 @@ class SqlReader(Store):
         *,
         sort: Sort | str = Sort.CREATED,
         descending: bool = True,
+        on_unreadable: OnUnreadable = None,
     ) -> list[Record]:
         """Give a page of experiments; see :meth:`Store.records`."""
         rules.check_state(state)
@@ -53,7 +55,8 @@ class SqlReader(Store):
             key = rows.seen_state(live) if column is experiments.c.state else column
             order = [item.desc() if descending else item.asc() for item in (key, experiments.c.id)]
             query = rows.record_query(live).where(*rows.filters(state, name, live)).order_by(*order)
-            return [rows.record(row) for row in connection.execute(query.limit(limit).offset(offset))]
+            found = connection.execute(query.limit(limit).offset(offset))
+            return [record for row in found if (record := readable(partial(rows.record, row), on_unreadable))]
 
         return self._database.read(work)
 

@@ -188,8 +188,9 @@ def prior_of(
 
 def _finished(store: Store) -> list[Record]:
     found: list[Record] = []
-    while page := store.records(state="finished", limit=_PAGE, offset=len(found)):
-        found += page
+    for offset in range(0, store.count("finished"), _PAGE):
+        # Nobody named those that cannot be read.
+        found += store.records(state="finished", limit=_PAGE, offset=offset, on_unreadable=lambda error: None)
     return found
 
 

@@ -16,7 +16,7 @@ from stripewise.server.history import read
 from stripewise.server.html import as_json, render
 from stripewise.server.resource import Resource
 from stripewise.server.resources.experiments import line
-from stripewise.server.service import Here, Service
+from stripewise.server.service import Here, Service, tell_unreadable
 
 resource = Resource("/compare")
 
@@ -36,7 +36,11 @@ def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
     found = _readings(service, identifiers)
     readings = list(found.values())
     chosen = {one.record.id for one in readings}
-    others = [record for record in service.store.records(limit=_CHOICES, descending=True) if record.id not in chosen]
+    others = [
+        record
+        for record in service.store.records(limit=_CHOICES, descending=True, on_unreadable=tell_unreadable)
+        if record.id not in chosen
+    ]
     names = sorted({name for one in readings for name in compare.settings(one)})
     return {
         "lines": [line(entry) for entry in reading.summaries(service, [one.record for one in readings])],

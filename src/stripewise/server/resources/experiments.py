@@ -19,7 +19,7 @@ from stripewise.server.html import render
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Limit, Offset, Once, Resource
-from stripewise.server.service import Here, Service, User
+from stripewise.server.service import Here, Service, User, tell_unreadable
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.store.base import STATES, Record, Sort
@@ -63,7 +63,9 @@ def list_experiments(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Return a page of experiments."""
-    found = service.store.records(state, name, limit, offset, sort=sort, descending=order == "descending")
+    found = service.store.records(
+        state, name, limit, offset, sort=sort, descending=order == "descending", on_unreadable=tell_unreadable
+    )
     lines = reading.summaries(service, found)
     if whole:
         lines = [reading.whole(line, record) for line, record in zip(lines, found, strict=True)]
@@ -317,7 +319,9 @@ def overview(
     pages = max(1, -(-total // _PAGE))
     wanted = Wanted(state, sort, order == "descending", min(page, pages))
     offset = (wanted.page - 1) * _PAGE
-    records = service.store.records(state, None, _PAGE, offset, sort=sort, descending=wanted.descending)
+    records = service.store.records(
+        state, None, _PAGE, offset, sort=sort, descending=wanted.descending, on_unreadable=tell_unreadable
+    )
     return render(
         request,
         "overview.html",

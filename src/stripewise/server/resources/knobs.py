@@ -14,7 +14,7 @@ from stripewise.errors import StripewiseError
 from stripewise.filesystems import type_names
 from stripewise.server.html import render
 from stripewise.server.resource import Resource
-from stripewise.server.service import Here, Service
+from stripewise.server.service import Here, Service, tell_unreadable
 from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Record
@@ -50,7 +50,9 @@ def surroundings(service: Service, mpi: str, file_system: str, operation: str, e
 def page(service: Service, **chosen: str) -> dict[str, Any]:
     """Collect what the form shows."""
     records: list[Record] = [
-        record for record in service.store.records("finished", limit=_RECENT) if record.result and record.result.effects
+        record
+        for record in service.store.records("finished", limit=_RECENT, on_unreadable=tell_unreadable)
+        if record.result and record.result.effects
     ]
     return {"libraries": LIBRARIES, "systems": type_names(), "records": records, "chosen": chosen, "mpis": MPI}
 
