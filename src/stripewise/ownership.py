@@ -94,12 +94,19 @@ def check_own(path: Path, noun: str) -> None:
         raise UserError(f"others can write {noun} {path}", f"check who changed it, then: chmod go-w {path}")
 
 
-def check_model(path: Path) -> None:
+def check_model(path: Path, noun: str = "model") -> None:
     """Refuse a model that others than its owner and root can have changed, or put where it lies.
 
     Staff share models that users only read, so a model may belong to another user if its folder does, too: who names
     a model there trusts that user. In a folder of another owner, such as /tmp, it must be this user's or root's. Who
     shares a folder with a group can add files to it, but not in the name of another user.
+
+    Parameters
+    ----------
+    path : Path
+        A file that exists.
+    noun : str
+        What it is, for the message: other files are shared in the same way.
 
     Raises
     ------
@@ -112,13 +119,13 @@ def check_model(path: Path) -> None:
     for found in (about, named):
         if found.st_uid not in (os.geteuid(), 0, folder.st_uid):
             raise UserError(
-                f"the model {path} belongs to user {found.st_uid}, and its folder to another",
+                f"the {noun} {path} belongs to user {found.st_uid}, and its folder to another",
                 "copy it to a folder of your own, if you trust that user",
             )
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UserError(f"others can write the model {path}", f"check who changed it, then: chmod go-w {path}")
+        raise UserError(f"others can write the {noun} {path}", f"check who changed it, then: chmod go-w {path}")
     if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
-        raise UserError(f"others can write the folder of the model {path}", f"chmod o-w {path.absolute().parent}")
+        raise UserError(f"others can write the folder of the {noun} {path}", f"chmod o-w {path.absolute().parent}")
 
 
 def take_from_others(path: Path) -> None:

@@ -6,10 +6,12 @@ import os
 import socket
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from stripewise.client.transport import _OverSocket
+from stripewise.client.transport import _OverSocket, default_socket
+from stripewise.diagnosis.causes.models import load
 from stripewise.errors import UserError
 from stripewise.model.artifact.reader import read_artifact
 from stripewise.model.files import Stored, write_model_file
@@ -118,3 +120,19 @@ def test_no_token_goes_to_a_socket_of_another_user(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr("stripewise.client.transport.struct.unpack", lambda *_: (1, 65534, 65534))
         with pytest.raises(UserError, match=r"another user \(65534\) listens on"):
             _OverSocket(str(path), 5.0).connect()
+
+
+def test_nodes_that_share_a_home_have_sockets_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    for node in ("login1.site.org", "login2.site.org"):
+        monkeypatch.setattr(os, "uname", lambda node=node: SimpleNamespace(nodename=node))
+        names.append(default_socket().name)
+    assert names == ["server-login1.sock", "server-login2.sock"]
+
+
+def test_a_calibration_that_others_can_have_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text("{}")
+    path.chmod(0o666)
+    with pytest.raises(UserError, match="others can write the calibration"):
+        load(path)

@@ -14,6 +14,7 @@ from stripewise.cli.output import console, grid, notes, number, print_json, say
 from stripewise.diagnosis.causes.calibrate import calibrate
 from stripewise.diagnosis.causes.models import OVERLAP, Calibration, overlap
 from stripewise.errors import UserError
+from stripewise.ownership import take_from_others
 from stripewise.report.html import write_whole
 from stripewise.spec.sizes import format_size, parse_size
 
@@ -49,6 +50,7 @@ def run_calibrate(
 
     calibration = calibrate(folder, extent=extent, repeats=repeats, seed=seed, on_series=progress)
     write_whole(out, calibration.text())
+    take_from_others(out)
     if json_output:
         print_json({"file": str(out), **_document(calibration)})
         return

@@ -29,8 +29,11 @@ def _state_folder() -> Path:
 
 
 def default_socket() -> Path:
-    """Give the socket that a service listens on when none is named."""
-    return _state_folder() / "server.sock"
+    """Give the socket that a service listens on when none is named.
+
+    Nodes may share the folder, so each has a socket of its own.
+    """
+    return _state_folder() / f"server-{os.uname().nodename.partition('.')[0]}.sock"
 
 
 def token_file() -> Path:

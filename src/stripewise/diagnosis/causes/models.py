@@ -15,6 +15,7 @@ from scipy.optimize import least_squares
 from scipy.stats import norm
 
 from stripewise.errors import UserError
+from stripewise.ownership import check_model
 
 FORMAT = "stripewise-calibration"
 VERSION = 1
@@ -191,9 +192,10 @@ def load(path: Path) -> Calibration:
     Raises
     ------
     UserError
-        If the file cannot be read, or is not a calibration.
+        If the file cannot be read, is not a calibration, or others could have changed it.
     """
     try:
+        check_model(path, "calibration")
         data = json.loads(path.read_text("utf-8"))
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError("another format or version")
