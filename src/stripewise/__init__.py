@@ -1,19 +1,25 @@
 """Stripewise tunes the parallel I/O of MPI programs: it measures, proves and applies better settings."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "tune"]
+__all__ = ["Client", "Search", "Tuned", "__version__", "floats", "integers", "tune"]
 
 if TYPE_CHECKING:
-    from stripewise.tuning.api import tune
+    from stripewise.api import Search, Tuned, floats, integers, tune
+    from stripewise.client import Client
+
+_HOMES = {**dict.fromkeys(("Search", "Tuned", "floats", "integers", "tune"), "api"), "Client": "client"}
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: importing the package stays quick for what needs only its version or one module.
-    if name == "tune":
-        from stripewise.tuning.api import tune  # noqa: PLC0415  importing stripewise stays fast
-
-        return tune
+    if name in _HOMES:
+        return getattr(import_module(f"stripewise.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,10 +1,16 @@
 """stripewise.tune(): what it takes for a space, what it refuses, and going on after an interruption."""
 
+import doctest
+import importlib
+
 import numpy as np
 import pytest
 
 import stripewise as sw
-from stripewise.errors import UserError
+from stripewise import api
+from stripewise.errors import NothingWorks, UserError
+from stripewise.search.base import Sampler, suggest
+from stripewise.search.registry import make_sampler
 from stripewise.store.opening import open_store
 
 
@@ -87,3 +93,106 @@ def test_an_interrupted_experiment_is_resumed(tmp_path):
 def test_what_was_found_is_short_to_look_at():
     _, found = tried({"x": [1, 2, 3]})
     assert "confirmed=False" in repr(found) and len(repr(found)) < 400
+
+
+def test_what_was_found_can_be_looked_at_in_a_notebook():
+    found = sw.tune(lambda c: (c["x"] - 3) ** 2 + 1, {"x": range(10), "y": ["<b>", "c"]}, budget=12, pairs=0, unit="s")
+    assert found.best == found.record.result.default.configuration
+    assert found.best_found["x"] == 3
+    table = found.to_dataframe()
+    assert list(table.index) == list(range(len(table)))
+    assert len(table) == found.result["runs"]
+    assert set(table["y"]) == {"<b>", "c"}, "also where a run does not name it"
+    assert set(table.loc[table["x"] == 3, "value"]) == {1.0}
+    page = found._repr_html_()
+    assert "<td>x</td><td>0</td><td>3</td>" in page
+    assert "best found, not proven" in page
+    assert "<b>" not in page
+    assert found.plot_trajectory().data
+    assert found.plot_parallel().data
+    assert found.plot_importance().data
+    with pytest.raises(UserError, match="there is no confirmation to draw"):
+        found.plot_confirmation()
+
+
+def test_a_proven_gain_has_all_figures():
+    found = sw.tune(lambda c: 4.0 / c["x"], {"x": [1, 2, 4]}, budget=24)
+    assert found.confirmed
+    assert found.best_found == found.best
+    assert found.plot_confirmation().data
+
+
+class Backwards(Sampler):
+    """Proposes the last values first."""
+
+    name = "backwards"
+
+    def ask(self, space, history, rng, n):
+        tried = {trial.configuration["x"] for trial in history.trials}
+        left = [place for place, value in enumerate(space["x"].values) if value not in tried]
+        return suggest(space, np.array(left[::-1][:n]).reshape(-1, 1)) if left else []
+
+
+def test_samplers_may_be_objects():
+    found = sw.tune(lambda c: 1.0 + c["x"], {"x": range(5)}, budget=5, pairs=0, sampler=Backwards())
+    assert [trial.configuration.get("x") for trial in found.trials] == [None, 4, 3, 2, 1]
+    named = make_sampler("random")
+    assert sw.tune(lambda c: 1.0 + c["x"], {"x": range(5)}, budget=5, pairs=0, sampler=named).trials
+    with pytest.raises(UserError, match="beside a sampler"):
+        sw.tune(length, {"x": [1, 2]}, sampler=named, sampler_options={"a": 1})
+
+
+def test_a_search_asks_and_is_told():
+    search = sw.Search({"x": sw.integers(1, 4)}, direction="maximize", sampler="random")
+    first, second = search.ask(), search.ask()
+    assert first == {"x": 1} != second
+    assert search.best is None
+    search.tell(second, 5.0)
+    search.tell(first, None)
+    assert search.best == (second, 5.0)
+    for value, told in ((0.0, "above zero"), (2.0, "is not waited for")):
+        with pytest.raises(UserError, match=told):
+            search.tell(second, value)
+    assert {search.ask()["x"] for _ in range(2)} == {1, 2, 3, 4} - {1, second["x"]}
+    with pytest.raises(UserError, match="every configuration"):
+        search.ask()
+
+
+def test_ranges_are_values():
+    assert list(sw.integers(0, 10, 5)) == [0, 5, 10]
+    assert sw.integers(3, 30, log=True) == [3, 6, 12, 24, 30]
+    assert sw.integers(4, 4, log=True) == [4]
+    assert sw.floats(0, 1, 3) == [0.0, 0.5, 1.0]
+    for wrong in (
+        lambda: sw.integers(2, 1),
+        lambda: sw.integers(0, 8, log=True),
+        lambda: sw.floats(1, 1),
+        lambda: sw.floats(0, 1, log=True),
+    ):
+        with pytest.raises(UserError, match="has no values"):
+            wrong()
+
+
+def test_a_progress_bar_is_shown_if_wanted(capsys):
+    tried({"x": [1, 2, 3]}, progress=True)
+    assert "/6" in capsys.readouterr().err
+    tried({"x": [1, 2, 3]})
+    assert not capsys.readouterr().err
+
+
+def test_a_function_that_reaches_zero_is_told_what_to_do():
+    with pytest.raises(NothingWorks, match=r"the function fails .* is 0, but must be above zero.*add a constant"):
+        sw.tune(lambda c: float(c["x"]), {"x": range(4)})
+
+
+def test_the_package_shows_what_there_is():
+    assert {"tune", "Tuned", "Search", "integers", "floats", "Client"} <= set(dir(sw))
+    for name in dir(sw):
+        assert getattr(sw, name) is not None
+    assert importlib.import_module("stripewise.client").Client is sw.Client
+
+
+def test_examples_of_the_docstrings_run():
+    done = doctest.testmod(api, extraglobs={"tune": sw.tune})
+    assert done.attempted >= 7
+    assert not done.failed

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stripewise.api import space_of
 from stripewise.errors import NothingWorks
 from stripewise.model.importance import Importance
 from stripewise.runner.base import Preflight, Runner
@@ -17,13 +18,12 @@ from stripewise.spec.result import Effect
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.tuning.api import _space
 from stripewise.tuning.budget import most_pairs, provable_pairs
 from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.session import Session
 from tests.conftest import examples
 
-SPACE = _space({"x": [1, 2, 4, 8], "mode": ["a", "b", "c"]}, {}, ())
+SPACE = space_of({"x": [1, 2, 4, 8], "mode": ["a", "b", "c"]}, {}, ())
 STACK = """
 name = "component"
 [[parameter]]

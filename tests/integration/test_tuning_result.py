@@ -6,13 +6,13 @@ import math
 import pytest
 
 import stripewise as sw
+from stripewise.api import space_of
 from stripewise.runner.base import Preflight
 from stripewise.runner.function import FunctionRunner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan
 from stripewise.store.opening import open_store
-from stripewise.tuning.api import _space
 from stripewise.tuning.result import _speedup
 from stripewise.tuning.session import Session
 from tests.unit.search_histories import BANDWIDTH, trial
@@ -104,7 +104,7 @@ def test_of_several_candidates_the_one_that_stands_best_is_shown():
         rule = {"candidates": 3, "minimum_effect": 20.0}
         fields = {"runner": "function", "sampler": "random", "budget": 60, "confirmation": rule, "warmup": 0}
         identifier = store.create(Experiment.model_validate(fields))
-        runner = FunctionRunner(lambda c: 1.0 / c["x"], _space(stack, {}, ()), Objective("value", "minimize", ""))
+        runner = FunctionRunner(lambda c: 1.0 / c["x"], space_of(stack, {}, ()), Objective("value", "minimize", ""))
         result = Session(store, identifier, runner, "test").run().as_json()
     assert result["confirmation"]["candidates_tested"] > 1
     assert result["candidate"]["configuration"] == {"x": 8}

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import stripewise as sw
+from stripewise.api import space_of
 from stripewise.errors import NothingWorks, StoreError, UserError
 from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.runner.function import FunctionRunner
@@ -17,7 +18,6 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Role, State
 from stripewise.store.faults import explain_system
 from stripewise.store.opening import open_store
-from stripewise.tuning.api import _space
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.session import Session
 
@@ -160,7 +160,7 @@ class Interrupt(BaseException):
     """Stands for a kill: nothing catches it."""
 
 
-RESUMED = _space({"x": [1, 2, 4, 8, 16, 32], "mode": ["a", "b", "c"]}, {}, ())
+RESUMED = space_of({"x": [1, 2, 4, 8, 16, 32], "mode": ["a", "b", "c"]}, {}, ())
 RESUMABLE = Experiment(
     name="f",
     runner="function",
@@ -334,14 +334,14 @@ def test_a_full_disk_says_which_experiment_to_resume(monkeypatch):
 
     with open_store("sqlite:///:memory:") as store:
         identifier = store.create(Experiment(runner="function"))
-        runner = FunctionRunner(float, _space(SPACE, {}, ()), Objective("value", "minimize", ""))
+        runner = FunctionRunner(float, space_of(SPACE, {}, ()), Objective("value", "minimize", ""))
         monkeypatch.setattr(store, "claim", full)
         with pytest.raises(StoreError, match=rf"make room, then continue with: stripewise resume {identifier}$"):
             Session(store, identifier, runner, "ada").run()
 
 
 def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
-    space = _space(SPACE, {}, ())
+    space = space_of(SPACE, {}, ())
     store = open_store(f"sqlite:///{tmp_path}/s.db")
     identifier = store.create(
         Experiment(name="f", runner="function", sampler="random", budget=Budget(runs=20), warmup=0)

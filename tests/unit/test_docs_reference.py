@@ -18,6 +18,7 @@ import pytest
 import typer
 from pydantic import BaseModel
 
+from stripewise.api import Tuned, tune
 from stripewise.cli.main import app
 from stripewise.measure.evidence import RULES
 from stripewise.model.table import Column, ObjectiveColumn, Schema
@@ -34,7 +35,6 @@ from stripewise.spec.site import parse_site
 from stripewise.spec.sizes import format_size
 from stripewise.spec.stack import StackFile, load_stack, parse_stack, stack_names
 from stripewise.spec.workload import Workload
-from stripewise.tuning.api import Tuned, tune
 from stripewise.tuning.definition import check
 from stripewise.tuning.space import bind_space
 from tests.formats import generator

@@ -16,6 +16,7 @@ from stripewise.objectives import kind_of, objective_of
 from stripewise.objectives.plain import own_figure
 from stripewise.prescribe.prior import Expecting
 from stripewise.runner.base import Preflight, Runner
+from stripewise.search.base import Sampler
 from stripewise.search.pruning import Bound, censored_value, make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
@@ -71,6 +72,8 @@ class Session:
         What the site allows.
     read_model : callable
         Reads the model from which the search starts.
+    sampler : Sampler, optional
+        In place of the one that the experiment names.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Session:
         consent: Consent = granted,
         policy: Policy | None = None,
         read_model: Callable[[str], Expecting] = load_model,
+        sampler: Sampler | None = None,
     ) -> None:
         self._store = store
         self._identifier = identifier
@@ -93,6 +97,7 @@ class Session:
         self._consent = consent
         self._policy = policy or Policy()
         self._read_model = read_model
+        self._sampler = sampler
         self._running: dict[int, Launch] = {}
         self._promised: dict[int, float] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
@@ -316,7 +321,7 @@ class Session:
 
     def _planner(self) -> Planner:
         experiment = self._ledger.experiment
-        sampler = make_sampler(experiment.sampler, experiment.sampler_options)
+        sampler = self._sampler or make_sampler(experiment.sampler, experiment.sampler_options)
         return Planner(
             experiment,
             self._objective,
