@@ -39,11 +39,13 @@ static const char *layout_key(const struct sw_model *model, const struct sw_mode
 /* A tunable as a setting: its carrier and key. False if it cannot be set while a file is opened. */
 static bool setting_of(const struct asked *asked, uint32_t input, struct sw_decided *setting) {
     const struct sw_model_input *entry = &asked->model->inputs[input];
-    if (entry->carrier == SW_HINT) {
-        setting->carrier = SW_HINT;
-        return (size_t)snprintf(setting->key, sizeof setting->key, "%s", text(asked->model, entry->key)) <
-                   sizeof setting->key &&
-               !(asked->scene->ompio && strncmp(setting->key, "romio_", 6) == 0);
+    if (entry->carrier == SW_HINT || entry->carrier == SW_HDF5) {
+        bool acts = entry->carrier == SW_HDF5
+                        ? asked->scene->hdf5
+                        : !(asked->scene->ompio && strncmp(text(asked->model, entry->key), "romio_", 6) == 0);
+        setting->carrier = (enum sw_carrier)entry->carrier;
+        return acts && (size_t)snprintf(setting->key, sizeof setting->key, "%s",
+                                        text(asked->model, entry->key)) < sizeof setting->key;
     }
     const char *key =
         entry->carrier == SW_LAYOUT ? layout_key(asked->model, entry, asked->scene->place) : NULL;
@@ -158,12 +160,12 @@ static void put_derived(struct sw_decided_set *set, const struct asked *asked, c
         columns[i] = (struct sw_column){&values[i], true};
     for (uint32_t i = 0; i < model->counts[SW_DERIVED]; i++) {
         const struct sw_model_derived *derived = &model->derived[i];
-        struct sw_decided setting = {.carrier = SW_HINT};
+        struct sw_decided setting = {.carrier = (enum sw_carrier)derived->carrier};
+        bool acts = derived->carrier == SW_HINT || (derived->carrier == SW_HDF5 && asked->scene->hdf5);
         double number;
         char value[SW_DECIDED_VALUE];
         const char *key = text(model, derived->key);
-        if (derived->carrier != SW_HINT || !derived->needs || (derived->needs & ~changed) ||
-            strlen(key) >= sizeof setting.key)
+        if (!acts || !derived->needs || (derived->needs & ~changed) || strlen(key) >= sizeof setting.key)
             continue;
         if (derived->active != SW_ARTIFACT_NONE) {
             sw_model_run(model, derived->active, 1, columns, NULL, &number, scratch);

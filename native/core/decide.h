@@ -13,8 +13,9 @@ struct sw_scene {
     struct sw_layout layout;            /* that acts now: the file's, or its folder's default */
     bool layable;                       /* the file may be laid out */
     bool ompio;                         /* ROMIO's hints do nothing here */
-    /* What somebody else sets a hint or a layout key to ("lustre stripe_count"), or NULL; may itself be NULL.
-     */
+    bool hdf5;                          /* opened through HDF5: its properties may be chosen */
+    /* What somebody else sets a hint, a layout key ("lustre stripe_count") or a property of HDF5 to, or NULL;
+     * may itself be NULL. A property that cannot be chosen counts as set by somebody else. */
     const char *(*taken)(const void *context, enum sw_carrier carrier, const char *key);
     const void *context;
 };

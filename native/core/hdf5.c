@@ -136,6 +136,25 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
         sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place);
 }
 
+struct sw_hdf5_moved sw_hdf5_sum(const struct sw_hdf5 *hdf5) {
+    struct sw_hdf5_moved moved = {.flat = true};
+    for (int op = 0; op < SW_H5_OPERATIONS; op++)
+        moved.time += hdf5->calls[op].time_sum;
+    for (const struct sw_dataset *dataset = hdf5->oldest; dataset; dataset = dataset->newer)
+        for (int write = 0; write < 2; write++) {
+            const struct sw_transfers *transfers = dataset->transfers[write];
+            if (!transfers)
+                continue;
+            moved.bytes[write] += transfers->bytes;
+            moved.calls[write] += transfers->calls - transfers->selections[SW_SELECT_NONE];
+            moved.strided[write] += transfers->selections[SW_SELECT_STRIDED];
+            moved.collective += transfers->collective;
+            moved.independent += transfers->independent;
+            moved.flat &= dataset->facts.dimensions == 1;
+        }
+    return moved;
+}
+
 void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause) {
     struct sw_transfers *transfers = dataset->transfers[write];
     if (!transfers)

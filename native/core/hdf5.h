@@ -101,6 +101,15 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
 /* The last collective transfer that was counted was carried out independently; cause: why, as bits. */
 void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause);
 
+/* The transfers of all datasets together, and the time in all operations. */
+struct sw_hdf5_moved {
+    int64_t time;
+    uint64_t bytes[2], calls[2], strided[2]; /* reads, writes; without calls that only take part */
+    uint64_t collective, independent;
+    bool flat; /* all datasets have one dimension */
+};
+struct sw_hdf5_moved sw_hdf5_sum(const struct sw_hdf5 *hdf5);
+
 /* Adds from, counted at some distance (enum sw_distance), to into. summed: into stands for many.
  */
 void sw_dataset_merge(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,

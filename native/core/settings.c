@@ -28,8 +28,8 @@ const char *sw_settings_get(const struct sw_decided_set *set, enum sw_carrier ca
 bool sw_settings_put(struct sw_decided_set *set, enum sw_carrier carrier, const char *key,
                      const char *value) {
     bool layout = carrier == SW_LAYOUT;
-    if ((carrier != SW_HINT && !layout) || !is_word(key, SW_DECIDED_KEY, layout) ||
-        layout != (strchr(key, ' ') != NULL) || !is_word(value, SW_DECIDED_VALUE, UINT32_MAX))
+    if (carrier > SW_HDF5 || !is_word(key, SW_DECIDED_KEY, layout) || layout != (strchr(key, ' ') != NULL) ||
+        !is_word(value, SW_DECIDED_VALUE, UINT32_MAX))
         return false;
     uint32_t at = 0;
     while (at < set->count &&
@@ -71,7 +71,7 @@ bool sw_settings_print(const struct sw_decided_set *set, char *text, size_t size
 }
 
 static bool parse_one(char *line, struct sw_decided_set *set) {
-    for (int carrier = SW_HINT; carrier <= SW_LAYOUT; carrier++) {
+    for (int carrier = SW_HINT; carrier <= SW_HDF5; carrier++) {
         size_t length = strlen(sw_carrier_names[carrier]);
         if (strncmp(line, sw_carrier_names[carrier], length) != 0 || line[length] != ' ')
             continue;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Settings that belong together, and their text: "hint cb_nodes 4;layout lustre stripe_count 8". */
+ * Settings that belong together, and their text: "hint cb_nodes 4;layout lustre stripe_count 8;hdf5 alignment
+ * 65536". */
 #ifndef STRIPEWISE_SETTINGS_H
 #define STRIPEWISE_SETTINGS_H
 
@@ -12,7 +13,7 @@
 #define SW_DECIDED_VALUE 64
 
 struct sw_decided {
-    enum sw_carrier carrier;  /* SW_HINT or SW_LAYOUT */
+    enum sw_carrier carrier;  /* SW_HINT, SW_LAYOUT or SW_HDF5 */
     char key[SW_DECIDED_KEY]; /* of a layout "FILESYSTEM KEY" */
     char value[SW_DECIDED_VALUE];
 };

@@ -27,28 +27,54 @@ static void predict(const struct sw_opening *opening, struct sw_matches *matches
         say(orders, "; no layout is chosen: %s", context.why_not);
 }
 
-/* What goes to all ranks: the hints. */
-static void keep_hints(struct sw_decided_set *set) {
+/* The rank that lays the file out is the only one that needs to know how. */
+static void drop_layouts(struct sw_decided_set *set) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < set->count; i++)
-        if (set->settings[i].carrier == SW_HINT)
+        if (set->settings[i].carrier != SW_LAYOUT)
             set->settings[left++] = set->settings[i];
     set->count = left;
 }
 
-void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
+void sw_decide_open(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
     int64_t start = sw_now();
-    struct sw_decided_set fallback = {.count = 0};
     if (opening->mode == SW_RUN_PREDICT)
         predict(opening, matches, orders);
     else if (opening->mode == SW_RUN_ONLINE)
         sw_phase_choose(opening, matches, orders);
     orders->decided = opening->mode > SW_RUN_APPLY;
     orders->seconds = sw_now() - start;
+}
+
+/* What was decided for the open that this thread is in, in a layer above MPI-IO. */
+static __thread struct {
+    const char *path;
+    const struct sw_orders *orders;
+} foreseen __attribute__((tls_model("initial-exec")));
+
+void sw_foresee(const char *path, const struct sw_orders *orders) {
+    foreseen.path = path;
+    foreseen.orders = orders;
+}
+
+const struct sw_orders *sw_foreseen(const char *path) {
+    return foreseen.orders && strcmp(foreseen.path, path) == 0 ? foreseen.orders : NULL;
+}
+
+void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
+    struct sw_decided_set fallback = {.count = 0}, dropped = {.count = 0};
+    const struct sw_orders *before = sw_foreseen(opening->path);
+    if (before) {
+        *orders = *before;
+        if (opening->mode == SW_RUN_ONLINE) /* the plan was one of the candidates */
+            sw_matches_take(matches, true, &dropped);
+    } else {
+        sw_decide_open(opening, matches, orders);
+    }
     sw_matches_decide(matches, &orders->decision.chosen,
                       opening->mode == SW_RUN_ONLINE ? SW_NOTE_TRIED : SW_NOTE_PRESCRIBED);
     sw_layouts_apply(matches, opening->path, opening->amode, &fallback);
-    keep_hints(&orders->decision.chosen);
+    drop_layouts(&orders->decision.chosen);
     sw_matches_decide(matches, &fallback, SW_NOTE_LAYOUT);
     for (uint32_t i = 0; i < fallback.count; i++)
         if (!sw_settings_get(&orders->decision.chosen, SW_HINT, fallback.settings[i].key))

@@ -6,8 +6,15 @@
 
 #include "known.h"
 
-/* Decides on rank 0, and lays the file out; matches then holds what is asked for. In mode online the plan's
- * hints and layouts are taken out of matches: they are a candidate. */
+/* Decides on rank 0. In mode online the plan's settings are taken out of matches: they are a candidate. */
+void sw_decide_open(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
+
+/* A layer above MPI-IO has decided for the file that it now opens on this thread; orders is NULL from when it
+ * is open. MPI_File_open then carries out the same decision. */
+void sw_foresee(const char *path, const struct sw_orders *orders);
+const struct sw_orders *sw_foreseen(const char *path);
+
+/* Decides on rank 0 unless it was foreseen, and lays the file out; matches then holds what is asked for. */
 void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
 
 /* Keeps what was decided for a file, for stripewise_explain. */

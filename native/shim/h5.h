@@ -17,13 +17,13 @@ typedef long long sw_hssize;
 #define SW_H5_DEFAULT 0 /* H5P_DEFAULT, H5S_ALL, H5E_DEFAULT */
 #define SW_H5_RANK 32   /* H5S_MAX_RANK */
 #define SW_H5_UNDEFINED ((sw_hsize) - 1)
-enum { SW_H5_TRUNCATE = 2, SW_H5_EXCLUSIVE = 4 };                   /* H5F_ACC_ */
-enum { SW_H5_SIMPLE = 1 };                                          /* H5S_class_t */
-enum { SW_H5_NONE, SW_H5_POINTS, SW_H5_HYPERSLABS, SW_H5_ALL };     /* H5S_sel_type */
-enum { SW_H5_INTEGER = 0, SW_H5_FLOAT = 1 };                        /* H5T_class_t */
-enum { SW_H5_FSM_AGGR, SW_H5_PAGE, SW_H5_AGGR, SW_H5_NO_STRATEGY }; /* H5F_fspace_strategy_t */
-enum { SW_H5_IS_DATASET = 5 };                                      /* H5I_type_t */
-enum { SW_H5_COLLECTIVE = 1 };                                      /* H5FD_mpio_xfer_t */
+enum { SW_H5_WRITABLE = 1, SW_H5_TRUNCATE = 2, SW_H5_EXCLUSIVE = 4 }; /* H5F_ACC_ */
+enum { SW_H5_SIMPLE = 1 };                                            /* H5S_class_t */
+enum { SW_H5_NONE, SW_H5_POINTS, SW_H5_HYPERSLABS, SW_H5_ALL };       /* H5S_sel_type */
+enum { SW_H5_INTEGER = 0, SW_H5_FLOAT = 1 };                          /* H5T_class_t */
+enum { SW_H5_FSM_AGGR, SW_H5_PAGE, SW_H5_AGGR, SW_H5_NO_STRATEGY };   /* H5F_fspace_strategy_t */
+enum { SW_H5_IS_DATASET = 5 };                                        /* H5I_type_t */
+enum { SW_H5_COLLECTIVE = 1 };                                        /* H5FD_mpio_xfer_t */
 /* H5Z_filter_t */
 enum { SW_H5_FILTER_DEFLATE = 1, SW_H5_FILTER_SZIP = 4, SW_H5_FILTER_SCALEOFFSET = 6 };
 

@@ -19,12 +19,12 @@ enum { INTEGER_SCALE = 2 };      /* H5Z_SO_scale_type_t */
 enum { NEAREST_NEIGHBOUR = 32, ENCODES = 1 }; /* H5_SZIP_NN_OPTION_MASK, H5Z_FILTER_CONFIG_ENCODE_ENABLED */
 enum { OPTIONAL = 1 }; /* H5Z_FLAG_OPTIONAL: chunks it cannot shrink stay as they are */
 
-/* What the plan asks of the datasets of a file; kept to the end, as groups may outlive the file's identifier.
- */
+/* What is asked of the datasets of a file that was last opened; kept to the end, as groups may outlive the
+ * file's identifier. */
 struct asked {
     struct asked *next;
     const char *path; /* interned */
-    const char *values[SW_H5_KEYS];
+    const char *values[SW_H5_KEYS], *origin[SW_H5_KEYS];
 };
 
 static struct asked *files_asked;
@@ -42,19 +42,19 @@ void sw_h5_remember(const struct sw_h5_request *request) {
     bool any = false;
     for (int key = SW_H5_FILE_KEYS; key < SW_H5_KEYS; key++)
         any |= request->results[key].requested != NULL;
-    if (!any)
+    if (!any && !files_asked)
         return;
     const char *path = sw_arena_intern(arena, request->path);
     sw_lock_take(&asked_lock);
-    if (path && !find(path)) {
-        struct asked *asked = sw_arena_take(arena, sizeof *asked);
-        if (asked) {
-            asked->path = path;
-            for (int key = SW_H5_FILE_KEYS; key < SW_H5_KEYS; key++)
-                asked->values[key] = request->results[key].requested;
-            asked->next = files_asked;
-            files_asked = asked;
-        }
+    struct asked *asked = path ? find(path) : NULL;
+    if (path && any && !asked && (asked = sw_arena_take(arena, sizeof *asked))) {
+        asked->path = path;
+        asked->next = files_asked;
+        files_asked = asked;
+    }
+    for (int key = SW_H5_FILE_KEYS; asked && key < SW_H5_KEYS; key++) {
+        asked->values[key] = request->results[key].requested;
+        asked->origin[key] = request->origin[key];
     }
     sw_lock_release(&asked_lock);
 }
@@ -314,6 +314,7 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     for (int key = 0; key < SW_H5_KEYS; key++)
         request->results[key] = (struct sw_result){
             .carrier = SW_HDF5, .key = sw_h5_key_names[key], .requested = asked->values[key]};
+    memcpy(request->origin, asked->origin, sizeof request->origin);
     const struct sw_hdf5 *hdf5 = tuning->record->hdf5;
     bool parallel =
         hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0 && tuning->record->facts.ranks > 1;

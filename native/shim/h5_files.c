@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "h5_datasets.h"
-#include "h5_settings.h"
 #include "paths.h"
+#include "phases.h"
 
 /* The record of the file that was opened. */
 static void follow(struct sw_h5_opening *opening, struct sw_h5_request *request, sw_hid file, sw_hid access,
@@ -47,7 +47,7 @@ static void leave_creation(struct sw_h5_request *request, const char *why) {
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE, why);
 }
 
-/* With the plan's settings, and as the application asked for it if that fails. */
+/* With settings, and as the application asked for it if that fails. */
 static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *request, int64_t start) {
     struct sw_h5_silence silence;
     sw_h5_silence_begin(&silence);
@@ -84,8 +84,11 @@ sw_hid sw_h5_open(struct sw_h5_opening *opening) {
     if (!opening->name || !sw_path_absolute(opening->name, path, sizeof path))
         return opening->make(opening, opening->creation, opening->access);
     struct sw_h5_request request;
-    int64_t start = sw_tick();
-    sw_h5_request_open(&request, path, opening->access);
+    struct sw_orders orders = {.decided = false};
+    sw_h5_request_open(&request, path, opening, &orders);
+    int64_t start = sw_tick(); /* what the decision took is no part of what a setting costs */
+    if (orders.decided)
+        sw_foresee(path, &orders);
     sw_hid file;
     /* Exclusively, a first try that fails may have made the file, and a second one would fail for that. */
     if (request.any && !(opening->flags & SW_H5_EXCLUSIVE)) {
@@ -98,7 +101,10 @@ sw_hid sw_h5_open(struct sw_h5_opening *opening) {
         file = opening->make(opening, opening->creation, opening->access);
         if (file >= 0)
             follow(opening, &request, file, opening->access, start);
+        if (!request.any) /* what an earlier open of the file asked is over */
+            sw_h5_remember(&request);
     }
+    sw_foresee(NULL, NULL);
     sw_h5_request_close(&request);
     return file;
 }
@@ -162,7 +168,9 @@ static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, en
         sw_h5_dataset_place(object, sw_h5.H5Dget_offset(id));
     atomic_fetch_add(&record->handles, 1); /* until it is counted */
     int64_t start = sw_tick();
+    sw_phase_within(start);
     int left = next(id);
+    sw_phase_within(0);
     int64_t time = sw_tick() - start;
     if (left == 0) {
         sw_file_count_hdf5(&sw_runtime.files, record, op, time);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comms.h"
 #include "hints.h"
 #include "world.h"
 
@@ -81,7 +82,7 @@ void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_ou
                    const char *note) {
     struct sw_result *result = &request->results[key];
     result->outcome = outcome;
-    result->note = note;
+    result->note = note ? note : request->origin[key];
     result->given = outcome == SW_APPLIED            ? result->requested
                     : outcome == SW_APPLICATION_WINS ? result->application
                                                      : NULL;
@@ -199,45 +200,126 @@ static bool plan_has_hdf5(void) {
     return false;
 }
 
-/* Without MPI_Init in sight each process has read the plan by itself. */
+/* Without MPI_Init in sight each process has read mode and plan by itself. */
 static bool one_plan(MPI_Comm comm) {
-    int count = (int)sw_runtime.plan.count, here[2] = {count, -count}, least[2] = {0, 0};
+    int count = (int)sw_runtime.plan.count, mode = (int)sw_runtime.mode,
+        here[4] = {count, -count, mode, -mode}, least[4] = {0, 0, 0, 0};
     if (!sw_world_is_up())
-        sw_pmpi.Allreduce(here, least, 2, MPI_INT, MPI_MIN, comm);
-    return sw_world_is_up() || least[0] == -least[1];
+        sw_pmpi.Allreduce(here, least, 4, MPI_INT, MPI_MIN, comm);
+    return sw_world_is_up() || (least[0] == -least[1] && least[2] == -least[3]);
 }
 
-void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid access) {
-    int indexes[SW_H5_KEYS];
+static enum sw_h5_key key_of(const char *name) {
+    int key = 0;
+    while (key < SW_H5_KEYS && strcmp(name, sw_h5_key_names[key]) != 0)
+        key++;
+    return (enum sw_h5_key)key;
+}
+
+/* What a property has that no decision may change, as sw_opening wants it; "" where it cannot be told. */
+static const char *fixed(const void *lists, const char *name) {
+    const struct sw_h5_opening *opening = lists;
+    enum sw_h5_key key = key_of(name);
+    bool creation = key >= SW_H5_FILE_SPACE_STRATEGY && key < SW_H5_FILE_KEYS;
+    uint64_t now;
+    /* Exclusively nothing is tried. Metadata is read collectively only by programs whose ranks all make the
+     * same calls: others hang. A plugin may lose digits; what users state cannot be chosen. */
+    if (key >= SW_H5_PLUGIN || (opening->flags & SW_H5_EXCLUSIVE) || key == SW_H5_ALL_COLL_METADATA_OPS ||
+        (creation && !opening->creates))
+        return "";
+    sw_hid list = creation ? opening->creation : opening->access;
+    if (key >= SW_H5_FILE_KEYS || list == SW_H5_DEFAULT)
+        return NULL;
+    if (!get(list, key, &now))
+        return "";
+    return now == defaults[key] || sw_runtime.plan.override ? NULL : spell(key, now);
+}
+
+/* What rank 0 tells the others. */
+struct told {
+    int indexes[SW_H5_KEYS]; /* settings of the plan */
+    bool decided;
+    char values[SW_H5_KEYS][SW_DECIDED_VALUE]; /* of the decision; "" where it has none */
+};
+
+/* On rank 0: one decision for the properties here and for what MPI_File_open below will set. */
+static void decide(const struct sw_h5_request *request, const struct sw_h5_opening *opening, MPI_Info info,
+                   int nodes, struct told *told, struct sw_orders *orders) {
+    struct sw_matches matches;
+    struct sw_h5_silence silence;
+    int amode = opening->creates                  ? MPI_MODE_CREATE | MPI_MODE_RDWR
+                : opening->flags & SW_H5_WRITABLE ? MPI_MODE_RDWR
+                                                  : MPI_MODE_RDONLY;
+    struct sw_opening below = {.comm = request->comm,
+                               .size = request->size,
+                               .nodes = nodes,
+                               .mode = sw_runtime.mode,
+                               .path = request->path,
+                               .amode = opening->flags & SW_H5_EXCLUSIVE ? amode | MPI_MODE_EXCL : amode,
+                               .info = info,
+                               .hdf5 = true,
+                               .fixed = fixed,
+                               .lists = opening};
+    sw_h5_silence_begin(&silence);
+    sw_matches_open(&matches, request->path);
+    sw_decide_open(&below, &matches, orders);
+    for (int key = 0; key < SW_H5_KEYS; key++)
+        if (!sw_matches_get(&matches, SW_HDF5, sw_h5_key_names[key]))
+            told->indexes[key] = -1; /* online, the plan is one of the candidates */
+    sw_matches_close(&matches);
+    sw_h5_silence_end(&silence);
+    told->decided = orders->decided;
+    for (uint32_t i = 0; i < orders->decision.chosen.count; i++) {
+        const struct sw_decided *setting = &orders->decision.chosen.settings[i];
+        enum sw_h5_key key = setting->carrier == SW_HDF5 ? key_of(setting->key) : SW_H5_KEYS;
+        if (key < SW_H5_KEYS)
+            memcpy(told->values[key], setting->value, sizeof setting->value);
+    }
+}
+
+void sw_h5_request_open(struct sw_h5_request *request, const char *path, const struct sw_h5_opening *opening,
+                        struct sw_orders *orders) {
+    struct told told = {.decided = false};
     memset(request, 0, sizeof *request);
     request->path = path;
     request->size = 1;
     request->comm = MPI_COMM_NULL;
-    request->parallel = sw_h5_is_parallel(access);
-    if (!plan_has_hdf5() && (!request->parallel || sw_world_is_up()))
+    request->parallel = sw_h5_is_parallel(opening->access);
+    bool decides = request->parallel && !opening->blind && sw_runtime.mode > SW_RUN_APPLY;
+    if (!plan_has_hdf5() && !decides && (!request->parallel || sw_world_is_up()))
         return;
     MPI_Info info = MPI_INFO_NULL;
     /* All ranks take this way: the open is collective. */
     if (request->parallel &&
-        (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5Pget_fapl_mpio(access, &request->comm, &info) < 0))
+        (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5Pget_fapl_mpio(opening->access, &request->comm, &info) < 0))
         return;
-    if (info != MPI_INFO_NULL)
-        sw_pmpi.Info_free(&info);
-    if ((request->parallel && !one_plan(request->comm)) || !plan_has_hdf5())
-        return;
-    in_plan(path, indexes);
-    if (request->parallel) {
+    bool goes_on = (!request->parallel || one_plan(request->comm)) && (plan_has_hdf5() || decides);
+    if (goes_on && request->parallel) {
         sw_pmpi.Comm_rank(request->comm, &request->rank);
         sw_pmpi.Comm_size(request->comm, &request->size);
-        sw_pmpi.Bcast(indexes, (int)sizeof indexes, MPI_BYTE, 0, request->comm);
+        decides = decides && sw_comm_is_ours(request->comm, request->size);
     }
-    for (int key = 0; key < SW_H5_KEYS; key++) {
+    if (goes_on)
+        in_plan(path, told.indexes);
+    if (goes_on && decides) {
+        int nodes = sw_comm_nodes(request->comm, request->rank, request->size);
+        if (request->rank == 0)
+            decide(request, opening, info, nodes, &told, orders);
+    }
+    if (goes_on && request->size > 1)
+        sw_pmpi.Bcast(&told, (int)sizeof told, MPI_BYTE, 0, request->comm);
+    if (info != MPI_INFO_NULL)
+        sw_pmpi.Info_free(&info);
+    for (int key = 0; goes_on && key < SW_H5_KEYS; key++) {
         struct sw_result *result = &request->results[key];
         *result = (struct sw_result){.carrier = SW_HDF5, .key = sw_h5_key_names[key]};
-        if (indexes[key] >= 0) {
-            result->requested = sw_runtime.plan.settings[indexes[key]].value;
-            request->any = true;
-        }
+        if (told.indexes[key] >= 0)
+            result->requested = sw_runtime.plan.settings[told.indexes[key]].value;
+        else if (told.decided && *told.values[key])
+            result->requested = sw_h5_keep("%s", told.values[key]);
+        if (told.indexes[key] < 0 && result->requested)
+            request->origin[key] = sw_runtime.mode == SW_RUN_ONLINE ? SW_NOTE_TRIED : SW_NOTE_PRESCRIBED;
+        request->any |= result->requested != NULL;
     }
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plan's HDF5 settings: which one acts on a file, how they get into property lists, and what HDF5 says of
- * them afterwards. */
+ * The HDF5 settings of the plan and of decisions: which one acts on a file, how they get into property lists,
+ * and what HDF5 says of them afterwards. */
 #ifndef STRIPEWISE_H5_SETTINGS_H
 #define STRIPEWISE_H5_SETTINGS_H
 
+#include "choose.h"
 #include "h5.h"
-#include "runtime.h"
 
 /* Keys of the plan, in the order of sw_h5_key_names. */
 enum sw_h5_key {
@@ -36,22 +36,43 @@ enum sw_h5_key {
 #define SW_H5_FILE_KEYS SW_H5_CHUNK_SIZE /* the first key that is not of a file */
 extern const char *const sw_h5_key_names[SW_H5_KEYS];
 
-/* What the plan asks of one file, and what became of it. */
+/* One creation or open. A file is whatever the caller has for one: an identifier, or an address; at least 0.
+ */
+struct sw_h5_opening {
+    const char *name;
+    unsigned flags;
+    bool creates;
+    bool blind;              /* MPI_File_open below is not seen: nothing is decided */
+    sw_hid creation, access; /* the program's lists */
+    /* -1 if it fails. */
+    sw_hid (*make)(struct sw_h5_opening *opening, sw_hid creation, sw_hid access);
+    /* Lists of the open file, to be closed; negative if there is none. */
+    sw_hid (*access_of)(sw_hid file);
+    sw_hid (*creation_of)(sw_hid file);
+    /* The record, before anything is said of settings in it; may be NULL. */
+    void (*found)(struct sw_h5_opening *opening, struct sw_file *record);
+    /* Takes over the hold of the record. */
+    void (*follow)(struct sw_h5_opening *opening, sw_hid file, struct sw_file *record);
+};
+
+/* What the plan, the model or the learner asks of one file, and what became of it. */
 struct sw_h5_request {
     const char *path;
     bool any;                             /* anything at all */
+    const char *origin[SW_H5_KEYS];       /* a note on who asks, unless it is the plan: NULL then */
     bool parallel;                        /* through MPI-IO */
     int rank, size;                       /* of the file's communicator */
     MPI_Comm comm;                        /* MPI_COMM_NULL unless parallel; to be freed */
-    struct sw_result results[SW_H5_KEYS]; /* requested is NULL where the plan does not ask */
+    struct sw_result results[SW_H5_KEYS]; /* requested is NULL where nobody asks */
 };
 
-/* Finds out what the plan asks of the file; on a file of several ranks rank 0 decides for all. Collective
- * where the open is. */
-void sw_h5_request_open(struct sw_h5_request *request, const char *path, sw_hid access);
+/* Finds out what is asked of the file; on a file of several ranks rank 0 decides for all, in the modes
+ * predict and online also for MPI_File_open below: orders->decided then. Collective where the open is. */
+void sw_h5_request_open(struct sw_h5_request *request, const char *path, const struct sw_h5_opening *opening,
+                        struct sw_orders *orders);
 void sw_h5_request_close(struct sw_h5_request *request);
 
-/* Copies of the application's property lists with the plan's settings in them, to be closed; the list itself
+/* Copies of the application's property lists with the settings in them, to be closed; the list itself
  * where nothing changes. */
 sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access);
 sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation);
@@ -66,7 +87,7 @@ void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, s
 /* The results as part of the record's. */
 void sw_h5_record(const struct sw_h5_request *request, struct sw_file *record);
 
-/* Keeps what the plan asks of datasets that will be created in the file. */
+/* Keeps what is asked of datasets that will be created in the file. */
 void sw_h5_remember(const struct sw_h5_request *request);
 
 /* While errors are tried out: HDF5 prints none. */
@@ -77,7 +98,7 @@ struct sw_h5_silence {
 void sw_h5_silence_begin(struct sw_h5_silence *silence);
 void sw_h5_silence_end(const struct sw_h5_silence *silence);
 
-/* A dataset that is created with the plan's chunks and filters. */
+/* A dataset that is created with chunks and filters that were asked for. */
 struct sw_h5_tuning {
     sw_hid creation; /* the list to use */
     struct sw_h5_silence silence;

@@ -61,13 +61,22 @@ void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *
     }
 }
 
-void sw_matches_take(struct sw_matches *matches, struct sw_decided_set *set) {
+/* May it be part of a candidate? What users state of datasets stays with the plan. */
+static bool can_be_tried(const struct sw_result *result, bool hdf5) {
+    static const char *const statements[] = {"accuracy", "collective_writes", "datasets"};
+    bool states = false;
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        states |= strcmp(result->key, statements[i]) == 0;
+    return result->carrier == SW_HINT || result->carrier == SW_LAYOUT ||
+           (hdf5 && result->carrier == SW_HDF5 && !states);
+}
+
+void sw_matches_take(struct sw_matches *matches, bool hdf5, struct sw_decided_set *set) {
     size_t left = 0;
     for (size_t i = 0; i < matches->count; i++) {
-        struct sw_result *result = &matches->results[i];
-        if (result->carrier == SW_HINT || result->carrier == SW_LAYOUT)
-            sw_settings_put(set, result->carrier, result->key, result->requested);
-        else
+        const struct sw_result *result = &matches->results[i];
+        if (!can_be_tried(result, hdf5) ||
+            !sw_settings_put(set, result->carrier, result->key, result->requested))
             matches->results[left++] = *result;
     }
     matches->count = left;

@@ -24,8 +24,9 @@ void sw_matches_close(struct sw_matches *matches);
 #define SW_NOTE_LAYOUT "asks for the layout in place of Lustre's tools"
 void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *set, const char *note);
 
-/* Takes the plan's hints and layouts out, and puts them into set. */
-void sw_matches_take(struct sw_matches *matches, struct sw_decided_set *set);
+/* Takes the plan's hints and layouts out, with hdf5 also its properties of HDF5, and puts them into set; what
+ * does not fit there stays. */
+void sw_matches_take(struct sw_matches *matches, bool hdf5, struct sw_decided_set *set);
 
 /* What is asked for this key, or NULL. */
 const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier carrier, const char *key);

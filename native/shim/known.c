@@ -136,7 +136,7 @@ void sw_known_workload(const struct sw_opening *opening, struct sw_workload *wor
         sw_workload_number(&seen, SW_WORD_FILE_SIZE, (double)status.st_size);
     sw_file_system_name(opening->path, name, sizeof name);
     sw_workload_text(&seen, SW_WORD_FILE_SYSTEM, name);
-    sw_workload_text(&seen, SW_WORD_API, "mpiio");
+    sw_workload_text(&seen, SW_WORD_API, opening->hdf5 ? "hdf5" : "mpiio");
     sw_workload_fill(workload, &seen);
     sw_history_recall(&history, opening->path, !reads, workload);
     if (exists && !workload->known[SW_WORD_FILE_SIZE])
@@ -150,7 +150,7 @@ void sw_choice_learn(const char *path, const struct sw_use *use) {
                            .file_size = use->file_size,
                            .transfer_size = use->transfer_size,
                            .collective = use->collective,
-                           .strided = use->strided};
+                           .strided = use->shapeless ? -1 : use->strided};
     sw_history_learn(&history, &sw_runtime.files.arena, path, past);
 }
 
@@ -160,6 +160,8 @@ static const char *taken(const void *data, enum sw_carrier carrier, const char *
     static __thread char value[MPI_MAX_INFO_VAL + 1] __attribute__((tls_model("initial-exec")));
     const struct sw_choice_context *context = data;
     const char *own = sw_matches_get(context->matches, carrier, key), *hint = key;
+    if (carrier == SW_HDF5)
+        return own ? own : context->opening->fixed(context->opening->lists, key);
     if (carrier == SW_LAYOUT) {
         const struct sw_layout_key *layout = sw_layout_key(key);
         hint = layout ? layout->hints[0] : NULL;
@@ -173,7 +175,10 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
                      struct sw_choice_context *context, struct sw_scene *scene) {
     struct sw_parent parent;
     *context = (struct sw_choice_context){opening, matches, ""};
-    *scene = (struct sw_scene){.place = sw_layout_place(opening->path), .taken = taken, .context = context};
+    *scene = (struct sw_scene){.place = sw_layout_place(opening->path),
+                               .hdf5 = opening->fixed != NULL,
+                               .taken = taken,
+                               .context = context};
     scene->layable = sw_layout_possible(scene->place, opening->path, opening->amode & MPI_MODE_CREATE,
                                         opening->amode & MPI_MODE_EXCL, sw_runtime.plan.allow,
                                         context->why_not, sizeof context->why_not);

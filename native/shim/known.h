@@ -14,12 +14,16 @@ struct sw_opening {
     const char *path;      /* absolute, or as given where that cannot be told */
     int amode;
     MPI_Info info;
+    bool hdf5; /* through HDF5 */
+    /* What a property of HDF5 has that cannot be chosen here, or NULL; lists: the program's. */
+    const char *(*fixed)(const void *lists, const char *key);
+    const void *lists;
 };
 
 /* What rank 0 tells the others. */
 struct sw_orders {
     bool decided, tracked;       /* tracked: the phase is measured */
-    struct sw_decision decision; /* chosen: hints for all ranks; layouts are done */
+    struct sw_decision decision; /* chosen: without layouts, which are done, when other ranks are told */
     int64_t seconds, broadcast;  /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
     uint32_t site, candidate;    /* of the learner, for rank 0 */
 };
@@ -44,8 +48,8 @@ void sw_declare(const char *path, const struct sw_workload *words);
 
 /* Remembers how the file was used, at its close on rank 0 of its communicator. */
 struct sw_use {
-    bool write, strided;
-    signed char collective; /* -1: neither or both */
+    bool write, strided, shapeless; /* shapeless: whether it is strided says nothing of the layout */
+    signed char collective;         /* -1: neither or both */
     double bytes, transfer_size, file_size;
 };
 void sw_choice_learn(const char *path, const struct sw_use *use);

@@ -101,7 +101,7 @@ static void choose(const struct request *request, const struct sw_opening *openi
     orders->broadcast = sw_now() - start;
     if (request->rank != 0) {
         if (request->mode == SW_RUN_ONLINE)
-            sw_matches_take(matches, &dropped);
+            sw_matches_take(matches, false, &dropped);
         sw_matches_decide(matches, &orders->decision.chosen, NULL);
     }
 }
@@ -174,8 +174,13 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     struct sw_matches matches;
     struct sw_orders orders = {.decided = false};
     struct sw_seen before = {0};
-    struct sw_opening opening = {request->comm, request->rank, request->size,  0,
-                                 request->mode, request->path, request->amode, request->info};
+    struct sw_opening opening = {.comm = request->comm,
+                                 .rank = request->rank,
+                                 .size = request->size,
+                                 .mode = request->mode,
+                                 .path = request->path,
+                                 .amode = request->amode,
+                                 .info = request->info};
     sw_matches_open(&matches, request->path);
     if (record)
         before = sw_seen_of(record);

@@ -19,7 +19,7 @@ static atomic_int open_phases;
 
 struct sw_tracking {
     struct sw_seen before;
-    bool tracked;
+    bool tracked, created;
     uint32_t site, candidate, ranks, nodes;
     MPI_Comm comm; /* MPI_COMM_NULL where a rank is alone */
 };
@@ -44,6 +44,8 @@ struct sw_seen sw_seen_of(struct sw_file *record) {
         seen.calls[operation->kind == SW_WRITE] += calls->count;
         seen.collective += operation->mode == SW_COLLECTIVE ? calls->count : 0;
     }
+    if (record->hdf5)
+        seen.hdf5 = sw_hdf5_sum(record->hdf5);
     seen.size = record->facts.size;
     seen.layout = record->facts.layout;
     for (int write = 0; write < 2; write++) {
@@ -71,6 +73,7 @@ struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struc
         return NULL;
     *tracking = (struct sw_tracking){.before = before,
                                      .tracked = orders->tracked && everywhere,
+                                     .created = opening->amode & MPI_MODE_CREATE,
                                      .site = orders->site,
                                      .candidate = orders->candidate,
                                      .ranks = (uint32_t)opening->size,
@@ -132,44 +135,91 @@ static void learn(const struct sw_tracking *tracking, const struct sw_layout *la
     free(phase);
 }
 
+static __thread int64_t within __attribute__((tls_model("initial-exec")));
+
+void sw_phase_within(int64_t began) {
+    within = began;
+}
+
+/* What this process did in a phase at one level. */
+struct done {
+    double bytes, seconds;
+    struct sw_use use;
+};
+
+static struct done in_mpi_io(const struct sw_seen *before, const struct sw_seen *now) {
+    double moved[2] = {(double)(now->bytes[0] - before->bytes[0]),
+                       (double)(now->bytes[1] - before->bytes[1])};
+    bool write = moved[1] >= moved[0];
+    uint64_t calls = now->calls[write] - before->calls[write],
+             collective = now->collective - before->collective,
+             both = calls + now->calls[!write] - before->calls[!write];
+    signed char collectively = 0;
+    if (collective)
+        collectively = collective == both ? 1 : -1;
+    return (struct done){.bytes = moved[0] + moved[1],
+                         .seconds = (double)(now->time - before->time) * 1e-9,
+                         .use = {.write = write,
+                                 .strided = now->strided[write],
+                                 .collective = collectively,
+                                 .transfer_size = calls ? moved[write] / (double)calls : 0}};
+}
+
+/* The datasets' transfers, as a program of HDF5 knows them: settings change how many bytes move below. */
+static struct done in_hdf5(const struct sw_hdf5_moved *before, const struct sw_hdf5_moved *now) {
+    double moved[2] = {(double)(now->bytes[0] - before->bytes[0]),
+                       (double)(now->bytes[1] - before->bytes[1])};
+    bool write = moved[1] >= moved[0];
+    uint64_t calls = now->calls[write] - before->calls[write],
+             strided = now->strided[write] - before->strided[write];
+    bool together = now->collective > before->collective, alone = now->independent > before->independent;
+    int64_t closing = within ? sw_tick() - within : 0;
+    return (struct done){.bytes = moved[0] + moved[1],
+                         .seconds = (double)(now->time - before->time + closing) * 1e-9,
+                         .use = {.write = write,
+                                 .strided = 2 * strided > calls,
+                                 .shapeless = !now->flat || (strided && strided < calls),
+                                 .collective = together && alone ? -1 : together,
+                                 .transfer_size = calls ? moved[write] / (double)calls : 0}};
+}
+
 void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool root) {
+    enum { BELOW, DATASETS, LEVELS };
     struct sw_seen now = sw_seen_of(record);
-    const struct sw_seen *before = &tracking->before;
-    double moved[2] = {(double)(now.bytes[0] - before->bytes[0]), (double)(now.bytes[1] - before->bytes[1])};
-    double mine[3] = {moved[0] + moved[1], (double)(now.time - before->time) * 1e-9, 0},
-           all[3] = {mine[0], mine[1], 0};
+    struct done done[LEVELS] = {in_mpi_io(&tracking->before, &now),
+                                in_hdf5(&tracking->before.hdf5, &now.hdf5)};
+    double bytes[LEVELS] = {done[BELOW].bytes, done[DATASETS].bytes},
+           seconds[LEVELS] = {done[BELOW].seconds, done[DATASETS].seconds},
+           all[LEVELS] = {bytes[0], bytes[1]}, slowest[LEVELS] = {seconds[0], seconds[1]};
     bool tracked = tracking->tracked;
     if (tracked && tracking->comm != MPI_COMM_NULL) {
         tracked =
-            sw_pmpi.Reduce(&mine[0], &all[0], 1, MPI_DOUBLE, MPI_SUM, 0, tracking->comm) == MPI_SUCCESS &&
-            sw_pmpi.Reduce(&mine[1], &all[1], 1, MPI_DOUBLE, MPI_MAX, 0, tracking->comm) == MPI_SUCCESS;
+            sw_pmpi.Reduce(bytes, all, LEVELS, MPI_DOUBLE, MPI_SUM, 0, tracking->comm) == MPI_SUCCESS &&
+            sw_pmpi.Reduce(seconds, slowest, LEVELS, MPI_DOUBLE, MPI_MAX, 0, tracking->comm) == MPI_SUCCESS;
         sw_pmpi.Comm_free(&tracking->comm);
     }
     if (tracking->tracked)
         atomic_fetch_sub(&open_phases, 1);
-    if (root && mine[0] > 0 && strcmp(record->path, SW_OTHER_FILES) != 0) {
-        bool write = moved[1] >= moved[0];
-        uint64_t calls = now.calls[write] - before->calls[write],
-                 collective = now.collective - before->collective,
-                 both = calls + now.calls[!write] - before->calls[!write];
-        signed char collectively = 0;
-        if (collective)
-            collectively = collective == both ? 1 : -1;
-        struct sw_use use = {.write = write,
-                             .strided = now.strided[write],
-                             .collective = collectively,
-                             .bytes = mine[0],
-                             .transfer_size = calls ? moved[write] / (double)calls : 0,
-                             .file_size = (double)now.size};
-        sw_choice_learn(record->path, &use);
+    int level = bytes[DATASETS] > 0 ? DATASETS : BELOW;
+    if (root && bytes[level] > 0 && strcmp(record->path, SW_OTHER_FILES) != 0) {
+        struct sw_use *use = &done[level].use;
+        use->bytes = bytes[level];
+        use->file_size = (double)now.size;
+        /* Alignment and chunks make a file larger than what the program puts into it; a model is asked of
+         * that. */
+        double held = tracked ? all[level] : bytes[level] * tracking->ranks;
+        if (level == DATASETS && tracking->created && use->write && held < use->file_size)
+            use->file_size = held;
+        sw_choice_learn(record->path, use);
         struct sw_opening again = {.comm = MPI_COMM_SELF,
                                    .size = (int)tracking->ranks,
                                    .nodes = (int)tracking->nodes,
                                    .path = record->path,
-                                   .amode = write ? MPI_MODE_WRONLY : MPI_MODE_RDONLY,
-                                   .info = MPI_INFO_NULL};
+                                   .amode = use->write ? MPI_MODE_WRONLY : MPI_MODE_RDONLY,
+                                   .info = MPI_INFO_NULL,
+                                   .hdf5 = level == DATASETS};
         if (tracked)
-            learn(tracking, &now.layout, &use, &again, all[0], all[1]);
+            learn(tracking, &now.layout, use, &again, all[level], slowest[level]);
     }
     sw_arena_give(&sw_runtime.files.arena, tracking, sizeof *tracking);
 }

@@ -12,11 +12,13 @@ void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matche
 /* A phase that is going on. */
 struct sw_tracking;
 
-/* What a record has seen so far: I/O time and bytes of this process, of all calls; and its facts now. */
+/* What a record has seen so far: I/O time and bytes of this process, of all calls; and its facts now. The
+ * calls of HDF5 are kept apart from those of MPI-IO below them. */
 struct sw_seen {
     int64_t time;
     uint64_t bytes[2], calls[2], collective; /* reads, writes; collective: calls of either kind */
     bool strided[2];
+    struct sw_hdf5_moved hdf5;
     int64_t size;
     struct sw_layout layout;
 };
@@ -27,6 +29,10 @@ struct sw_seen sw_seen_of(struct sw_file *record);
  * Collective over comm if orders->tracked. */
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
                                    struct sw_seen before, bool here);
+
+/* The call of HDF5 that this thread is in, which may close the file, began at this sw_tick; 0: it is in none.
+ */
+void sw_phase_within(int64_t began);
 
 /* After the file was closed. Collective over the file's ranks if the phase is tracked. */
 void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool root);

@@ -177,7 +177,7 @@ void sw_site_choose(const struct sw_opening *opening, struct sw_matches *matches
     char name[SW_MAX_PATH];
     struct sw_workload known;
     struct sw_decided_set plan = {.count = 0};
-    sw_matches_take(matches, &plan);
+    sw_matches_take(matches, opening->hdf5, &plan);
     sw_known_workload(opening, &known);
     bool write = !known.known[SW_WORD_OPERATION] || strcmp(known.text[SW_WORD_OPERATION], "read") != 0;
     if (!sw_fold_digits(opening->path, name, sizeof name)) {

@@ -4,6 +4,7 @@
 
 #include "h5_files.h"
 #include "hints.h"
+#include "phases.h"
 #include "vol.h"
 
 struct call {
@@ -128,6 +129,7 @@ static void *opened(struct call *call) {
     call->opening.follow = follow;
     if (!sw_h5_usable())
         return file_of(make(&call->opening, call->opening.creation, call->opening.access));
+    call->opening.blind = alone;
     if (alone) {
         ask_ranks(call);
         call->opening.found = found;
@@ -210,7 +212,9 @@ herr_t sw_vol_counted_file_close(void *object, hid_t list, void **request) {
     struct sw_vol *o = object;
     sw_vol_settle();
     int64_t began = sw_vol_begin(o);
+    sw_phase_within(began);
     herr_t done = sw_vol_file_close(object, list, request);
+    sw_phase_within(0);
     if (done < 0)
         return done;
     if (began)

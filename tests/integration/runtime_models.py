@@ -87,6 +87,65 @@ def save_model(
     return path
 
 
+def save_hdf5_model(folder: Path) -> Path:
+    """Write an artifact that knows of HDF5: alignment, collective metadata, chunks, the chunk cache, and a hint.
+
+    The logarithms of the gains for writes are 0.8, 0.4 (each), and 0.2 for the hint; for reads 0.8 for the cache.
+    ``all_coll_metadata_ops`` would gain 2, and no model may choose it inside a program.
+    """
+    texts = Texts()
+    operations = tuple(InputValue(float(texts.code(word)), word) for word in ("read", "write"))
+    flags = tuple(InputValue(float(texts.code(word)), word) for word in ("false", "true"))
+    words = tuple(InputValue(float(texts.code(word)), word) for word in ("automatic", "disable"))
+    names = ("operation", "alignment", "coll_metadata_write", "chunk_size", "chunk_cache", "all_coll_metadata_ops")
+    levels = {"alignment": (1, 65536), "chunk_size": (0, 4096), "chunk_cache": (MIB, 4 * MIB)}
+    operation, *properties, cb_write = (read(n) for n in range(len(names) + 1))
+    writes = apply(Op.EQUAL, operation, constant(float(texts.code("write"))))
+    code = {name: values[-1].number for name, values in (("flag", flags), ("hint", words))}
+    acts = [
+        apply(Op.MULTIPLY, apply(Op.GREATER, properties[0], constant(1.0)), writes),
+        apply(Op.MULTIPLY, apply(Op.EQUAL, properties[1], constant(code["flag"])), writes),
+        apply(Op.MULTIPLY, apply(Op.GREATER, properties[2], constant(0.0)), writes),
+        apply(Op.MULTIPLY, apply(Op.GREATER, properties[3], constant(float(MIB))), apply(Op.NOT, writes)),
+        apply(Op.EQUAL, properties[4], constant(code["flag"])),
+        apply(Op.MULTIPLY, apply(Op.EQUAL, cb_write, constant(code["hint"])), writes),
+    ]
+    gains = (0.8, 0.4, 0.4, 0.8, 2.0, 0.2)
+    member = Member(tuple(acts), trees=tuple(_tree(n, 0.5, 0.0, gain) for n, gain in enumerate(gains)), base=4.0)
+    tunables = (
+        ArtifactInput(
+            name,
+            TUNABLE,
+            categorical=name not in levels,
+            values=tuple(InputValue(float(n), str(n)) for n in levels[name]) if name in levels else flags,
+            carrier="hdf5",
+            key=name,
+        )
+        for name in names[1:]
+    )
+    artifact = Artifact(
+        name="known preferences of HDF5",
+        identifier="test",
+        objective="bandwidth",
+        unit="MiB/s",
+        maximize=True,
+        margin=0.05,
+        inputs=(
+            ArtifactInput("operation", CONTEXT, "operation", categorical=True, values=operations),
+            *tunables,
+            ArtifactInput(
+                "romio_cb_write", TUNABLE, categorical=True, values=words, carrier="hint", key="romio_cb_write"
+            ),
+        ),
+        members=(member,),
+        result=apply(Op.EXP, OUTPUT),
+        texts=texts,
+    )
+    path = folder / "hdf5.swm"
+    save_artifact(artifact, path)
+    return path
+
+
 def combinations() -> int:
     """Of :func:`save_model` where all is free."""
     return len(list(itertools.product((1, 2, 4), range(3), (1, 2, 4))))

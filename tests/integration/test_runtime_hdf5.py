@@ -7,6 +7,7 @@ import pytest
 
 from stripewise.spec.report import parse_report
 from tests.integration.hdf5_support import Hdf5Bench, contents, debian_mpi, differences
+from tests.integration.runtime_models import save_hdf5_model
 from tests.integration.runtime_support import HEADER, Outcome
 
 RANKS = 2
@@ -227,6 +228,84 @@ def test_serial_files_and_halves_of_the_job(bench: Hdf5Bench, tmp_path: Path) ->
         assert outcome.setting(f"data.h5.{rank}", "coll_metadata_write")["outcome"] == "not_applicable"
     assert outcome.file("data.h5")["hdf5"]["driver"] == "mpio"
     assert outcome.file("data.h5")["ranks"] == RANKS // 2
+
+
+# ---- decisions inside the program ----
+
+
+def deciding(mode: str, folder: Path) -> dict[str, str]:
+    return {"STRIPEWISE_MODE": mode, "STRIPEWISE_MODEL": str(save_hdf5_model(folder))}
+
+
+def phases(bench: Hdf5Bench, prefix: Path, count: int, kind: str, **more: str) -> Outcome:
+    program = bench.hdf5_program("hdf5_phases.c")
+    outcome = bench.run(program, prefix, count, kind, 3, 5000, ranks=RANKS, **more)
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    return outcome
+
+
+def in_force(outcome: Outcome, file: str) -> str:
+    """What was applied to a file, as the journal writes it."""
+    applied = [s for s in outcome.file(file)["settings"] if s["outcome"] == "applied"]
+    order = sorted(applied, key=lambda s: (["hint", "layout", "hdf5"].index(s["layer"]), s["key"]))
+    return ";".join(f"{s['layer']} {s['key']} {s['given']}" for s in order)
+
+
+def test_one_decision_holds_hints_and_properties(bench: Hdf5Bench, tmp_path: Path) -> None:
+    outcome = phases(bench, tmp_path / "chk", 2, "small", **deciding("predict", tmp_path))
+    phases(bench, tmp_path / "plain", 1, "small", preload=False)  # type: ignore[arg-type]
+    assert differences(tmp_path / "plain.0000", tmp_path / "chk.0000") == ""
+    for name in ("chk.0000", "chk.0001"):
+        decision = outcome.file(name)["decision"]
+        # all_coll_metadata_ops could hang the program: 2 ** 5 combinations are left.
+        assert (decision["verdict"], decision["count"], decision["combinations"]) == ("changed", 1, 32)
+        assert decision["predicted"] / decision["current"] == pytest.approx(2.718281828**1.8)
+        assert in_force(outcome, name) == (
+            "hint romio_cb_write disable;hdf5 alignment 65536;hdf5 chunk_size 4096;hdf5 coll_metadata_write true"
+        )
+        assert {s["note"] for s in outcome.file(name)["settings"]} == {"prescribed by the model"}
+        properties = outcome.file(name)["hdf5"]["properties"]
+        assert (properties["alignment"], properties["coll_metadata_write"]) == ("65536", "true")
+        assert all(dataset["chunk"] == [4096] for dataset in outcome.file(name)["hdf5"]["datasets"])
+
+
+def test_each_open_decides_for_what_it_does(bench: Hdf5Bench, tmp_path: Path) -> None:
+    if not bench.is_mpich:
+        pytest.skip("the other tests meet both MPIs")
+    predict = deciding("predict", tmp_path)
+    read = phases(bench, tmp_path / "table", 1, "tables", **predict)
+    assert in_force(read, "table.0000") == "hdf5 chunk_cache 4194304"
+    own = run(bench, tmp_path / "own.h5", "own", **predict)
+    assert in_force(own, "own.h5") == "hint romio_cb_write disable;hdf5 chunk_size 4096;hdf5 coll_metadata_write true"
+    exclusive = run(bench, tmp_path / "exclusive.h5", "exclusive", **predict)
+    assert in_force(exclusive, "exclusive.h5") == "hint romio_cb_write disable"
+    plan = "hdf5 alignment 512\nhdf5 chunk_size 2048\n"
+    planned = run(bench, tmp_path / "rows.h5", "rows", plan=plan, **predict)
+    assert in_force(planned, "rows.h5") == (
+        "hint romio_cb_write disable;hdf5 alignment 512;hdf5 chunk_size 2048;hdf5 coll_metadata_write true"
+    )
+    assert not planned.setting("rows.h5", "alignment")["note"]
+    parts = run(bench, tmp_path / "apart.h5", "apart", **predict)
+    assert in_force(parts, "apart.h5.0") == "" and "alignment 65536" in in_force(parts, "apart.h5")
+
+
+def test_a_candidate_holds_hints_and_properties(bench: Hdf5Bench, tmp_path: Path) -> None:
+    journal, count = tmp_path / "journal", 6
+    online = {"STRIPEWISE_JOURNAL": str(journal), **deciding("online", tmp_path)}
+    outcome = phases(bench, tmp_path / "chk", count, "small", **online)
+    lines = [dict(w.split("=", 1) for w in line.split("\t")[1:]) for line in journal.read_text().splitlines()[1:]]
+    assert [line["settings"] for line in lines] == [in_force(outcome, f"chk.{number:04d}") for number in range(count)]
+    assert lines[0]["settings"] == "" and "hdf5 alignment 65536" in lines[1]["settings"]
+    # Whatever alignment and chunks make of the file, the phases are of one size.
+    assert {(line["bytes"], line["pattern"]) for line in lines} == {("30000", "c")}
+    for line in lines:
+        assert "api=hdf5" in line["workload"] and "transfer_size=5000" in line["workload"], line
+        assert "file_size=30000" in line["workload"], line
+    # The plan of a program is a candidate as a whole.
+    plan = HEADER + "hdf5 alignment 4096\nhint cb_nodes 1\n"
+    planned = phases(bench, tmp_path / "own", 2, "small", plan=plan, STRIPEWISE_MODE="online")
+    assert in_force(planned, "own.0000") == "" and planned.file("own.0000")["settings"] == []
+    assert in_force(planned, "own.0001") == "hint cb_nodes 1;hdf5 alignment 4096"
 
 
 PROGRAMS = ["rows", "rows_all", "columns", "columns_all", "points", "many", "many_all", "large", "large_all"]

@@ -12,7 +12,7 @@ class Hdf5Property(Carrier):
 
     name = verb = "hdf5"
     acts = ("create", "open", "dataset")
-    undecided = "the runtime asks its model in `MPI_File_open`, when HDF5 has read its properties"
+    undecided = ""
     reported = True
     apis = ("hdf5",)
     echo = "HDF5"

@@ -235,7 +235,9 @@ def _of_datasets(report: Report) -> dict[str, Any]:
     # Of more dimensions a block may be rows of all ranks or a tile of one.
     flat = all(len(dataset.size) == 1 for dataset in used)
     known = {frozenset({"block"}): "segmented", frozenset({"strided"}): "strided"}
+    sizes = [entry for calls in transfers for entry in calls.top]
     return {
+        **({"transfer_size": max(sizes, key=lambda entry: entry[0] * entry[1])[0]} if sizes else {}),
         "collective": None if together and alone else together > 0,
         "layout": known.get(frozenset(selections)) if flat else None,
         "piece_size": None,
