@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from stripewise import plots
+from stripewise.plots import job_io
 from stripewise.plots.parameters import WORST_TO_BEST
 from stripewise.plots.style import number
 from stripewise.plots.trajectory import confirmation_start
+from stripewise.report.markup import capitalised
 from stripewise.spec.result import Interval
 
 ROOT = Path(plots.__file__).parents[1]
@@ -212,3 +214,19 @@ def test_every_trace_that_figures_use_is_in_the_bundle_of_the_pages():
     annotations = {"annotation", "shape", "hline", "vline", "vrect", "hrect"}
     used = {name for text in sources for name in re.findall(r"\.add_([a-z]+)\(", text)} - annotations
     assert used == {"scatter", "bar", "heatmap"}, "add the trace to packaging/plotly/entry.cjs and build it again"
+
+
+def test_targets_of_equal_bytes_show_their_unequal_times():
+    figure = job_io.ost_balance({0: 1 << 30, 1: 1 << 30}, {0: 1.0, 1: 41.0})
+    loads, times = figure.data
+    assert loads.y == (1024.0, 1024.0)
+    assert times.y == (1.0, 41.0)
+    assert times.yaxis == "y2"
+    assert len(job_io.ost_balance({0: 1, 1: 1}).data) == 1
+
+
+def test_names_keep_their_small_letters():
+    assert capitalised("romio_cb_write is unknown") == "romio_cb_write is unknown"
+    assert capitalised("x=1 failed") == "x=1 failed"
+    assert capitalised("the run failed") == "The run failed"
+    assert capitalised("") == ""

@@ -238,6 +238,6 @@ def _understand(path: Path, line: str) -> Activity:
 
 def _unreadable(path: Path, why: str) -> UnreadableLogError:
     return UnreadableLogError(
-        f"the Darshan log {path} cannot be read: {why}",
+        f"{path} cannot be read as a Darshan log: {why}",
         "was the program stopped before MPI_Finalize, or the copy cut off?",
     )

@@ -128,6 +128,19 @@ def ost_balance(loads: Mapping[int, int], slowness: Mapping[int, float] | None =
         customdata=[number(slow.get(target)) for target in targets],
         hovertemplate="OST %{x}: %{y:.4g} MiB, time per byte %{customdata} of the median<extra></extra>",
     )
+    # Bytes are often equal where times are not.
+    if slow:
+        figure.add_scatter(
+            x=[str(target) for target in targets],
+            y=[slow.get(target) for target in targets],
+            yaxis="y2",
+            mode="markers",
+            name="time per byte (right)",
+            marker={"color": GREEN, "symbol": "diamond", "size": 6},
+            hovertemplate="OST %{x}: %{y:.3g} times the median's time per byte<extra></extra>",
+        )
+        right = {"title": {"text": "time per byte (times the median)"}, "rangemode": "tozero"}
+        figure.update_layout(yaxis2={"overlaying": "y", "side": "right", **right}, showlegend=False)
     figure.update_xaxes(title_text="OST (labelled: slow, times the median's time per byte)", type="category")
     figure.update_yaxes(title_text="MiB")
     return figure

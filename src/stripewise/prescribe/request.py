@@ -16,6 +16,7 @@ from stripewise.model.domain import Domain
 from stripewise.model.table import Column
 from stripewise.spec.configuration import Value, plain_number
 from stripewise.spec.documents import explain_validation, toml_document
+from stripewise.spec.plan import spell
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
@@ -183,10 +184,10 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
         seen = [column.values[level] for level in domain.seen[place]]
         if value is None and len(seen) == 1:
             values[column.name] = seen[0]
-            notes.append(f"{column.name} is unknown; all measurements have {seen[0]}")
+            notes.append(f"{column.name} is unknown; all measurements have {spell(seen[0])}")
         elif value is None:
             unknown.append(column.name)
-            notes.append(f"{column.name} is unknown: the mean over {', '.join(map(str, seen))} counts")
+            notes.append(f"{column.name} is unknown: the mean over {', '.join(map(spell, seen))} counts")
         else:
             values[column.name] = _checked(column, value, seen)
     return Known(values, tuple(unknown), tuple(notes))

@@ -70,8 +70,9 @@ def changes(
 
 
 def capitalised(text: str) -> str:
-    """Give a text with a capital first letter."""
-    return text[:1].upper() + text[1:]
+    """Give a text with a capital first letter, unless it begins with a name, such as ``cb_nodes`` or ``x=1``."""
+    first = text.split(maxsplit=1)[0] if text.strip() else ""
+    return text if set(first) & set("_=/") else text[:1].upper() + text[1:]
 
 
 def date(text: str | None) -> str:
