@@ -52,6 +52,10 @@ class LazyGroup(TyperGroup):
             "cli.prescribe",
             "Choose settings for a program that was never tuned, from a model or a rule of thumb.",
         ),
+        "filters": (
+            "cli.filters",
+            "Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage.",
+        ),
         "calibrate": (
             "cli.calibrate",
             "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "

@@ -1,0 +1,444 @@
+"""Which filter of HDF5 pays for a dataset: measured on a sample of its own data, for storage of a known bandwidth."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.carriers import Setting
+from stripewise.carriers.hdf5 import HDF5
+from stripewise.errors import UserError
+from stripewise.spec.result import Interval
+
+Floats = NDArray[np.float64]
+
+LEVELS = (1, 4, 9)
+_PIXELS = 16
+_NEAREST_NEIGHBOUR, _ENCODES, _OPTIONAL, _WHOLE_NUMBERS = 32, 1, 1, 2
+_MOST_BLOCKS = 16
+_REPEATS = 2
+_RESAMPLES = 2000
+_LARGEST, _SMALLEST = 1e300, 1e-37
+"""The accuracies that the runtime takes."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A way of storing chunks, by keys of plans.
+
+    Attributes
+    ----------
+    settings : tuple of (str, str)
+        Keys and values of the carrier hdf5, in the order in which data go through them; none: as they are.
+    """
+
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As people read it."""
+        return " ".join(f"{key} {value}".removesuffix(" true") for key, value in self.settings) or "none"
+
+    @property
+    def accuracy(self) -> float | None:
+        """What reals are rounded to."""
+        return next((float(value) for key, value in self.settings if key == "accuracy"), None)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Blocks of a dataset, each as large as a chunk would be.
+
+    Attributes
+    ----------
+    dataset : str
+        Its path.
+    blocks : tuple of array
+    share : float
+        Of all its elements.
+    chunked, filtered : bool
+        Whether the program chunks and filters it by itself.
+    """
+
+    dataset: str
+    blocks: tuple[NDArray[Any], ...]
+    share: float
+    chunked: bool
+    filtered: bool
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a filter does to each block: stored bytes, and seconds to write and read, for one byte of data."""
+
+    filter: Filter
+    ratios: Floats
+    write: Floats
+    read: Floats
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a filter is expected to gain.
+
+    Attributes
+    ----------
+    filter : Filter
+    ratio : float
+        Stored bytes for one byte of data.
+    write_rate, read_rate : float
+        Bytes per second that one process sends through the filter; infinite where it costs nothing.
+    speedup : float
+        Time without a filter over time with this one.
+    interval : Interval
+        Of the speed-up, over the blocks and the measurements of the bandwidth.
+    """
+
+    filter: Filter
+    ratio: float
+    write_rate: float
+    read_rate: float
+    speedup: float
+    interval: Interval
+
+
+def load_h5py() -> Any:
+    """Import h5py, which only this part needs.
+
+    Raises
+    ------
+    UserError
+        If it is not installed.
+    """
+    try:
+        import h5py  # noqa: PLC0415  optional
+    except ImportError as error:
+        raise UserError("h5py is not installed", "install it: pip install 'stripewise[hdf5]'") from error
+    return h5py
+
+
+def chunk_shape(shape: Sequence[int], element: int, size: int) -> tuple[int, ...]:
+    """Divide a dataset as the runtime does it: at most so many bytes, with the fastest dimensions kept whole."""
+    left = max(1, size // element)
+    chunk: list[int] = []
+    for extent in reversed(shape):
+        chunk.append(min(extent, left))
+        left = max(1, left // chunk[-1])
+    return tuple(reversed(chunk))
+
+
+def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> Sample:
+    """Read blocks at even distances from a dataset.
+
+    Parameters
+    ----------
+    path : Path
+    dataset : str or None
+        Its path in the file, or a pattern, which stands for the largest that it matches; None for the largest.
+    chunk_size : int
+        Bytes of a chunk, where the program has none.
+    most : int
+        Bytes to read, at least one block.
+
+    Raises
+    ------
+    UserError
+        If the file or dataset cannot be read, or holds no numbers.
+    """
+    h5py = load_h5py()
+    try:
+        with h5py.File(path, "r") as file:
+            found = _dataset(h5py, file, path, dataset)
+            shape = tuple(found.shape)
+            chunk = found.chunks or chunk_shape(shape, found.dtype.itemsize, chunk_size)
+            counts = [-(-extent // size) for extent, size in zip(shape, chunk, strict=True)]
+            total = math.prod(counts)
+            wanted = min(total, _MOST_BLOCKS, max(1, most // (math.prod(chunk) * found.dtype.itemsize)))
+            blocks = []
+            for place in np.unique(np.linspace(0, total - 1, wanted).round().astype(int)):
+                corner = np.unravel_index(place, counts)
+                blocks.append(
+                    found[tuple(slice(i * size, (i + 1) * size) for i, size in zip(corner, chunk, strict=True))]
+                )
+            return Sample(
+                found.name,
+                tuple(np.ascontiguousarray(block) for block in blocks),
+                sum(block.size for block in blocks) / found.size,
+                found.chunks is not None,
+                found.id.get_create_plist().get_nfilters() > 0,
+            )
+    except OSError as error:
+        raise UserError(f"cannot read {path} as HDF5: {error}", "name a file that the program has written") from error
+
+
+def _dataset(h5py: Any, file: Any, path: Path, name: str | None) -> Any:
+    """The dataset of that name, or the largest of numbers."""
+
+    def usable(item: Any) -> bool:
+        return isinstance(item, h5py.Dataset) and item.dtype.kind in "iuf" and item.shape and item.size > 0
+
+    if name is not None and not any(mark in name for mark in "*?["):
+        if usable(file.get(name)):
+            return file[name]
+        raise UserError(f"{path} has no dataset of numbers called {name}", f"look at its names: h5ls -r {path}")
+    found: list[Any] = []
+    file.visititems(lambda _, item: found.append(item) if usable(item) else None)
+    pattern = "*" if name is None else name.strip("/")
+    found = [item for item in found if any(fnmatchcase(word, pattern) for word in _names(item.name))]
+    if not found:
+        raise UserError(
+            f"{path} has no dataset of numbers that {pattern} matches", f"look at its names: h5ls -r {path}"
+        )
+    return max(found, key=lambda item: item.nbytes)
+
+
+def _names(path: str) -> tuple[str, str]:
+    """A dataset's path, and the last part of it: the runtime compares patterns with both."""
+    return path.strip("/"), path.rpartition("/")[2]
+
+
+def candidates(
+    sample: Sample, accuracy: float | None, plugins: Sequence[str], processes: int
+) -> tuple[list[Filter], list[str]]:
+    """Give the filters to try, and what is left out with the reason.
+
+    Raises
+    ------
+    UserError
+        If an accuracy or a plugin is not one.
+    """
+    h5z = load_h5py().h5z
+    dtype = sample.blocks[0].dtype
+    shuffle = ("shuffle", "true")
+    tried, left = [Filter((shuffle, ("deflate", str(level)))) for level in LEVELS], []
+    if dtype.kind in "iu":
+        tried.append(Filter((("scaleoffset", "0"),)))
+    if processes > 1:
+        left.append("szip: HDF5 before 1.14 loses chunks that it cannot shrink where several ranks write")
+    elif h5z.filter_avail(h5z.FILTER_SZIP) and h5z.get_filter_info(h5z.FILTER_SZIP) & _ENCODES:
+        tried.append(Filter((("szip", str(_PIXELS)),)))
+    else:
+        left.append("szip: this HDF5 library has no encoder")
+    for plugin in plugins:
+        numbers = [int(word) if word.isdecimal() else -1 for word in plugin.split(",")]
+        if not 256 <= numbers[0] <= 65535 or min(numbers) < 0 or max(numbers) >= 2**32:
+            raise UserError(f"--plugin {plugin} is not the number of a filter", "write 32015 or 32015,3 for instance")
+        if not h5z.filter_avail(numbers[0]):
+            raise UserError(f"HDF5 finds no filter {numbers[0]}", "name the folder of its library in HDF5_PLUGIN_PATH")
+        tried.append(Filter((("plugin", plugin),)))
+    if accuracy is not None and dtype.kind == "f" and dtype.itemsize in (4, 8):
+        if not _SMALLEST <= accuracy <= _LARGEST:
+            raise UserError(f"--accuracy {accuracy} is not possible", f"give a number from {_SMALLEST} to {_LARGEST}")
+        tried += [Filter((("accuracy", repr(accuracy)), *one.settings)) for one in tried]
+    elif accuracy is not None:
+        left.append(f"rounding: only reals of 4 or 8 bytes are rounded, the elements are {dtype}")
+    return tried, left
+
+
+def rounded(values: NDArray[Any], accuracy: float) -> NDArray[Any]:
+    """Round reals as the runtime does it (``sw_round_reals``): to the nearest multiples of a power of two.
+
+    No number is further off than the accuracy. NaN and infinities stay, and so do numbers whose multiple is infinite.
+    """
+    step = math.ldexp(1.0, math.frexp(accuracy)[1])
+    with np.errstate(all="ignore"):
+        near = (np.rint(values.astype(np.float64) / step) * step).astype(values.dtype)
+        finer = np.abs(values) < step * 2.0 ** np.finfo(values.dtype).nmant
+    return np.where(finer & np.isfinite(near), near, values).astype(values.dtype)
+
+
+def measure(sample: Sample, tried: Sequence[Filter]) -> tuple[list[Measured], list[str]]:
+    """Send every block through every filter in memory, and read it back.
+
+    Returns
+    -------
+    measured : list of Measured
+        Those that keep the data, or the accuracy.
+    lost : list of str
+        The others, with what went wrong.
+    """
+    plain = _measured(sample, Filter())
+    found, lost = [plain], []
+    for one in tried:
+        try:
+            got = _measured(sample, one)
+        except (OSError, RuntimeError, ValueError) as error:
+            lost.append(f"{one.name}: {' '.join(str(error).split())}")
+            continue
+        # Only what the filter adds: copies into and out of HDF5 are made without one, too.
+        write, read = np.maximum(got.write - plain.write, 0), np.maximum(got.read - plain.read, 0)
+        found.append(Measured(one, got.ratios, write, read))
+    found[0] = Measured(plain.filter, np.ones_like(plain.ratios), np.zeros_like(plain.write), np.zeros_like(plain.read))
+    return found, lost
+
+
+def _measured(sample: Sample, one: Filter) -> Measured:
+    rows = []
+    for block in sample.blocks:
+        times = [_through(block, one) for _ in range(_REPEATS)]
+        rows.append([times[0][0], *(min(time[i] for time in times) for i in (1, 2))])
+    per_byte = np.array(rows, dtype=np.float64) / np.array([[block.nbytes] for block in sample.blocks])
+    return Measured(one, *per_byte.T)
+
+
+def _through(block: NDArray[Any], one: Filter) -> tuple[int, float, float]:
+    """Stored bytes of a block, and the seconds of processor time to write and to read it.
+
+    Raises
+    ------
+    ValueError
+        If what is read is not what was written.
+    """
+    h5py = load_h5py()
+    with h5py.File("sample.h5", "w", driver="core", backing_store=False, block_size=1 << 20) as file:
+        began = time.thread_time()
+        made = h5py.h5d.create(
+            file.id,
+            b"block",
+            h5py.h5t.py_create(block.dtype),
+            h5py.h5s.create_simple(block.shape),
+            _creation(h5py, block.shape, one),
+        )
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, block if one.accuracy is None else rounded(block, one.accuracy))
+        file.flush()
+        written = time.thread_time()
+        stored = made.get_storage_size()
+        del made  # and with it HDF5's cache of the chunk
+        back = np.empty_like(block)
+        opened = time.thread_time()
+        h5py.h5d.open(file.id, b"block").read(h5py.h5s.ALL, h5py.h5s.ALL, back)
+        ended = time.thread_time()
+    _check(block, back, one.accuracy)
+    return stored, written - began, ended - opened
+
+
+def _creation(h5py: Any, shape: tuple[int, ...], one: Filter) -> Any:
+    made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    made.set_chunk(shape)
+    for key, value in one.settings:
+        if key == "shuffle":
+            made.set_shuffle()
+        elif key == "deflate":
+            made.set_deflate(int(value))
+        elif key == "scaleoffset":
+            made.set_scaleoffset(_WHOLE_NUMBERS, 0)
+        elif key == "szip":
+            made.set_szip(_NEAREST_NEIGHBOUR, int(value))
+        elif key == "plugin":
+            number, *values = (int(word) for word in value.split(","))
+            made.set_filter(number, _OPTIONAL, tuple(values))
+    return made
+
+
+def _check(block: NDArray[Any], back: NDArray[Any], accuracy: float | None) -> None:
+    if accuracy is None:
+        if block.tobytes() != back.tobytes():
+            raise ValueError("what is read is not what was written")
+        return
+    with np.errstate(all="ignore"):
+        off = np.abs(back.astype(np.float64) - block.astype(np.float64)) > accuracy
+    special = ~np.isfinite(block)
+    if np.any(off & ~special) or not np.array_equal(block[special], back[special], equal_nan=True):
+        raise ValueError("the accuracy is exceeded")
+
+
+def expect(
+    measured: Sequence[Measured], bandwidths: Sequence[float], processes: int, reads: float = 0.0, seed: int = 0
+) -> list[Expected]:
+    """Expect the time per byte: processes send data through the filter side by side, then storage takes what is left.
+
+    Parameters
+    ----------
+    measured : sequence of Measured
+    bandwidths : sequence of float
+        Measurements of what storage takes from the whole program, bytes per second.
+    processes : int
+        That share the work of the filter.
+    reads : float
+        How often data are read for each time they are written.
+    seed : int
+        Of the resamples.
+
+    Returns
+    -------
+    list of Expected
+        The fastest first.
+    """
+    rng = np.random.default_rng(seed)
+    blocks = rng.integers(0, len(measured[0].ratios), (_RESAMPLES, len(measured[0].ratios)))
+    rates = np.asarray(bandwidths, dtype=np.float64)
+    picked = rates[rng.integers(0, len(rates), (_RESAMPLES, len(rates)))].mean(axis=1)
+    found = []
+    for one in measured:
+        spent = (one.write + reads * one.read) / processes
+
+        def speedup(work: Any, ratio: Any, bandwidth: Any) -> Any:
+            return (1 + reads) / bandwidth / (work + (1 + reads) * ratio / bandwidth)
+
+        draws = speedup(spent[blocks].mean(axis=1), one.ratios[blocks].mean(axis=1), picked)
+        low, high = np.quantile(draws, (0.025, 0.975))
+        write, read = float(one.write.mean()), float(one.read.mean())
+        found.append(
+            Expected(
+                one.filter,
+                float(one.ratios.mean()),
+                1 / write if write else math.inf,
+                1 / read if read else math.inf,
+                float(speedup(spent.mean(), one.ratios.mean(), rates.mean())),
+                Interval(float(low), float(high), 0.95),
+            )
+        )
+    return sorted(found, key=lambda entry: -entry.speedup)
+
+
+def best(expected: Sequence[Expected]) -> Expected:
+    """Give the fastest whose gain the interval shows; no filter where there is none."""
+    plain = next(entry for entry in expected if not entry.filter.settings)
+    return next((entry for entry in expected if entry.interval.low > 1), plain)
+
+
+def settings_of(
+    sample: Sample, chosen: Filter, chunk_size: int, collective: bool, pattern: str | None = None
+) -> tuple[Setting, ...]:
+    """Write the filter as settings of a plan for the datasets of a pattern, or this one; none for no filter."""
+    if not chosen.settings:
+        return ()
+    keys = [("datasets", (pattern or sample.dataset).strip("/"))]
+    keys += [] if sample.chunked else [("chunk_size", str(chunk_size))]
+    keys += [*chosen.settings, *([("collective_writes", "true")] if collective else [])]
+    return tuple(Setting(HDF5, key, value) for key, value in keys)
+
+
+def measure_folder(folder: Path, size: int, repeats: int = 6) -> list[float]:
+    """Write files to a folder, each until storage has it, and give the bytes per second of each but the first.
+
+    Raises
+    ------
+    UserError
+        If the folder cannot be written.
+    """
+    data = os.urandom(min(size, 4 << 20))
+    found = []
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".stripewise-") as file:
+            for _ in range(repeats + 1):
+                file.seek(0)
+                began = time.perf_counter()
+                for _ in range(max(1, size // len(data))):
+                    file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                found.append(max(1, size // len(data)) * len(data) / (time.perf_counter() - began))
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}", "name a folder that you may write to") from error
+    return found[1:]
