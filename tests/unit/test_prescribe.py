@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,15 +14,19 @@ import numpy as np
 import pytest
 
 from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, Setting
+from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.data import Data
 from stripewise.model.registry import make_model, model_class
 from stripewise.model.table import Column, Schema
+from stripewise.prescribe.placement import carried_by, choose_place
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.prescription import prescription_of
+from stripewise.prescribe.prescription import Prescription, plan_of, prescription_of
 from stripewise.prescribe.request import PrescriptionRequest, parse_request
+from stripewise.report.export import export
+from stripewise.spec.objective import Objective
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
@@ -403,3 +409,55 @@ def test_t3pio_s_formulas() -> None:
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(UserError, match="no policy is called 'best'"):
         by_policy("best", workload())
+
+
+BANDWIDTH = Objective("bandwidth", "maximize", "MiB/s")
+SECONDS = Objective("elapsed", "minimize", "s")
+
+
+def at(predicted: float, spread: float = 0.05, objective: Objective = BANDWIDTH) -> Prescription:
+    hint = plan_of([Setting(HINT, "cb_nodes", "4")], "prescribed")
+    return Prescription("model", workload(), objective=objective, predicted=predicted, spread=spread, plan=hint)
+
+
+def test_a_file_goes_to_the_place_that_is_predicted_to_be_fastest() -> None:
+    found, places = choose_place({"/home": at(100), "/scratch": at(400), "/nvme": at(300)}, "env:OUT_DIR")
+    assert [place.name for place in places] == ["/scratch", "/nvme", "/home"]
+    assert found.directory == "/scratch" and "4.00 times as fast as /home" in found.reasons[0]
+    assert [setting.line() for setting in found.plan.settings] == ["hint cb_nodes 4", "env OUT_DIR /scratch"]
+    deviation = math.hypot(0.05, 0.05)
+    assert places[0].speedup_interval[1] == pytest.approx(4 * math.exp(1.96 * deviation))
+    assert places[-1].interval[0] == pytest.approx(100 * math.exp(-1.96 * 0.05))
+    assert "export OUT_DIR=/scratch" in export(found.plan, "shell").text
+
+
+def test_a_file_stays_where_the_gain_of_another_place_is_uncertain() -> None:
+    found, places = choose_place({"/home": at(10, 0.3, SECONDS), "/scratch": at(7, 0.3, SECONDS)}, "argument:out")
+    assert places[0].name == "/scratch" and places[0].speedup == pytest.approx(10 / 7)
+    assert found.directory == "/home" and "not enough to move" in found.reasons[0]
+    assert found.plan.settings[-1].line() == "argument out /home"
+    assert "the best of 2 places" in choose_place({"a": at(2), "b": at(1)}, None)[0].reasons[0]
+
+
+def test_pools_are_layouts_and_other_places_need_a_carrier() -> None:
+    found, _ = choose_place({"/home": at(100), "pool:flash": at(400)}, None)
+    assert found.plan.settings[-1].line() == "layout lustre pool flash"
+    assert "add --place-by" in " ".join(choose_place({"/home": at(100), "/scratch": at(400)}, None)[0].reasons)
+    with pytest.raises(UserError, match="predict different objectives"):
+        choose_place({"/home": at(100), "/scratch": at(4, objective=SECONDS)}, None)
+    for wrong in ("OUT_DIR", "hint:cb_nodes", "env:A B", "env:"):
+        with pytest.raises(UserError, match="--place-by"):
+            carried_by(wrong)
+
+
+def test_the_command_names_what_places_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = tmp_path / "workload.toml"
+    asked.write_text('[workload]\noperation = "write"\n')
+    for words, text in (
+        (["--place", "/home=a.model"], "one place leaves nothing to choose"),
+        (["--place", "/home"], "is not NAME=VALUE"),
+        (["a.model", "--place", "/home=a.model"], "--place names the models itself"),
+        (["--place-by", "env:OUT"], "--place-by needs places"),
+    ):
+        assert main(["prescribe", "--workload", str(asked), *words]) == 2
+        assert text in " ".join(capsys.readouterr().err.split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli import remote
-from stripewise.cli.options import BOTH, STACK_THERE, JsonOption, ServerOption, TableStackOption, check_stacks
+from stripewise.cli.options import BOTH, STACK_THERE, JsonOption, ServerOption, TableStackOption, check_stacks, pairs
 from stripewise.cli.output import console, grid, number, print_json, say, write_text
 from stripewise.client import Client
 from stripewise.errors import UserError, choose
@@ -20,6 +20,7 @@ from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
 from stripewise.model.table import read_table
+from stripewise.prescribe.placement import carried_by, choose_place
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prescription import Neighbour, Prescription, prescription_of
@@ -51,6 +52,20 @@ def prescribe(
         str | None, typer.Option(help=f"Without a model: {', '.join(policy_names())}.", metavar="NAME")
     ] = None,
     osts: Annotated[int | None, typer.Option(help="OSTs of the file system, for policies.", min=1)] = None,
+    place: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Instead of MODEL: a folder, or pool:NAME, and its model; repeat it, the current place first.",
+            metavar="FOLDER=MODEL",
+        ),
+    ] = None,
+    place_by: Annotated[
+        str | None,
+        typer.Option(
+            help="How the program is told its folder: env:VARIABLE, or argument:NAME for {NAME} in its command.",
+            metavar="CARRIER:NAME",
+        ),
+    ] = None,
     stack: TableStackOption = None,
     to: Annotated[
         str | None, typer.Option(help=f"Print the settings as one of {', '.join(TARGETS)}.", metavar="TARGET")
@@ -70,10 +85,17 @@ def prescribe(
     if artifact is not None:
         _write_artifact(model, artifact, stack, json_output)
         return
+    if place and any(given is not None for given in (model, policy, table, server)):
+        raise UserError("--place names the models itself", "leave MODEL, --policy, --table and --server out")
+    if place_by is not None and not place:
+        raise UserError("--place-by needs places", "give --place FOLDER=MODEL for each")
     if workload is None and observed is None:
         raise UserError("the workload is missing", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
+    if place:
+        _place(place, place_by, _request(workload, observed, None), stack, to, output, json_output)
+        return
     service = remote.server_of(None, server)
     if service is not None and stack:
         raise UserError(BOTH, STACK_THERE)
@@ -91,6 +113,39 @@ def prescribe(
     else:
         found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
     deliver(found, to, output, json_output)
+
+
+def _place(
+    given: Sequence[str],
+    by: str | None,
+    request: PrescriptionRequest,
+    stacks: Sequence[str] | None,
+    to: str | None,
+    output: Path | None,
+    json_output: bool,
+) -> None:
+    """Choose among places, each by its own model."""
+    models = pairs("--place", given, "/scratch/me=scratch.model")
+    if len(models) < 2:
+        raise UserError("one place leaves nothing to choose", "give --place FOLDER=MODEL for each, the current first")
+    if by is not None:
+        carried_by(by)
+    found = {name: Prescriber(_model(path, stacks)).prescribe(request) for name, path in models.items()}
+    chosen, places = choose_place(found, by)
+    if not json_output and (to is None or output is not None):
+        unit = "" if chosen.objective is None else chosen.objective.unit
+        table = grid("place", ">predicted", ">95% interval", ">times as fast", ">95% interval")
+        for one in places:
+            low, high = one.speedup_interval
+            table.add_row(
+                escape(one.name),
+                number(one.found.predicted, unit),
+                f"{number(one.interval[0])} to {number(one.interval[1])}",
+                f"{one.speedup:.2f}",
+                f"{low:.2f} to {high:.2f}",
+            )
+        console.print(table)
+    deliver(chosen, to, output, json_output, {"places": [one.as_json() for one in places]})
 
 
 def _prescribed_there(
@@ -136,7 +191,13 @@ def _write_artifact(model: str | None, target: Path, stacks: Sequence[str] | Non
         say(f"{made.name}: {target}, {format_size(size)}")
 
 
-def deliver(found: Prescription, to: str | None, output: Path | None, json_output: bool) -> None:
+def deliver(
+    found: Prescription,
+    to: str | None,
+    output: Path | None,
+    json_output: bool,
+    more: Mapping[str, Any] | None = None,
+) -> None:
     """Print a prescription, or write it where it is wanted."""
     text = None
     if to is not None or output is not None:
@@ -150,7 +211,7 @@ def deliver(found: Prescription, to: str | None, output: Path | None, json_outpu
         if output is not None:
             write_text(output, text)
     if json_output:
-        document = found.as_json()
+        document = {**found.as_json(), **(more or {})}
         if text is not None:
             document["export"] = {"target": to or "plan", "text": text, "undo": made.undo, "cannot": made.cannot}
         print_json(document)

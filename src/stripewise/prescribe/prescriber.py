@@ -145,6 +145,7 @@ class Answer:
             directory=self._directory(changed, chosen),
             current=float(np.exp(sign * today.mean[0])),
             predicted=float(np.exp(sign * mean)),
+            spread=float(expected.deviation[0]),
             gain=float(gain),
             deviation=float(deviation),
             reach=reach if reach > 0 else math.inf,

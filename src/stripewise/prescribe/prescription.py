@@ -110,6 +110,8 @@ class Prescription:
         Where to put the data, if that was chosen.
     current, predicted : float or None
         Predicted objective with the current settings and with the changes.
+    spread : float
+        Standard deviation of the natural logarithm of ``predicted``.
     gain, deviation : float or None
         Natural logarithm of the predicted speed-up and its standard deviation, of the best combination found, kept or
         not.
@@ -134,6 +136,7 @@ class Prescription:
     directory: str = ""
     current: float | None = None
     predicted: float | None = None
+    spread: float = 0.0
     gain: float | None = None
     deviation: float | None = None
     reach: float = math.inf
