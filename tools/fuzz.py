@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import random
 import resource
 import signal
@@ -27,6 +28,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from stripewise.carriers.adios2 import changed as changed_file
+from stripewise.diagnosis.causes.models import FORMAT as CALIBRATION
+from stripewise.diagnosis.causes.models import VERSION as CALIBRATION_VERSION
+from stripewise.diagnosis.causes.models import load as load_calibration
 from stripewise.diagnosis.causes.timings import read_timings
 from stripewise.diagnosis.hints_file import named_hints
 from stripewise.diagnosis.script import parse_script
@@ -40,6 +45,8 @@ from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.registry import load_model, make_model
 from stripewise.model.table import read_table
 from stripewise.prescribe.request import parse_request
+from stripewise.runner.allow_list import AllowList
+from stripewise.runner.program.command import split
 from stripewise.runner.program.elf import NotElf, read_elf
 from stripewise.schedulers.registry import all_schedulers
 from stripewise.spec.campaign import parse_campaign
@@ -175,6 +182,26 @@ def layouts(data: bytes, folder: Path) -> None:
             list(named_system.in_script(line))
 
 
+def adios2(data: bytes, folder: Path) -> None:
+    """An ADIOS2 file of a program, in both forms."""
+    for name in ("a.xml", "a.yaml"):
+        (folder / name).write_bytes(data)
+        with contextlib.suppress(OSError, ValueError):  # promised
+            changed_file(folder / name, {"NumAggregators": "4", "x/BufferChunkSize": "1"})
+
+
+def command(data: bytes, folder: Path) -> None:
+    """A pattern of an allow-list, and a command: none of it may let another program through."""
+    pattern, _, line = data.decode("utf-8", "surrogateescape").partition("\n")
+    words = [word for word in line.split(" ") if word]
+    split(words)
+    path = {"PATH": "/usr/bin:/bin"}
+    if words and AllowList(["mpiexec -n * /opt/none/app ..."]).allows(words, folder, path):
+        started = [segment.program[0] for segment in split(words).segments]
+        assert {os.path.realpath(folder / program) for program in started} == {"/opt/none/app"}, words
+    AllowList([pattern]).allows(words, folder, path)
+
+
 def hints(data: bytes, folder: Path) -> None:
     """A hints file that a script names."""
     (folder / "hints").write_bytes(data)
@@ -203,6 +230,19 @@ IOR = [
     b'{"Version": "4.0", "tests": [{"Parameters": {}, "Results": [[{"access": "write", "bwMiB": 12.5}]]}]}',
     b"access,bw(MiB/s),IOPS\nwrite,12.5,3\n",
 ]
+ADIOS2 = [
+    b'<adios-config><io name="x"><engine type="BP5"><parameter key="A" value="1"/></engine></io></adios-config>',
+    b"- IO: x\n  Engine:\n    Type: BP5\n    NumAggregators: 2\n- IO: 'y'\n",
+]
+COMMANDS = [
+    b"\nmpiexec -n 4 /opt/none/app : -n 1 /bin/sh -c id",
+    b"srun -n * /opt/a/* ...\nsrun --export=ALL -n 2 /opt/a/b --mca x y",
+    b"mpirun --mca io * -np * ./app *\nenv A=1 mpirun --mca io ompio -np 2 ./app {run}",
+]
+CALIBRATIONS = [
+    b'{"format": "%s", "version": %d, "notes": {"a": "b"}, "models": {"read": {"cache": {"constant": 1, "slope": 2, '
+    b'"spread": 0.1, "smallest": 1, "largest": 9, "count": 3}}}}' % (CALIBRATION.encode(), CALIBRATION_VERSION),
+]
 TARGETS = {
     "darshan": Target(file(READER.read, "x.darshan"), logs),
     "table": Target(table, tables),
@@ -224,6 +264,9 @@ TARGETS = {
     "timings": Target(
         file(read_timings, "t.csv"), lambda: [b"operation,size,seconds,offset\nread,4KiB,0.1,0\nwrite,1,2,3\n"]
     ),
+    "adios2": Target(adios2, lambda: ADIOS2, ()),
+    "command": Target(command, lambda: COMMANDS),
+    "calibration": Target(file(load_calibration, "c.json"), lambda: CALIBRATIONS),
     "elf": Target(file(read_elf, "a.out"), lambda: [Path("/bin/true").read_bytes()[:LONGEST]], (NotElf,)),
 }
 

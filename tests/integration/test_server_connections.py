@@ -16,7 +16,7 @@ import uvicorn
 from benchmarks.server.slow import Slow, Users
 from uvicorn.server import ServerState
 
-from stripewise.server.connections import Proxies, limited
+from stripewise.server.connections import Proxies, limited, peer_of
 from tests.unit.service import Running, running
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -72,16 +72,29 @@ async def attacked() -> None:
         async def opened(first: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             return await _opened(port, first)
 
-        silent, half = await opened(b""), await opened(REQUEST[:20])
-        asked = await opened(REQUEST)
+        first, silent, half = await opened(b""), await opened(b""), await opened(REQUEST[:20])
         await asyncio.sleep(0.05)
-        # One more than an address may have is closed at once.
-        assert await _rest(await opened(REQUEST), SECONDS / 2) == b""
+        # One more than an address may have takes the place of the one that has waited longest.
+        asked = await opened(REQUEST)
+        assert await _rest(first, SECONDS / 2) == b""
         for held in (silent, half):
             assert await _rest(held, 2 * SECONDS) == b"", "a request that does not come ends its connection"
         answer = await asyncio.wait_for(asked[0].readuntil(b"ok"), 5.0)
         assert answer.startswith(b"HTTP/1.1 200"), "a slow answer comes"
         assert await _rest(asked, 2 * SECONDS) == b"", "and an idle connection ends after it"
+
+
+async def taken_from_many_addresses() -> None:
+    async with served(answer_late, seconds=60.0) as port:
+        strangers = []
+        for number in range(2, 12):
+            made = await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.0.{number}", 0))
+            made[1].write(REQUEST[:20])
+            strangers.append(made)
+        reader, _ = await _opened(port, REQUEST)
+        assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200")
+        for stranger in strangers[:8]:
+            assert await _rest(stranger, 5.0) == b"", "all of loopback is one peer"
 
 
 async def unread() -> int:
@@ -106,6 +119,13 @@ async def _rest(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], s
 
 def test_strangers_hold_no_connections() -> None:
     asyncio.run(attacked())
+
+
+def test_strangers_on_this_machine_take_no_connections_from_others() -> None:
+    asyncio.run(taken_from_many_addresses())
+    assert peer_of("127.9.9.9") == peer_of("::1") == peer_of("::ffff:127.0.0.1") == "loopback"
+    assert peer_of("2001:db8::1") == peer_of("2001:db8::ffff:1") != peer_of("2001:db8:0:1::1")
+    assert peer_of("203.0.113.1") != peer_of("203.0.113.2") and peer_of("testclient") == "testclient"
 
 
 def test_a_named_proxy_may_open_as_many_connections_as_its_clients_need() -> None:

@@ -121,7 +121,10 @@ def _in_xml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
                 engine.remove(old)
             ElementTree.SubElement(engine, "parameter", key=parameter, value=value)
             met.add(key)
-    return ElementTree.tostring(root, "unicode") + "\n", met
+    try:
+        return ElementTree.tostring(root, "unicode") + "\n", met
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _in_yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:

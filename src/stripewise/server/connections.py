@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stripewise.errors import UserError
 
 EACH = 500
-"""Connections that one address may have open, and requests that it may have under way through a proxy."""
+"""Connections that one peer may have open, and requests that it may have under way through a proxy."""
 
 
 class Proxies:
@@ -73,6 +73,20 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return (isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped) or found
 
 
+def peer_of(address: str) -> str:
+    """Give whose limits hold for an address.
+
+    Everybody on this machine can ask from any address of its loopback, and whoever has one address of IPv6 has 2**64.
+    """
+    try:
+        found = _address(address)
+    except ValueError:
+        return address
+    if found.is_loopback:
+        return "loopback"
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+
+
 def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
     """Make the protocol of connections.
 
@@ -83,11 +97,13 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
         end of the request before. After three times as long in which a client takes next to nothing of an answer or
         of an event stream, the connection ends as well.
     each : int
-        Connections that one address may have open; the UNIX socket, which only its owner can reach, has no such limit,
-        nor has a proxy.
+        Connections that one peer may have open; the UNIX socket, which only its owner can reach, has no such limit,
+        nor has a proxy. One more takes the place of the one that has waited longest for its request or for its client
+        to read.
     proxies : Proxies
     """
     open_of: Counter[str] = Counter()
+    held: defaultdict[str, dict[Limited, None]] = defaultdict(dict)
 
     class Limited(H11Protocol):
         _late: asyncio.TimerHandle | None = None
@@ -97,12 +113,13 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             peer = self.client[0] if self.client else ""
-            self._peer = "" if peer in proxies else peer
+            self._peer = "" if peer in proxies else peer_of(peer)
             open_of[self._peer] += 1
+            self._watch()
             if self._peer and open_of[self._peer] > each:
-                transport.abort()
-            else:
-                self._watch()
+                longest = next(iter(held[self._peer]))
+                del held[self._peer][longest]
+                longest.transport.abort()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -115,31 +132,44 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
         def pause_writing(self) -> None:
             super().pause_writing()
             self._stalled = self.loop.call_later(3 * seconds, self.transport.abort)
+            held[self._peer][self] = None
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            if self._stalled is not None:
-                self._stalled.cancel()
+            self._go_on()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_watching()
-            if self._stalled is not None:
-                self._stalled.cancel()
+            self._go_on()
             open_of[self._peer] -= 1
             if not open_of[self._peer]:
                 del open_of[self._peer]
+                held.pop(self._peer, None)
             super().connection_lost(exc)
 
         def _watch(self) -> None:
             """Wait for a request, or no longer once one is being answered."""
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop_watching()
-            elif self._late is None:
+            elif self._late is None and not self.transport.is_closing():
                 self._late = self.loop.call_later(seconds, self.transport.abort)
+                held[self._peer][self] = None
 
         def _stop_watching(self) -> None:
             if self._late is not None:
                 self._late.cancel()
                 self._late = None
+            self._free()
+
+        def _go_on(self) -> None:
+            if self._stalled is not None:
+                self._stalled.cancel()
+                self._stalled = None
+            self._free()
+
+        def _free(self) -> None:
+            """Leave this connection alone when others come, unless it still waits for its client."""
+            if self._late is None and self._stalled is None:
+                held[self._peer].pop(self, None)
 
     return Limited

@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise.errors import StripewiseError
-from stripewise.server.connections import EACH, Proxies
+from stripewise.server.connections import EACH, Proxies, peer_of
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import problem
 from stripewise.server.service import Service
@@ -140,8 +140,9 @@ class Guard:
         nonce = secrets.token_urlsafe(16)
         peer = scope["client"][0] if scope.get("client") and scope["client"][0] else "socket"
         address = self._proxies.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
+        asker = peer_of(address)
         scope.setdefault("state", {}).update(nonce=nonce, address=address)
-        self._under_way[address] += 1
+        self._under_way[asker] += 1
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -156,7 +157,7 @@ class Guard:
             await send({**message, "body": body[last:]} if last else message)
 
         try:
-            if peer in self._proxies and self._under_way[address] > EACH:
+            if peer in self._proxies and self._under_way[asker] > EACH:
                 # A connection of a proxy is nobody's: the limit on a client's connections holds for its requests.
                 raise _refusal(429, "too many requests at once", "wait for answers", {"Retry-After": "1"})
             receive = await self._admit(scope, receive)
@@ -170,9 +171,9 @@ class Guard:
             log.warning("%s %s: %s", scope["method"], scope["path"], error)
             await problem(503, error.what, error.fix)(scope, receive, sending)
         finally:
-            self._under_way[address] -= 1
-            if not self._under_way[address]:
-                del self._under_way[address]
+            self._under_way[asker] -= 1
+            if not self._under_way[asker]:
+                del self._under_way[asker]
             route = getattr(scope.get("route"), "path", "") or "(other)"
             self._metrics.count(scope["method"], route, status, time.perf_counter() - begun)
             await self._note(scope, status)
@@ -189,7 +190,7 @@ class Guard:
                 self._check_origin(headers)
                 if path == "/login":
                     # A valid token gets in, however many others have guessed from the same address.
-                    scope["state"]["may_fail"] = lambda: self._failures.allow(scope["state"]["address"])
+                    scope["state"]["may_fail"] = lambda: self._failures.allow(peer_of(scope["state"]["address"]))
                 else:
                     self._slow_down(scope)
             return self._limited(headers, receive, _LOGIN_BYTES)
@@ -232,7 +233,7 @@ class Guard:
 
     def _slow_down(self, scope: Scope) -> None:
         """Make those who guess wait."""
-        if not self._failures.allow(scope["state"]["address"]):
+        if not self._failures.allow(peer_of(scope["state"]["address"])):
             raise _refusal(429, "too many requests without a valid token", "wait a minute", {"Retry-After": "60"})
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
