@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -70,9 +71,14 @@ def test_a_calibration_survives_its_file_and_nonsense_is_refused(tmp_path: Path)
     path = tmp_path / "site.json"
     path.write_text(SITE.text(), "utf-8")
     assert load(path).models == SITE.models
-    path.write_text('{"format": "other", "version": 1}')
-    with pytest.raises(UserError, match="not a calibration"):
-        load(path)
+    for nonsense in (
+        '{"format": "other", "version": 1}',
+        "[" * 100_000,
+        re.sub('"slope": [^,]*', '"slope": "x"', SITE.text()),
+    ):
+        path.write_text(nonsense)
+        with pytest.raises(UserError, match="not a calibration"):
+            load(path)
 
 
 def test_clusters_of_two_conditions_are_two() -> None:

@@ -88,6 +88,7 @@ def test_the_command_names_the_file_and_gets_the_copy(tmp_path: Path):
         ("a.xml", XML.replace("BP5", "HDF5").replace('<io name="Restart"/>', ""), "writes BP5 files"),
         ("a.xml", "<a>" + " " * (1 << 20), "more than 1048576 bytes"),
         ("missing.xml", None, "No such file"),
+        ("deep.xml", "<a>" * 9000 + "<io name='x'/>" + "</a>" * 9000, "nested too deeply"),
         ("", None, r"write \{adios2:FILE\} in the command"),
     ],
 )

@@ -203,8 +203,11 @@ def load(path: Path) -> Calibration:
             str(way): {str(name): TimeModel(**entry) for name, entry in of.items()}
             for way, of in data["models"].items()
         }
-        return Calibration(models, data.get("notes", {}))
+        numbers = [number for of in models.values() for model in of.values() for number in vars(model).values()]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise ValueError("a model's value is not a number")
+        return Calibration(models, dict(data.get("notes", {})))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a calibration: {error}", "make one with stripewise calibrate") from error
