@@ -297,6 +297,7 @@ def test_the_experiments_page_answers_to_every_control(site, page):  # noqa: PLR
         page.get_by_role("link", name="Undo of hints").click()
     assert Path(found.value.path()).read_text().strip()
     with page.expect_download() as found:
+        page.get_by_text("Download", exact=True).click()
         page.get_by_role("link", name="Helpdesk bundle").click()
     with zipfile.ZipFile(found.value.path()) as archive:
         assert any(name.endswith("/result.json") for name in archive.namelist())

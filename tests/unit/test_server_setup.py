@@ -1,5 +1,6 @@
 """The service before its first request: what it needs, and what it makes of a filled form."""
 
+import csv
 import math
 import sys
 from pathlib import Path
@@ -9,6 +10,11 @@ import pytest
 from stripewise.errors import UserError
 from stripewise.server import commands
 from stripewise.server.resources.prescriptions import asked_of
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.trial import Phase, Role, Run, Trial
+from tests.system.pages_service import put
+from tests.unit.finished_experiment import finished
 from tests.unit.service import SIMULATED, running
 
 
@@ -45,3 +51,37 @@ def test_answers_keep_the_rules_of_http(tmp_path: Path) -> None:
         operations = [one for item in found.app.openapi()["paths"].values() for one in item.values()]
         names = [one["operationId"] for one in operations]
         assert len(set(names)) == len(names) and "list_experiments" in names
+
+
+def test_runs_report_and_notebook_come_as_files(tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        record, trials = finished()
+        identifier = put(found.service.store, record.experiment, {}, trials, "finished", record.result)
+        base = f"/experiments/{identifier}"
+        rows = list(csv.DictReader(found.viewer.get(f"{base}/runs.csv").text.splitlines()))
+        assert len(rows) == sum(len(trial.runs) for trial in trials) and rows[3]["cb_nodes"]
+        assert len(found.viewer.get(f"{base}/runs.json").json()) == len(trials)
+        assert "Gain proven" in found.viewer.get(f"{base}/report.html").text
+        book = found.viewer.get(f"{base}/notebook.ipynb").json()
+        for cell in book["cells"][1:]:
+            exec(compile(cell["source"], "cell", "exec"), {})
+        assert len(book["cells"]) > 5
+
+
+def test_the_output_of_a_run_is_shown_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "state"))
+    with running(tmp_path) as found:
+        store = found.service.store
+        identifier = store.create(Experiment(command=["./app"], budget=5), {})
+        claim = store.claim(identifier, "ada@node1:1")
+        store.update(identifier, claim=claim, state="running")
+        store.plan(identifier, claim, Trial(0, Configuration({}), Role.DEFAULT), Run(0, 0, Phase.WARMUP))
+        store.begin(identifier, claim, 0)
+        folder = tmp_path / "state" / "runs" / identifier / "0"
+        folder.mkdir(parents=True)
+        (folder / "stdout").write_text("step 17 of 40\n")
+        found.service.messages.add(identifier, "space", {"names": ["a"], "distinct": 3, "left_out": {"b": "no effect"}})
+        page = found.viewer.get(f"/experiments/{identifier}").text
+        assert "step 17 of 40" in page and "Left out: b: no effect." in page and 'aria-current="step"' in page
+        assert "step 17 of 40" in found.viewer.get(f"/experiments/{identifier}/runs/0").text
+        assert found.viewer.get(f"/api/v1/experiments/{identifier}/runs/0/log").json()["text"] == "step 17 of 40\n"

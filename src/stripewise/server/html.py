@@ -20,7 +20,7 @@ from stripewise import __version__
 from stripewise.errors import StripewiseError
 from stripewise.report import markup
 from stripewise.report.page import environment
-from stripewise.server.problems import status_of
+from stripewise.server.problems import for_web, status_of
 from stripewise.server.service import get_session
 from stripewise.spec.result import Interval
 from stripewise.spec.trial import Phase
@@ -137,7 +137,9 @@ class PageRoute(APIRoute):
             try:
                 return await inner(request)
             except StripewiseError as error:
-                return error_page(request, status_of(error), error.what, error.fix)
+                # Where the store is, is for those who run the service.
+                what = error.what.replace(request.app.state.service.store.url, "the store")
+                return error_page(request, status_of(error), what, for_web(error.fix))
             except RequestValidationError as error:
                 first = error.errors()[0]
                 place = ".".join(str(part) for part in first["loc"][1:])

@@ -68,10 +68,14 @@ class Refused(StripewiseError):  # noqa: N818  it is an answer, not a fault
         self.status = status
 
 
+def for_web(fix: str) -> str:
+    """Leave out of an advice the commands of a terminal, which whoever speaks HTTP does not have before them."""
+    return "; ".join(part for part in fix.split("; ") if "stripewise " not in part)
+
+
 def envelope(status: int, what: str, fix: str = "") -> dict[str, Any]:
     """Write the body of an error."""
-    # Whoever speaks HTTP has no command line before them.
-    fix = "; ".join(part for part in fix.split("; ") if "stripewise " not in part)
+    fix = for_web(fix)
     parts = {"code": CODES.get(status, "error"), "what": what, "fix": fix}
     detail = f"{what}; {fix}" if fix else what
     return {

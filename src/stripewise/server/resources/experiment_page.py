@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +14,7 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from stripewise.errors import StripewiseError
+from stripewise.report.bundle import log_tail
 from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.server import reading
@@ -21,9 +24,10 @@ from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Resource
 from stripewise.server.resources.experiments import Id, line
-from stripewise.server.resources.runs import RunState
+from stripewise.server.resources.runs import RunState, output_folder
 from stripewise.server.service import Here, Service, User, version
-from stripewise.spec.trial import Role, Trial
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.trial import Phase, Role, State, Trial
 from stripewise.store.base import Record
 from stripewise.tuning.again import USUAL_PAIRS, changed_since
 from stripewise.tuning.confirm import HOPELESS_PAIRS
@@ -32,6 +36,8 @@ resource = Resource("/experiments/{id}")
 
 _RUNS = 20
 _MESSAGES = 30
+_LAST_LINES = 12
+_LAST_BYTES = 8192
 _STATES = ("pending", "running", "finished", "failed", "pruned")
 _MOST_PARAMETERS = 40
 
@@ -74,6 +80,9 @@ def experiment_page(
         usual_pairs=USUAL_PAIRS,
         checked=_checked(record, service) if check else None,
         messages=_messages(service, record.id),
+        steps=_steps(known),
+        left=_seconds_left(known),
+        output=_live_output(known),
         **_runs(service, known, page, state),
     )
 
@@ -112,11 +121,61 @@ def _checked(record: Record, service: Service) -> dict[str, Any]:
 
 def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:
     """What the session had to say in words, the newest first."""
-    said = [message for message in service.messages.after(0, identifier) if message.data.get("text")]
+    said = [(message.time, _said(message.kind, message.data)) for message in service.messages.after(0, identifier)]
+    return [{"time": time, "text": text} for time, text in said[::-1] if text][:_MESSAGES]
+
+
+def _said(kind: str, data: Mapping[str, Any]) -> str:
+    """Write a message of a session; empty where it has nothing for people."""
+    if kind == "prepared":
+        return "; ".join([*data.get("summary", ()), *data.get("warnings", ())])
+    if kind == "space":
+        left = "; ".join(f"{name}: {why}" for name, why in data.get("left_out", {}).items())
+        about = "" if data.get("exact") else "about "
+        size = f"{about}{data.get('distinct', 0):,} configurations of {', '.join(data.get('names', ()))}"
+        return f"Space: {size}." + (f" Left out: {left}." if left else "")
+    return str(data.get("text") or data.get("verdict") or data.get("what") or "")
+
+
+def _steps(known: PageHistory) -> list[tuple[str, str, int]]:
+    """Name the steps of an experiment, where each stands (done, now, to come), and its runs that have ended."""
+    runs = [run for trial in known.trials for run in trial.runs]
+    latest = max(runs, key=lambda run: run.number).phase if runs else None
+    order = (Phase.WARMUP, Phase.SEARCH, Phase.CONFIRMATION)
+    at = order.index(latest) if latest in order else 0
+    over = known.record.result is not None
     return [
-        {"time": message.time, "kind": message.kind, "text": str(message.data["text"])}
-        for message in said[-_MESSAGES:][::-1]
+        (
+            "warm-up" if phase is Phase.WARMUP else phase.value,
+            "done" if over or place < at else "now" if place == at else "to come",
+            sum(run.phase is phase and run.state.ended for run in runs),
+        )
+        for place, phase in enumerate(order)
     ]
+
+
+def _seconds_left(known: PageHistory) -> float | None:
+    """Estimate how long the launches that the budget still allows would take; None before the first has ended."""
+    took = [run.elapsed for trial in known.trials for run in trial.runs if run.elapsed]
+    if not took or known.record.state != "running":
+        return None
+    budget = known.record.experiment.budget
+    left = max(0, budget.runs - known.record.ended) * statistics.median(took)
+    return left if budget.seconds is None else min(left, max(0.0, budget.seconds - known.record.facts.seconds))
+
+
+def _live_output(known: PageHistory) -> tuple[int, str] | None:
+    """Give the number of the run that is under way, and the last lines that it has printed."""
+    record = known.record
+    if record.state != "running":
+        return None
+    for trial in known.trials:
+        for run in trial.runs:
+            place = output_folder(record, {"folder": "", "state": run.state.value, "number": run.number})
+            if run.state is State.RUNNING and place:
+                text = log_tail(replace(run, facts=RunFacts({"folder": place})), "stdout", _LAST_BYTES) or ""
+                return run.number, "\n".join(text.splitlines()[-_LAST_LINES:])
+    return None
 
 
 # -- figures -------------------------------------------------------------------------------------------------------

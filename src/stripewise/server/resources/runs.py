@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -15,6 +19,7 @@ from stripewise.errors import UserError
 from stripewise.report.bundle import helpdesk_bundle, log_tail
 from stripewise.report.export import TARGETS, export
 from stripewise.report.export.request import Export
+from stripewise.report.html import render_report
 from stripewise.server import reading
 from stripewise.server.documents import Log, MessagePage, RunDocument, RunPage, TrialPage
 from stripewise.server.history import history
@@ -51,10 +56,11 @@ def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | Non
         With status 404, without output.
     """
     gone = Refused(404, f"there is no {stream} of run {run['number']}", "runs without a folder of their own keep none")
-    if not run["folder"]:
+    place = output_folder(record, run)
+    if not place:
         raise gone
     own = (runs_folder(record.experiment) / record.id).resolve()
-    folder = FilePath(run["folder"]).resolve()
+    folder = FilePath(place).resolve()
     if not folder.is_relative_to(own):
         raise gone
     try:
@@ -69,6 +75,18 @@ def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | Non
         opened.seek(start)
         data = opened.read(limit)
     return {"stream": stream, "offset": start, "size": status.st_size, "text": data.decode("utf-8", "replace")}
+
+
+def output_folder(record: Record, run: Mapping[str, Any]) -> str:
+    """Give the folder in which a run's output is; of one that runs, where its latest launch writes. Empty if none."""
+    if run["folder"] or run["state"] != "running":
+        return str(run["folder"] or "")
+    own = runs_folder(record.experiment) / record.id
+    try:
+        found = [own / str(run["number"]), *own.glob(f"{run['number']}.*")]
+        return str(max((one for one in found if one.is_dir()), key=lambda one: one.stat().st_mtime, default=""))
+    except OSError:
+        return ""
 
 
 resource = Resource("/experiments/{id}", "trials")
@@ -195,7 +213,7 @@ def run_page(request: Request, service: Here, id: Id, number: Number) -> HTMLRes
     record = service.store.record(id)
     row = _run(service, record, number)
     known = history(service, record.id)
-    facts = RunFacts(row["facts"])
+    facts = RunFacts({**row["facts"], "folder": output_folder(record, row)})
     run = Run(number, row["trial"], row["phase"], row["state"], facts=facts)
     return render(
         request,
@@ -209,6 +227,65 @@ def run_page(request: Request, service: Here, id: Id, number: Number) -> HTMLRes
         unit=known.found.unit,
         **known.about(row["trial"]),
     )
+
+
+@resource.page("/runs.json")
+def runs_as_json(service: Here, id: Id) -> Response:
+    """Give all trials with their runs as a file."""
+    trials = [reading.trial_document(trial) for trial in history(service, id).trials]
+    return attached(json.dumps(trials, indent=1), f"runs-{id}.json", "application/json")
+
+
+@resource.page("/runs.csv")
+def runs_as_csv(service: Here, id: Id) -> Response:
+    """Give all runs as a file, a row for each, with every parameter's value."""
+    known = history(service, id)
+    default = known.found.default
+    names = sorted({*default, *(name for trial in known.trials for name in trial.configuration)})
+    head = ("run", "trial", "role", "phase", "pair", "arm", "state", "value", "elapsed", "started", "reason")
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow([*head, *names])
+    for run, trial in known.found.runs:
+        values = {**default, **trial.configuration}
+        told = {**run.as_json(), "run": run.number, "trial": trial.number, "role": trial.role.value}
+        rows.writerow([*(_cell(told.get(name)) for name in head), *(_cell(values.get(name)) for name in names)])
+    return attached(text.getvalue(), f"runs-{id}.csv", "text/csv; charset=utf-8")
+
+
+def _cell(value: Any) -> Any:
+    # A spreadsheet would take such a text for a formula.
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+@resource.page("/report.html")
+def report_file(service: Here, id: Id) -> Response:
+    """Give the report as one file."""
+    record = service.store.record(id)
+    trials = service.store.trials(record.id)
+    return attached(render_report(record, trials), f"stripewise-{record.id}.html", "text/html; charset=utf-8")
+
+
+@resource.page("/notebook.ipynb")
+def notebook(service: Here, id: Id) -> Response:
+    """Give a notebook with the runs and the figures."""
+    from stripewise.report.figures import figures  # noqa: PLC0415  half a second to load, once
+
+    known = history(service, id)
+    title = f"# {known.record.experiment.name or known.record.id}\n\n{known.found.result.verdict}"
+    trials = json.dumps([reading.trial_document(trial) for trial in known.trials])
+    codes = [f"import json\n\ntrials = json.loads({json.dumps(trials)})\ntrials[:3]"]
+    codes += [
+        f"import plotly.io\n\nplotly.io.from_json({json.dumps(figure.to_json())})  # {name}"
+        for name, figure in figures(known.found).items()
+    ]
+    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "id": "title", "metadata": {}, "source": title}]
+    cells += [
+        {"cell_type": "code", "id": f"cell-{n}", "metadata": {}, "execution_count": None, "outputs": [], "source": code}
+        for n, code in enumerate(codes)
+    ]
+    document = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+    return attached(json.dumps(document), f"stripewise-{known.record.id}.ipynb", "application/x-ipynb+json")
 
 
 @resource.page("/bundle.zip")

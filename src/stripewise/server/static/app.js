@@ -94,6 +94,7 @@
       window.location.reload();
       return;
     }
+    var changed = false;
     document.querySelectorAll("[data-live], [data-part]").forEach(function (old) {
       var part = old.id && fresh.getElementById(old.id);
       if (!part || part.innerHTML === old.dataset.seen) {
@@ -112,6 +113,8 @@
         return one.value;
       });
       old.dataset.seen = part.innerHTML;
+      // What a program prints changes no figure.
+      changed = changed || old.id !== "live-output";
       old.replaceChildren.apply(old, Array.prototype.slice.call(part.childNodes));
       open.forEach(function (id) {
         var one = document.getElementById(id);
@@ -135,7 +138,9 @@
       // The sign stands in a part that was just replaced.
       mark(connection);
     }
-    document.dispatchEvent(new CustomEvent("stripewise-fresh"));
+    if (changed) {
+      document.dispatchEvent(new CustomEvent("stripewise-fresh"));
+    }
   }
 
   var live = document.querySelector("[data-live]");

@@ -160,7 +160,8 @@
       lists();
     }
     box.hidden = axes.length === 0;
-    if (axes.length && (Object.keys(ranges).length || !document.getElementById("brushed").textContent)) {
+    if (axes.length) {
+      // The configurations may have become more.
       apply();
     }
   });

@@ -49,7 +49,8 @@
         } else {
           panel.textContent = "The service refused the request: load the page again.";
         }
-        panel.focus();
+        panel.focus({ preventScroll: true });
+        panel.scrollIntoView({ block: "start" });
       })
       .catch(function () {
         panel.textContent = "The service cannot be reached: try again.";
