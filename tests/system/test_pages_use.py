@@ -193,7 +193,7 @@ def test_a_question_that_leads_nowhere_leaves_the_page_alive(site, page):
     page.get_by_role("button", name="Prescribe").click()
     page.wait_for_url(re.compile("#answer"))
     # Nothing was said of the workload, which is a question as well.
-    expect(page.locator("#answer")).to_contain_text("Nodes is unknown")
+    expect(page.locator("#answer")).to_contain_text("nodes is unknown")
     page.get_by_role("button", name="Prescribe").click()
     assert page.evaluate("window.stripewise.leaving().aborted") is False
 
@@ -394,13 +394,13 @@ def test_models_are_trained_validated_asked_uploaded_and_deleted(site, page, tmp
     page.goto("/models/second")
     page.watched.settle(page)
     expect(page.locator("[data-figure=accuracy].drawn")).to_be_visible()
-    page.get_by_label("Nodes", exact=True).fill("4")
+    page.get_by_label("nodes", exact=True).fill("4")
     page.get_by_text("Current settings").click()
-    page.get_by_label("Romio cb write").select_option("disable")
+    page.get_by_label("romio_cb_write").select_option("disable")
     page.get_by_role("button", name="Prescribe").click()
     expect(page.locator("#answer")).to_contain_text("Predicted")
     expect(page.locator("#answer")).to_contain_text("romio_cb_write")
-    page.get_by_label("Nodes", exact=True).fill("many")
+    page.get_by_label("nodes", exact=True).fill("many")
     page.get_by_role("button", name="Prescribe").click()
     expect(page.get_by_role("alert")).to_contain_text(re.compile("nodes", re.I))
     with page.expect_download() as found:

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -85,3 +86,35 @@ def test_the_output_of_a_run_is_shown_while_it_runs(tmp_path: Path, monkeypatch:
         assert "step 17 of 40" in page and "Left out: b: no effect." in page and 'aria-current="step"' in page
         assert "step 17 of 40" in found.viewer.get(f"/experiments/{identifier}/runs/0").text
         assert found.viewer.get(f"/api/v1/experiments/{identifier}/runs/0/log").json()["text"] == "step 17 of 40\n"
+
+
+def test_a_ticket_logs_in_once(tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        token, _ = found.service.tokens.create("me", "admin")
+        address = f"/login?ticket={found.service.tickets.add(token)}"
+        browser = found.client()
+        assert "Welcome" in browser.get(address).text
+        assert browser.get("/").status_code == 200
+        other = found.client()
+        assert "That token is not valid" in other.get(address).text
+        assert other.get("/").status_code == 303
+
+
+def test_behind_a_path_every_address_has_it(tmp_path: Path) -> None:
+    with running(tmp_path, base_path="/node/n1", proxies=("10.0.0.1",)) as found:
+        identifier = found.create()
+        bearer = {"Authorization": f"Bearer {found.secret}"}
+        for client, prefix in (
+            (found.client(**bearer), "/node/n1"),
+            (found.client("10.0.0.1", **bearer, **{"X-Forwarded-Prefix": "/rnode/n2/8437"}), "/rnode/n2/8437"),
+            (found.client("10.0.0.2", **bearer, **{"X-Forwarded-Prefix": "//evil.example"}), "/node/n1"),
+        ):
+            for path in (f"{prefix}/experiments/{identifier}", f"/experiments/{identifier}"):
+                page = client.get(path)
+                assert page.status_code == 200
+                addresses = re.findall(r'(?:href|src|action|data-live|data-figures)="(/[^"]*)"', page.text)
+                assert len(addresses) > 20
+                assert all(one.startswith(f"{prefix}/") for text in addresses for one in text.split(" ")), addresses
+            assert client.get(f"{prefix}/api/v1/health").status_code == 200
+        lost = found.client().get("/node/n1/experiments")
+        assert lost.headers["location"].startswith("/node/n1/login?next=/experiments")

@@ -12,7 +12,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -264,7 +264,13 @@ class Workers:
             thread.join()
 
 
-def serve(settings: Settings, listener: socket.socket, workers: int, path: Path | None) -> None:
+def serve(
+    settings: Settings,
+    listener: socket.socket,
+    workers: int,
+    path: Path | None,
+    opened: Callable[[Service], None] = lambda service: None,
+) -> None:
     """Serve until a signal says to end.
 
     Parameters
@@ -276,8 +282,11 @@ def serve(settings: Settings, listener: socket.socket, workers: int, path: Path 
         How many to start beside the service.
     path : Path or None
         Of the UNIX socket, removed in the end.
+    opened : callable
+        Told the service before it answers; connections that come until then wait.
     """
     app = create_app(settings)
+    opened(app.state.service)
     bounded.warm_up()
     config = uvicorn.Config(
         app,

@@ -92,7 +92,7 @@ def fields(model: PerformanceModel) -> list[dict[str, Any]]:
         found.append(
             {
                 "name": f"{group}.{column.role if group == 'workload' else column.name}",
-                "label": column.name.replace("_", " "),
+                "label": column.name,
                 "context": context,
                 "choices": [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
                 if column.kind != "ordinal" or len(values) <= 1

@@ -6,8 +6,11 @@ import datetime
 import json
 import logging
 import os
+import re
+import sys
+import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +20,12 @@ from stripewise.spec.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.keeping import Audit
-from stripewise.store.service.tokens import DAYS, Token, Tokens
+from stripewise.store.service.tokens import DAYS, SESSION_SECONDS, Token, Tokens
 from stripewise.tuning.folders import state_folder
 from stripewise.tuning.process import terminated_as_interrupted, user_name
+
+if TYPE_CHECKING:
+    from stripewise.server.service import Service
 
 StoreOption = Annotated[
     str | None,
@@ -67,6 +73,19 @@ def serve(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Workers to start beside the service.", min=0)] = 1,
+    base_path: Annotated[
+        str,
+        typer.Option(
+            "--base-path",
+            help="Path under which a proxy shows the service, as in /node/n1/8437; a --proxy may also send it "
+            "in X-Forwarded-Prefix.",
+            metavar="PATH",
+        ),
+    ] = "",
+    show: Annotated[
+        bool,
+        typer.Option("--open", help="Print an address that logs in once, and open it in the browser of this machine."),
+    ] = False,
     tls: Annotated[bool, typer.Option("--behind-tls", help="A proxy speaks TLS: send cookies over TLS only.")] = False,
     data: DataOption = None,
     store: StoreOption = None,
@@ -81,13 +100,20 @@ def serve(
         from stripewise.server.app import serve as listen  # noqa: PLC0415
         from stripewise.server.app import tcp_socket, unix_socket  # noqa: PLC0415
         from stripewise.server.connections import Proxies  # noqa: PLC0415
-        from stripewise.server.service import Settings  # noqa: PLC0415
+        from stripewise.server.service import BASE_PATH, Settings  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise UserError(
             f"the package {error.name} is not installed", "install it: pip install 'stripewise[server]'"
         ) from error
     if host is not None and socket is not None:
         raise UserError("both --socket and --host are given", "leave one of them out")
+    base_path = base_path.rstrip("/")
+    if not re.fullmatch(BASE_PATH, base_path):
+        raise UserError(f"--base-path {base_path} is not a path", "write it as in /node/n1/8437")
+    if show and socket is not None:
+        raise UserError("--open needs an address, not a socket", "leave --socket out, or name --host")
+    # A browser cannot open a UNIX socket.
+    host = host or ("127.0.0.1" if show else None)
     _log()
     patterns = tuple(allow) if allow else load_policy().applications
     # A wrong pattern or address is reported now, not with the first request.
@@ -101,16 +127,30 @@ def serve(
         proxies=tuple(proxy or ()),
         hosts=tuple(name or ()) + ((host,) if host else ()),
         secure_cookies=tls,
+        base_path=base_path,
     )
     with open_store(store) as opened:
         known = [token for token in Tokens(database_of(opened)).all() if token.revoked is None]
-    if not known:
+    if not known and not show:
         typer.echo("the service has no token yet; make one: stripewise token create NAME --role admin --save", err=True)
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{host}:{listener.getsockname()[1]}"
     typer.echo(f"listening on {where}; programs run as {user_name()} ({os.getuid()}), whoever asks", err=True)
-    listen(settings, listener, workers, path)
+    listen(settings, listener, workers, path, lambda service: _invite(service, f"{where}{base_path}") if show else None)
+
+
+def _invite(service: Service, where: str) -> None:
+    """Print an address that logs in once, and open it where this machine has a screen."""
+    token, _ = service.tokens.create(f"{user_name()}, serve --open", "admin", SESSION_SECONDS)
+    address = f"{where}/login?ticket={service.tickets.add(token)}"
+    typer.echo(f"open {address} (it logs in once, within ten minutes)")
+    screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if screen and "SSH_CONNECTION" not in os.environ:
+        # Through a file of this user: other users of the machine see the arguments of a browser.
+        page = service.settings.data / "open.html"
+        _write_secret(page, f'<meta http-equiv="refresh" content="0; url={address}">')
+        webbrowser.open(page.as_uri())
 
 
 def worker(

@@ -26,7 +26,7 @@ from stripewise.errors import StripewiseError
 from stripewise.server.connections import EACH, Proxies, peer_of
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import problem
-from stripewise.server.service import Service
+from stripewise.server.service import BASE_PATH, Service
 from stripewise.store.service.tokens import LoginSession, Token
 
 _MOST = 10_000
@@ -134,6 +134,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        prefix = self._strip_prefix(scope)
         if scope["path"].startswith(_VERSIONED):
             scope["path"] = scope["path"].replace(_VERSIONED, _API, 1)
         begun, status = time.perf_counter(), 500
@@ -141,14 +142,17 @@ class Guard:
         peer = scope["client"][0] if scope.get("client") and scope["client"][0] else "socket"
         address = self._proxies.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
         asker = peer_of(address)
-        scope.setdefault("state", {}).update(nonce=nonce, address=address)
+        scope.setdefault("state", {}).update(nonce=nonce, address=address, prefix=prefix)
         self._under_way[asker] += 1
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._add_headers(scope, MutableHeaders(scope=message), nonce)
+                headers = MutableHeaders(scope=message)
+                self._add_headers(scope, headers, nonce)
+                if prefix and headers.get("location", "").startswith("/"):
+                    headers["Location"] = prefix + headers["location"]
             body = message.get("body", b"")
             last = max(0, len(body) - 1) // _PIECE * _PIECE
             # The server copies what a client has not taken yet, so a slow one is waited for after each piece.
@@ -177,6 +181,18 @@ class Guard:
             route = getattr(scope.get("route"), "path", "") or "(other)"
             self._metrics.count(scope["method"], route, status, time.perf_counter() - begun)
             await self._note(scope, status)
+
+    def _strip_prefix(self, scope: Scope) -> str:
+        """Give the path under which a proxy shows the service, and take it off the request's path if it is there."""
+        prefix: str = self._service.settings.base_path
+        peer = scope["client"][0] if scope.get("client") else ""
+        told = Headers(scope=scope).get("x-forwarded-prefix", "").rstrip("/")
+        if told and peer in self._proxies and re.fullmatch(BASE_PATH, told):
+            prefix = told
+        path: str = scope["path"]
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            scope["path"] = path[len(prefix) :] or "/"
+        return prefix
 
     # -- letting through -----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -123,7 +124,18 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
         "here": request.url.path,
     }
     text = _environment().get_template(template).render(**{**known, **context})
+    prefix = request.state.prefix
+    if prefix:
+        # Templates write addresses from the root of the service; no text of others has a plain quotation mark.
+        text = _ADDRESSES.sub(lambda found: f'{found[1]}="{_moved(found[2], prefix)}"', text)
     return HTMLResponse(text, status)
+
+
+_ADDRESSES = re.compile(r'\b(href|src|action|formaction|data-(?:live|figures|upload|then))="(/[^"]*)"')
+
+
+def _moved(addresses: str, prefix: str) -> str:
+    return " ".join(prefix + one for one in addresses.split(" "))
 
 
 class PageRoute(APIRoute):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -24,6 +26,9 @@ from stripewise.store.service.tokens import LoginSession, Token, Tokens
 
 T = TypeVar("T")
 MIB = 1 << 20
+BASE_PATH = r"^(/[A-Za-z0-9._~%-]+)*$"
+"""What a path that stands before all addresses may look like."""
+_TICKET_SECONDS = 600.0
 _READINGS = 16
 _LINES = 2000
 
@@ -86,6 +91,24 @@ class Remembered(Generic[T]):
             return entry.made[0]
 
 
+class Tickets:
+    """Texts that log in once each, within ten minutes; only this process knows them."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Token, float]] = {}
+
+    def add(self, token: Token) -> str:
+        """Make a text that begins a session of a token."""
+        text = secrets.token_urlsafe(32)
+        self._open[text] = (token, time.monotonic() + _TICKET_SECONDS)
+        return text
+
+    def use(self, text: str) -> Token | None:
+        """Give the token of a text that has not been used, and forget the text."""
+        token, until = self._open.pop(text, (None, 0.0))
+        return token if time.monotonic() < until else None
+
+
 class Settings(BaseModel):
     """All that can be set.
 
@@ -120,6 +143,9 @@ class Settings(BaseModel):
     proxies: tuple[str, ...] = Field(
         default=(), description="addresses and networks of the proxies whose X-Forwarded-For is believed"
     )
+    base_path: Annotated[str, Field(pattern=BASE_PATH)] = Field(
+        default="", description="path under which a proxy shows the service, as in /node/n1/8437"
+    )
     hosts: tuple[str, ...] = Field(
         default=(), description="names under which the service is reached, besides localhost; for TCP"
     )
@@ -143,6 +169,8 @@ class Service:
         What is kept beside them.
     hub : Hub
         Tells listeners what changes.
+    tickets : Tickets
+        Addresses that log in once.
     readings, figures, extremes : Remembered
         Histories as pages show them, their figures, and what lists say of them, kept until they change.
     """
@@ -158,6 +186,7 @@ class Service:
     hub: Hub
     readings: Remembered[Any] = field(default_factory=lambda: Remembered(_READINGS))
     figures: Remembered[str] = field(default_factory=lambda: Remembered(_READINGS))
+    tickets: Tickets = field(default_factory=Tickets)
     extremes: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(_LINES))
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import Form, Path, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -156,11 +156,19 @@ def revoke(request: Request, service: Here, id: Id) -> RedirectResponse:
 @pages.page("/login")
 def login_page(
     request: Request,
+    service: Here,
     next: Annotated[str, Query(max_length=1000)] = "/",
     wrong: Annotated[str, Query(max_length=1)] = "",
+    ticket: Annotated[str, Query(max_length=100)] = "",
 ) -> HTMLResponse:
-    """Ask for a token."""
-    return render(request, "login.html", title="Log in", next=next, wrong=bool(wrong))
+    """Ask for a token, or log in with a text that ``serve --open`` has printed."""
+    token = service.tickets.use(ticket) if ticket else None
+    if token is not None:
+        # A page that leads on, because a browser that came from elsewhere sends no cookie along with a redirection.
+        answer = render(request, "opened.html", title="Welcome", prefix=request.state.prefix)
+        _set_cookie(request, answer, service, service.tokens.begin_session(token)[0])
+        return answer
+    return render(request, "login.html", title="Log in", next=next, wrong=bool(wrong or ticket))
 
 
 @pages.form("/login")
@@ -182,11 +190,20 @@ async def login(
     await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
     cookie, _ = await run_in_threadpool(service.tokens.begin_session, found)
     answer = RedirectResponse(target, 303)
-    secure = service.settings.secure_cookies
-    answer.set_cookie(
-        COOKIE, cookie, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=secure, path="/"
-    )
+    _set_cookie(request, answer, service, cookie)
     return answer
+
+
+def _set_cookie(request: Request, answer: Response, service: Service, cookie: str) -> None:
+    answer.set_cookie(
+        COOKIE,
+        cookie,
+        max_age=int(SESSION_SECONDS),
+        httponly=True,
+        samesite="strict",
+        secure=service.settings.secure_cookies,
+        path=request.state.prefix or "/",
+    )
 
 
 @pages.form("/logout")
@@ -194,7 +211,7 @@ async def logout(request: Request, service: Here) -> RedirectResponse:
     """End the session."""
     await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
     answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(COOKIE, path="/")
+    answer.delete_cookie(COOKIE, path=request.state.prefix or "/")
     return answer
 
 

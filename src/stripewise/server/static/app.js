@@ -157,7 +157,7 @@
     busy = true;
     fetch(window.location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", signal: signal() })
       .then(function (answer) {
-        if (answer.redirected && new URL(answer.url).pathname === "/login") {
+        if (answer.redirected && new URL(answer.url).pathname.endsWith("/login")) {
           window.location.reload();
           return "";
         }
@@ -217,7 +217,7 @@
     });
     source.addEventListener("deleted", function () {
       if (live.dataset.home) {
-        window.location.assign("/");
+        window.location.assign(document.querySelector("a.home").href);
       } else {
         soon();
       }
