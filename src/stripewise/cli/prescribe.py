@@ -168,7 +168,7 @@ def _request(workload: Path | None, observed: Path | None, model: PerformanceMod
     if observed is not None:
         seen = observe(observed)
         domain = None if model is None else model.domain
-        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force)
+        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force, seen.traits)
     return request
 
 

@@ -1,4 +1,4 @@
-"""``stripewise table import``."""
+"""``stripewise table import`` and ``table observe``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from stripewise.cli.options import JsonOption, pairs
 from stripewise.cli.output import notes, print_json, remark, say
 from stripewise.errors import UserError
-from stripewise.model.table import Schema, Table, make_table
+from stripewise.model.table import Schema, Table, make_table, read_table
 from stripewise.profiling.importing import read_sources
 from stripewise.profiling.importing_table import table_from, with_names
+from stripewise.profiling.observing import with_profiles
 from stripewise.profiling.outcome import save
 from stripewise.spec.documents import explain_validation, read_document, toml_document
 
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     # A group of one command would become that command.
     group.callback()(_root)
     group.command("import")(import_table)
+    group.command("observe")(observe_table)
     app.add_typer(group, name="table")
 
 
@@ -84,6 +86,33 @@ def import_table(
     say(f"{len(table):,} rows of {shown}: {path}")
     say(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
     say(f"workload  {', '.join(column.name for column in table.schema.context)}")
+
+
+def observe_table(
+    table: Annotated[str, typer.Argument(help="Measurements of several programs.", metavar="TABLE")],
+    column: Annotated[str, typer.Option(help="The column that names the programs.", metavar="NAME")],
+    profiles: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            help="A folder with a Darshan log or a report of each program: NAME.darshan or NAME.json.",
+            metavar="FOLDER",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The table to write (NAME.csv and NAME.toml).", metavar="TABLE")],
+    json_output: JsonOption = False,
+) -> None:
+    """Put what a profile shows of each program in place of its name, so that a model answers for other programs."""
+    made, missing = with_profiles(read_table(table), column, profiles)
+    path = save(made, out)
+    columns = [entry.name for entry in made.schema.context]
+    if json_output:
+        print_json({"table": str(path), "rows": len(made), "context": columns, "missing": missing})
+        return
+    if missing:
+        remark(f"note: not all profiles show {', '.join(missing)}: left out")
+    say(f"{len(made):,} rows: {path}")
+    say(f"workload  {', '.join(columns)}")
 
 
 def _observed(

@@ -17,6 +17,7 @@ from stripewise.measure._darshan_sums import (
     SlowestRank,
     Sums,
     add_common,
+    blocks_touched,
     bytes_of,
     extent_of,
     level_entry,
@@ -30,6 +31,7 @@ from stripewise.measure._darshan_sums import (
     weight_of,
 )
 from stripewise.measure._darshan_time import TimeGrid
+from stripewise.measure.traits import BLOCKS
 
 _KEPT_FILES = 20_000
 _LISTED_BY_TIME, _LISTED_BY_BYTES = 3000, 1000
@@ -144,6 +146,7 @@ class Folded:
             self._grid.add_requests(rank, start, end, length, written)
         if not written:
             file.again = (file.again or 0) + moved_again(offset, length)
+            file.blocks += [blocks_touched(offset, length, size) for size in BLOCKS.values()]
         stripes = self._stripes(file, None)
         if stripes is not None:
             self._osts.add_requests(stripes[0], stripes[1], offset, length, spent)
@@ -266,6 +269,7 @@ class Folded:
                 "osts": stripes[1],
             }
         entry["redundant_read"] = file.again
+        entry["read_blocks"] = file.blocks.tolist() if file.blocks.any() else []
         return entry
 
     def _file_system(self, path: str) -> str | None:

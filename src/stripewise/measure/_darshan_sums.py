@@ -10,6 +10,8 @@ import numpy as np
 from darshan.backend import cffi_backend as backend
 from numpy.typing import NDArray
 
+from stripewise.measure.traits import BLOCKS
+
 _COMMON = 8
 
 Ints = NDArray[np.int64]
@@ -90,6 +92,7 @@ class FileSums:
     syncs: dict[str, int] = field(default_factory=dict)
     meta: dict[str, float] = field(default_factory=dict)
     again: int | None = None
+    blocks: Ints = field(default_factory=lambda: np.zeros(len(BLOCKS), np.int64))
     writers: int = 0
     last_writer: int = -1
     traced: bool = False
@@ -232,6 +235,12 @@ def moved_again(offset: Ints, length: Ints) -> int:
     reached = np.maximum.accumulate(end)
     before = np.concatenate([[0], reached[:-1]])
     return int((length.sum() - np.maximum(end - np.maximum(start, before), 0).sum()).item())
+
+
+def blocks_touched(offset: Ints, length: Ints, size: int) -> int:
+    """Count the blocks of a size that hold the first or the last byte of any request."""
+    last = offset + np.maximum(length, 1) - 1
+    return len(np.unique(np.concatenate([offset // size, last // size])))
 
 
 def extent_of(entry: dict[str, Any]) -> int | None:

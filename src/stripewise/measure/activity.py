@@ -200,6 +200,9 @@ class FileActivity(_ActivityPart):
         Of the last MPI file view.
     redundant_read : int or None
         Bytes that a rank read again, where a trace tells.
+    read_blocks : list of int
+        Different blocks that ranks read, for each size of :data:`stripewise.measure.traits.BLOCKS`; empty without a
+        trace.
     transfers : dict
         Of HDF5, by direction; empty where none were seen.
     """
@@ -223,6 +226,7 @@ class FileActivity(_ActivityPart):
     info: dict[Name, Name] = Field(default_factory=dict)
     asked: list[SettingOutcome] = Field(default_factory=list)
     redundant_read: int | None = None
+    read_blocks: list[int] = Field(default_factory=list, max_length=16)
     transfers: dict[Literal["read", "write"], DatasetTransfers] = Field(default_factory=dict)
 
     @property

@@ -17,6 +17,7 @@ from stripewise.errors import UserError
 from stripewise.filesystems import USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
+from stripewise.measure.traits import traits_of, traits_of_report
 from stripewise.spec.report import Report, read_report
 from stripewise.spec.report_file import FileReport, Pattern, Posix
 from stripewise.spec.workload import Workload
@@ -44,6 +45,8 @@ class Observed:
         them, and variables and arguments of a plan.
     notes : tuple of str
         What could not be seen.
+    traits : mapping
+        See :mod:`stripewise.measure.traits`.
     """
 
     workload: Workload
@@ -51,6 +54,7 @@ class Observed:
     layout: Mapping[str, int] = field(default_factory=dict)
     in_force: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
+    traits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def hints(self) -> dict[str, str]:
@@ -90,6 +94,7 @@ def of_report(report: Report) -> Observed:
         layout_of(report),
         () if main is None else _in_force(main),
         tuple(notes),
+        traits_of_report(report),
     )
 
 
@@ -284,7 +289,7 @@ def of_activity(activity: Activity) -> Observed:
     in_force = tuple(Setting(HINT, key, value) for key, value in {**activity.hints, **main.info}.items())
     unseen = [name for name in ("collective", "transfer_size") if known[name] is None]
     notes += [f"{name} cannot be told from the log" for name in unseen]
-    return Observed(workload, activity.job.ranks, layout, in_force, tuple(notes))
+    return Observed(workload, activity.job.ranks, layout, in_force, tuple(notes), traits_of(activity))
 
 
 def _moved(activity: Activity) -> tuple[int, int]:

@@ -186,7 +186,7 @@ def _request(model: PerformanceModel, seen: Observed, words: Mapping[str, str]) 
     # What an earlier choice set is chosen anew, from the defaults: the same report always gives the same answer.
     in_force = [setting for setting in seen.in_force if setting.carrier.decided]
     request = PrescriptionRequest(declared, context=context)
-    return request.with_observed(seen.workload, model.domain, seen.processes, seen.layout, in_force)
+    return request.with_observed(seen.workload, model.domain, seen.processes, seen.layout, in_force, seen.traits)
 
 
 def with_launch(artifact: Artifact, settings: Sequence[Setting]) -> Artifact:

@@ -59,6 +59,8 @@ class PrescriptionRequest:
         Ranks, where they are known and the number of nodes is not.
     existing : bool
         The files exist: they keep their layout.
+    traits : mapping
+        What a profile showed besides, see :mod:`stripewise.measure.traits`.
     """
 
     workload: Workload
@@ -66,6 +68,7 @@ class PrescriptionRequest:
     context: Mapping[str, Value] = field(default_factory=dict)
     processes: int | None = None
     existing: bool = False
+    traits: Mapping[str, float] = field(default_factory=dict)
 
     def with_observed(
         self,
@@ -74,6 +77,7 @@ class PrescriptionRequest:
         processes: int | None,
         layout: Mapping[str, int],
         in_force: Sequence[Setting],
+        traits: Mapping[str, float] | None = None,
     ) -> PrescriptionRequest:
         """Add what a run showed: what is declared here stays.
 
@@ -88,6 +92,7 @@ class PrescriptionRequest:
             ``stripe_count`` and ``stripe_size`` (bytes) of the program's file.
         in_force : sequence of Setting
             What else acted.
+        traits : mapping, optional
         """
         current: dict[str, Value] = {}
         acted = {(setting.carrier, setting.key): setting.value for setting in in_force}
@@ -108,6 +113,7 @@ class PrescriptionRequest:
             self.context,
             self.processes or processes,
             self.existing,
+            {**self.traits, **(traits or {})},
         )
 
 
@@ -201,7 +207,8 @@ def _value(column: Column, request: PrescriptionRequest) -> Value | None:
                 return parse_size(value) / bytes_of(column)
             return value
     if column.role not in _ROLES:
-        return None
+        trait = request.traits.get(column.role)
+        return None if trait is None else trait / bytes_of(column)
     word: Any = (
         request.workload.processes or request.processes
         if column.role == "processes"

@@ -68,7 +68,7 @@ def prescribe(
     if log is not None:
         seen = observe(Path(log))
         domain = None if loaded is None else loaded.domain
-        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force)
+        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force, seen.traits)
     if loaded is None:
         found = by_policy(asked["policy"] or policy_names()[0], request.workload, asked["osts"])
     else:

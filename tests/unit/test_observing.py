@@ -1,0 +1,98 @@
+"""Tables described by profiles: what a log shows of a program stands in place of its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.measure._darshan_sums import blocks_touched
+from stripewise.measure.darshan_logs import read_log
+from stripewise.measure.observed import of_report
+from stripewise.measure.traits import BLOCKS, TRAITS, traits_of
+from stripewise.model.registry import make_model
+from stripewise.model.table import Schema, Table, make_table
+from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.request import PrescriptionRequest
+from stripewise.profiling.observing import with_profiles
+from stripewise.spec.report import parse_report
+from stripewise.spec.workload import Workload
+from tests.unit.reports import changed, example_log, recorded
+
+
+def profile(written: int) -> dict[str, Any]:
+    """A report of a program that writes so much."""
+    return changed(recorded("romio_strided_write")["default"], "totals.bytes_written", written)
+
+
+def table() -> Table:
+    """Two programs of which each wants another value of a setting of the user's own."""
+    rows = [
+        {"program": name, "cache": cache, "seconds": seconds * (1 + 0.01 * repeat), "repeat": repeat}
+        for name, best in (("small", 1), ("large", 8))
+        for cache, seconds in ((1, 1.0 if best == 1 else 9.0), (8, 1.0 if best == 8 else 9.0))
+        for repeat in range(3)
+    ]
+    column = {"name": "cache", "kind": "ordinal", "values": [1, 8], "default": 8, "carrier": "env", "key": "MY_CACHE"}
+    schema = {
+        "name": "two",
+        "objective": {"column": "seconds", "direction": "minimize", "unit": "s"},
+        "context": [{"name": "program", "kind": "categorical", "values": ["small", "large"]}],
+        "parameter": [column],
+    }
+    return make_table(Schema.model_validate(schema), rows)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "small.json").write_text(json.dumps(profile(32 << 10)))
+    (tmp_path / "large.json").write_text(json.dumps(profile(32 << 20)))
+    return tmp_path
+
+
+def test_a_model_of_profiles_answers_for_another_program(folder: Path) -> None:
+    made, missing = with_profiles(table(), "program", folder)
+    # The two differ in nothing else.
+    assert [(c.name, c.role, c.unit, c.values) for c in made.schema.context] == [
+        ("write_size", "write_size", "B", [1 << 10, 1 << 20])
+    ]
+    assert missing == [] and made.values.tolist() == table().values.tolist()
+    model = make_model("tree").fit(made)
+    chosen = {}
+    for written in (48 << 10, 24 << 20):
+        seen = of_report(parse_report(profile(written)))
+        request = PrescriptionRequest(Workload()).with_observed(
+            seen.workload, model.domain, seen.processes, seen.layout, seen.in_force, seen.traits
+        )
+        found = Prescriber(model).prescribe(request)
+        chosen[written] = {s.key: s.value for s in found.plan.settings}
+    assert chosen == {48 << 10: {"MY_CACHE": "1"}, 24 << 20: {}}
+
+
+def test_what_cannot_be_described_is_refused(folder: Path) -> None:
+    with pytest.raises(UserError, match="has no context file"):
+        with_profiles(table(), "file", folder)
+    (folder / "large.json").write_text(json.dumps(profile(32 << 10)))
+    with pytest.raises(UserError, match="show no difference between the programs"):
+        with_profiles(table(), "program", folder)
+    (folder / "large.json").unlink()
+    with pytest.raises(UserError, match="has no profile of large"):
+        with_profiles(table(), "program", folder)
+
+
+def test_a_trace_tells_which_blocks_were_read() -> None:
+    offset, length = np.array([0, 100, 1 << 20]), np.array([100, 100, 2 << 20])
+    assert blocks_touched(offset, length, 1 << 20) == 3
+    assert blocks_touched(offset, length, 64 << 20) == 1
+
+
+@pytest.mark.slow
+def test_traits_of_a_log_with_a_trace() -> None:
+    found = traits_of(read_log(example_log("dxt.darshan")))
+    assert found.keys() == TRAITS.keys()
+    blocks = [found[f"read_blocks_{name}"] for name in BLOCKS]
+    assert blocks == sorted(blocks, reverse=True) and 0 < blocks[-1] < blocks[0] < 1
