@@ -317,7 +317,7 @@ def test_a_file_beside_the_service_is_confined_though_its_name_has_no_slash(
     (site / "own").write_text(STACK)
     monkeypatch.chdir(site)
     settings = Settings(data=site / "jobs")
-    for changes in ({"stacks": ["own"]}, {"runner": "sim:own"}):
+    for changes in ({"stacks": ["own"]}, {"runner": "sim:own"}, {"command": ["./app", "{adios2:../own}"]}):
         with pytest.raises(StripewiseError, match=r"absolute path|outside"):
             check_experiment(Experiment.model_validate({"command": ["./app"], **changes}), site / "jobs", settings)
 

@@ -1,6 +1,7 @@
 """Parameters of ADIOS2 reach a changed copy of the program's own file."""
 
 import re
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,6 +9,7 @@ import pytest
 
 from stripewise.carriers import ADIOS2, LOST, Program, Setting, own_files, with_files
 from stripewise.carriers.adios2 import changed
+from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import inject
 from stripewise.spec.plan import Plan
 
@@ -78,6 +80,16 @@ def test_the_command_names_the_file_and_gets_the_copy(tmp_path: Path):
     assert with_files(words, tmp_path, done.stand_in) == ("env", f"CONFIG={run / copy}", "app", *words[3:])
     # Without settings the program reads its own file.
     assert with_files(words, tmp_path, inject(Plan(), program, None, run).stand_in)[1] == "CONFIG=in.xml"
+
+
+def test_a_run_of_ones_own_reads_the_copy(tmp_path: Path):
+    (tmp_path / "in.yaml").write_text(YAML)
+    plan = Plan((Setting(ADIOS2, "BufferVType", "malloc"),))
+    ready = prepare(
+        plan, ["cat", "{adios2:in.yaml}"], tmp_path / "run", environment={"PATH": "/usr/bin:/bin"}, cwd=tmp_path
+    )
+    done = subprocess.run(ready.words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert in_yaml(done.stdout)["Output"]["BufferVType"] == "malloc" and ready.warnings == ()
 
 
 @pytest.mark.parametrize(
