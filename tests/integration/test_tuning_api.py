@@ -99,6 +99,7 @@ def test_what_was_found_can_be_looked_at_in_a_notebook():
     found = sw.tune(lambda c: (c["x"] - 3) ** 2 + 1, {"x": range(10), "y": ["<b>", "c"]}, budget=12, pairs=0, unit="s")
     assert found.best == found.record.result.default.configuration
     assert found.best_found["x"] == 3
+    assert found.verdict == "The default is kept: no confirmation was asked for, so no gain is proven."
     table = found.to_dataframe()
     assert list(table.index) == list(range(len(table)))
     assert len(table) == found.result["runs"]

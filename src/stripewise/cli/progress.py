@@ -142,7 +142,8 @@ class Progress:
             self._say("  ".join(part for part in row if part))
             return
         if run.state is not State.FINISHED:
-            row[2:] = [run.state.value, "", f"{run.reason}: {what}"]
+            last = f"{run.reason}: {what}" if run.state is State.FAILED else f"{what} ({run.reason})"
+            row[2:] = [run.state.value, "", last]
         # Columns keep their width from line to line; only the last one is cut off where the terminal is narrow.
         self._widths = [max(pair) for pair in zip(self._widths, map(len, row), strict=False)]
         _, phases, values, ratios = self._widths

@@ -86,6 +86,8 @@ def verdict(
             return f"The default is kept: {reason}, so no other configuration was tried."
         if shown is None or shown.number == default.number:
             return f"No configuration was better than the default, which is kept ({reason})."
+        if experiment.confirmation.pairs == 0:
+            return "The default is kept: no confirmation was asked for, so no gain is proven."
         return f"The default is kept: {reason}, so nothing was confirmed."
     pairs, found = conclusion.speedup.pairs, conclusion.speedup.estimate
     bounds = conclusion.interval
