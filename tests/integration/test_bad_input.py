@@ -151,6 +151,8 @@ CASES = {
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),
     "experiment file is not valid TOML": (experiment("command = [\n"), "not valid TOML"),
     "experiment file is binary": (experiment(b"\xff\xfe\x00\x01"), "UTF-8"),
+    "experiment file with a key of many parts": (experiment("a." * 30_000 + "a = 1"), "nested too deeply"),
+    "experiment file with a number of many digits": (experiment("x = " + "9" * 5000), "not valid TOML"),
     "experiment file nested deeply": (experiment("x = " + "[" * 5000), "nested too deeply"),
     "experiment file without an end": (words("tune", "/dev/zero"), "larger than 1 MiB"),
     "schema of a table without an end": (

@@ -59,7 +59,7 @@ def _value(text: str) -> Any:
     """A value as TOML reads it; anything else is text, for sizes and times are written without quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return text
 
 
