@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.measure._darshan_sums import blocks_touched
 from stripewise.measure.darshan_logs import read_log
 from stripewise.measure.observed import of_report
 from stripewise.measure.traits import BLOCKS, TRAITS, traits_of
 from stripewise.model.registry import make_model
-from stripewise.model.table import Schema, Table, make_table
+from stripewise.model.table import Schema, Table, make_table, read_table, write_table
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.profiling.observing import with_profiles
@@ -71,6 +72,17 @@ def test_a_model_of_profiles_answers_for_another_program(folder: Path) -> None:
         found = Prescriber(model).prescribe(request)
         chosen[written] = {s.key: s.value for s in found.plan.settings}
     assert chosen == {48 << 10: {"MY_CACHE": "1"}, 24 << 20: {}}
+
+
+def test_the_commands_do_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(table(), folder / "measured")
+    words = [str(folder / "measured"), "--column", "program", "--from", str(folder), "--out", str(folder / "described")]
+    assert main(["table", "observe", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["context"] == ["write_size"]
+    make_model("tree").fit(read_table(folder / "described")).save(folder / "site.model")
+    (folder / "new.json").write_text(json.dumps(profile(48 << 10)))
+    assert main(["prescribe", str(folder / "site.model"), "--from", str(folder / "new.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"] == {"cache": 1}
 
 
 def test_what_cannot_be_described_is_refused(folder: Path) -> None:
