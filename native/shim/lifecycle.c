@@ -55,8 +55,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .plan_error = *sw_setup.plan_error ? sw_setup.plan_error : NULL,
         .mpi_library = library,
         .mpi_abi = SW_MPI_ABI,
-        /* Several libraries have the standard ABI: MPICH's has ROMIO. */
-        .default_io = strncmp(library, "MPICH", 5) == 0 ? "romio" : SW_DEFAULT_IO,
+        .default_io = SW_DEFAULT_IO(library),
         .executable = executable,
         .ranks = ranks,
         .start = start_time,

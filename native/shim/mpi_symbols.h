@@ -15,19 +15,19 @@
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, global) ((type)sw_predefined(#global))
 #define SW_MPI_ABI "openmpi"
-#define SW_DEFAULT_IO "unknown"
+#define SW_DEFAULT_IO(library) "unknown"
 #elif defined(MPICH_VERSION) || defined(MPICH) || defined(MVAPICH2_VERSION) || defined(I_MPI_VERSION)
 #define SW_MPI_ABI "mpich"
-#define SW_DEFAULT_IO "romio"
+#define SW_DEFAULT_IO(library) "romio"
 #elif defined(MPI_ABI_VERSION)
 /* mpi.h of the standard ABI (MPI 5), which several libraries have. It declares nothing for Fortran: Fortran's
- * own library calls the C functions. */
+ * own library calls the C functions. MPICH's has ROMIO. */
 #define SW_STANDARD_ABI
 #define SW_MPI_ABI "standard"
-#define SW_DEFAULT_IO "unknown"
+#define SW_DEFAULT_IO(library) (strncmp(library, "MPICH", 5) == 0 ? "romio" : "unknown")
 #else
 #define SW_MPI_ABI "other"
-#define SW_DEFAULT_IO "unknown"
+#define SW_DEFAULT_IO(library) "unknown"
 #endif
 
 #define SW_EXPORT __attribute__((visibility("default")))
