@@ -134,9 +134,10 @@ class LazyGroup(TyperGroup):
 
 
 def _without_markup(command: Any) -> None:
-    """Let help texts print as they are written: Typer reads what stands in brackets, as [workload], as markup."""
+    """Let help texts print as written: later versions of Typer read what stands in brackets as markup."""
+    marked = getattr(command, "rich_markup_mode", None) == "rich"
     for parameter in command.params:
-        if getattr(parameter, "help", None):
+        if marked and getattr(parameter, "help", None):
             parameter.help = escape(parameter.help)
     for inner in getattr(command, "commands", {}).values():
         _without_markup(inner)

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_race(
-    tables: Annotated[list[str], typer.Argument(help="Measured tables (NAME.csv with NAME.toml).", metavar="TABLE...")],
+    tables: Annotated[list[str], typer.Argument(help="Measured tables (NAME.csv with NAME.toml).", metavar="TABLE")],
     samplers: Annotated[str, typer.Option(help="Samplers, separated by commas.", metavar="A,B")] = "auto,random",
     budget: Annotated[int, typer.Option(help="Runs of each search.", min=1)] = 40,
     seeds: Annotated[int, typer.Option(help="Searches of each sampler on each context.", min=1)] = 20,
