@@ -118,3 +118,17 @@ def test_behind_a_path_every_address_has_it(tmp_path: Path) -> None:
             assert client.get(f"{prefix}/api/v1/health").status_code == 200
         lost = found.client().get("/node/n1/experiments")
         assert lost.headers["location"].startswith("/node/n1/login?next=/experiments")
+
+
+def test_experiments_are_searched_stopped_and_deleted_together(tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        made = [found.create(name=name) for name in ("100% mine", "1000 mine", "other")]
+        assert found.viewer.get("/?text=0%25 MINE").text.count('name="id"') == 1
+        assert found.viewer.get("/?text=write_bandwidth&state=created").text.count('name="id"') == 3
+        assert "in its name, owner or definition" in found.viewer.get("/?text=nowhere").text
+        chosen = {"id": made[:2], "action": "delete"}
+        assert found.viewer.post("/experiments/chosen", data=chosen).status_code == 403
+        assert found.operator.post("/experiments/chosen", data=chosen).headers["location"] == "/"
+        assert [record.id for record in found.service.store.records()] == [made[2]]
+        again = found.operator.post("/experiments/chosen", data={"id": made[1:], "action": "stop"})
+        assert again.status_code == 409 and "2 of 2 were left as they are" in again.text

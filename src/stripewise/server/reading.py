@@ -14,7 +14,7 @@ from stripewise.spec.documents import finite
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows
 from stripewise.store.base import Record
-from stripewise.store.schema import runs, trials
+from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import ServiceJob
 
@@ -64,6 +64,25 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
         "folder": run.facts.folder,
         "facts": finite(dict(run.facts)) if facts else None,
     }
+
+
+def found(service: Service, text: str, state: str | None, limit: int, offset: int) -> tuple[int, list[Record]]:
+    """Give how many experiments have a text in their name, owner or definition, and a page of them, newest first."""
+    like = f"%{text.replace('/', '//').replace('%', '/%').replace('_', '/_')}%"
+    columns = (experiments.c.name, experiments.c.owner, experiments.c.definition)
+    wanted = sa.or_(
+        experiments.c.id.startswith(text, autoescape=True), *(one.ilike(like, escape="/") for one in columns)
+    )
+    query = sa.select(experiments.c.id).where(wanted).order_by(experiments.c.created.desc(), experiments.c.id)
+    if state:
+        query = query.where(experiments.c.state == state)
+
+    def work(connection: sa.Connection) -> tuple[int, list[str]]:
+        total = connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+        return total, list(connection.execute(query.limit(limit).offset(offset)).scalars())
+
+    total, identifiers = database_of(service.store).read(work)
+    return total, [service.store.record(identifier) for identifier in identifiers]
 
 
 def trials_page(

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from stripewise.errors import StripewiseError
 from stripewise.runner.registry import make_runner
 from stripewise.server import reading
 from stripewise.server.documents import Detail, Done, ExperimentPage, NewExperiment, RequestDocument, Resumption
@@ -264,12 +265,15 @@ class Wanted:
     descending : bool
     page : int
         From 1.
+    text : str
+        Only those that have it in their name, owner or definition.
     """
 
     state: str | None = None
     sort: Sort = Sort.CREATED
     descending: bool = True
     page: int = 1
+    text: str = ""
 
     def address(self, **changes: Any) -> str:
         """Give the address of this list with some of it changed."""
@@ -278,8 +282,9 @@ class Wanted:
             "sort": str(changes.get("sort", self.sort)),
             "order": "descending" if changes.get("descending", self.descending) else "ascending",
             "page": changes.get("page", 1),
+            "text": self.text,
         }
-        plain = {"state": None, "sort": "created", "order": "descending", "page": 1}
+        plain = {"state": None, "sort": "created", "order": "descending", "page": 1, "text": ""}
         query = urlencode({key: value for key, value in entries.items() if value != plain[key]})
         return f"/?{query}" if query else "/"
 
@@ -304,6 +309,31 @@ def line(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@home.form("/experiments/chosen")
+async def chosen(
+    request: Request,
+    service: Here,
+    action: Annotated[Literal["compare", "stop", "delete"], Form()],
+    id: Annotated[list[str], Form(max_length=_PAGE)] = [],  # noqa: B006  FastAPI copies it
+) -> RedirectResponse:
+    """Do the same to all experiments that were ticked in the list."""
+    if action == "compare":
+        return RedirectResponse(f"/compare?{urlencode([('id', one) for one in id])}", 303)
+    refused: list[str] = []
+    for one in id:
+        try:
+            if action == "stop":
+                await run_in_threadpool(stop_experiment, service, one)
+            else:
+                service.hub.tell_deleted(await run_in_threadpool(delete, service, one))
+        except StripewiseError as error:
+            refused.append(error.what)
+    request.state.subject = " ".join(id)
+    if refused:
+        raise Refused(409, f"{len(refused)} of {len(id)} were left as they are: {'; '.join(refused)}")
+    return RedirectResponse("/", 303)
+
+
 @home.page("/")
 def overview(
     request: Request,
@@ -312,16 +342,23 @@ def overview(
     sort: Sort = Sort.CREATED,
     order: Order = "descending",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    text: Annotated[str, Query(max_length=200)] = "",
 ) -> HTMLResponse:
-    """Show all experiments."""
+    """Show all experiments, or those in which a text occurs."""
     counts = {name: service.store.count(name) for name in STATES}
-    total = counts[state] if state else sum(counts.values())
+    text = text.strip()
+    if text:
+        sort, order = Sort.CREATED, "descending"
+        total, records = reading.found(service, text, state, _PAGE, (page - 1) * _PAGE)
+    else:
+        total = counts[state] if state else sum(counts.values())
     pages = max(1, -(-total // _PAGE))
-    wanted = Wanted(state, sort, order == "descending", min(page, pages))
-    offset = (wanted.page - 1) * _PAGE
-    records = service.store.records(
-        state, None, _PAGE, offset, sort=sort, descending=wanted.descending, on_unreadable=tell_unreadable
-    )
+    wanted = Wanted(state, sort, order == "descending", min(page, pages), text)
+    if not text:
+        offset = (wanted.page - 1) * _PAGE
+        records = service.store.records(
+            state, None, _PAGE, offset, sort=sort, descending=wanted.descending, on_unreadable=tell_unreadable
+        )
     return render(
         request,
         "overview.html",

@@ -28,7 +28,7 @@
   // -- questions ---------------------------------------------------------------------------------------------
 
   document.addEventListener("submit", function (event) {
-    var question = event.target.dataset.confirm;
+    var question = (event.submitter && event.submitter.dataset.confirm) || event.target.dataset.confirm;
     if (question && !window.confirm(question)) {
       event.preventDefault();
     }
