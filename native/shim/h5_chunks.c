@@ -47,10 +47,13 @@ void sw_h5_remember(const struct sw_h5_request *request) {
     const char *path = sw_arena_intern(arena, request->path);
     sw_lock_take(&asked_lock);
     struct asked *asked = path ? find(path) : NULL;
-    if (path && any && !asked && (asked = sw_arena_take(arena, sizeof *asked))) {
-        asked->path = path;
-        asked->next = files_asked;
-        files_asked = asked;
+    if (path && any && !asked) {
+        asked = sw_arena_take(arena, sizeof *asked);
+        if (asked) {
+            asked->path = path;
+            asked->next = files_asked;
+            files_asked = asked;
+        }
     }
     for (int key = SW_H5_FILE_KEYS; asked && key < SW_H5_KEYS; key++) {
         asked->values[key] = request->results[key].requested;
@@ -178,8 +181,9 @@ static const char *plugin(sw_hid list, const char *asked, bool *refused) {
     unsigned long numbers[1 + MOST_VALUES];
     unsigned values[MOST_VALUES];
     size_t count = 0;
+    const char *at = asked;
     *refused = true;
-    for (const char *at = asked; at && count <= MOST_VALUES; count++) {
+    do {
         char *end;
         numbers[count] = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0x100000000ul;
         if (numbers[count] > 0xffffffff || (*end && *end != ','))
@@ -187,12 +191,12 @@ static const char *plugin(sw_hid list, const char *asked, bool *refused) {
         if (count)
             values[count - 1] = (unsigned)numbers[count];
         at = *end ? end + 1 : NULL;
-    }
-    if (numbers[0] < 256 || numbers[0] > 65535)
+    } while (at && ++count <= MOST_VALUES);
+    if (at || numbers[0] < 256 || numbers[0] > 65535)
         return UNKNOWN;
     if (sw_h5.H5Zfilter_avail((int)numbers[0]) <= 0)
         return "HDF5 finds no such plugin: does HDF5_PLUGIN_PATH name its folder?";
-    return sw_h5.H5Pset_filter(list, (int)numbers[0], OPTIONAL, count - 1, values) >= 0 ? NULL : UNABLE;
+    return sw_h5.H5Pset_filter(list, (int)numbers[0], OPTIONAL, count, values) >= 0 ? NULL : UNABLE;
 }
 
 static const char *lossless(sw_hid list, enum sw_h5_key key, const char *asked, bool *refused) {
@@ -311,10 +315,11 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
         sw_h5_silence_end(&tuning->silence);
         return false;
     }
-    for (int key = 0; key < SW_H5_KEYS; key++)
+    for (int key = 0; key < SW_H5_KEYS; key++) {
         request->results[key] = (struct sw_result){
             .carrier = SW_HDF5, .key = sw_h5_key_names[key], .requested = asked->values[key]};
-    memcpy(request->origin, asked->origin, sizeof request->origin);
+        request->origin[key] = asked->origin[key];
+    }
     const struct sw_hdf5 *hdf5 = tuning->record->hdf5;
     bool parallel =
         hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0 && tuning->record->facts.ranks > 1;

@@ -189,7 +189,7 @@ static void *rounded(const struct sw_h5_object *object, sw_hid type, sw_hid memo
         return NULL;
     memcpy(copy, (const char *)buffer + first * bytes, count * bytes);
     sw_round_reals(copy, count, bytes, sw_rounding_step(object->accuracy));
-    *begins = (const void *)((uintptr_t)copy - first * bytes);
+    *begins = (const char *)copy - first * bytes;
     return copy;
 }
 
