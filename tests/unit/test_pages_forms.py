@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said_with_its_place(given, said):
 def test_a_models_form_tells_sizes_as_people_write_them():
     model, _ = trained()
     told = {one["label"]: one["known"] for one in fields(model)}
-    assert told["transfer size"] == "1 MiB to 256 MiB" and told["nodes"] == "2 to 8" and told["operation"] == ""
+    assert told["transfer_size"] == "1 MiB to 256 MiB" and told["nodes"] == "2 to 8" and told["operation"] == ""
 
 
 def test_a_report_with_a_name_that_is_no_text_can_be_shown():

@@ -14,6 +14,7 @@ from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store import codec
 from stripewise.store.base import OnUnreadable, Record, Sort, Store
+from stripewise.store.rules import no_experiment
 
 
 def _not_here(*given: object, **named: object) -> NoReturn:
@@ -81,7 +82,9 @@ class RemoteStore(Store):
             return record_of(self.client.experiment(identifier))
         except ServiceError as error:
             if error.status == 404:
-                raise UserError(error.what.replace(" in the store", f" in {self.url}"), error.fix) from error
+                # The service gives no advice on commands of a terminal.
+                fix = error.fix or no_experiment(identifier, self.url).fix
+                raise UserError(error.what.replace(" in the store", f" in {self.url}"), fix) from error
             raise
 
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
