@@ -26,11 +26,13 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 # Launchers of Open MPI 4 share one folder a user and host. The last to end removes it, and one that begins in that
-# moment fails. Here several workers launch at once, so each has a folder of its own (short: sockets are made in it),
-# not the one that it inherits from the process which started it.
+# moment fails. Those of Open MPI 5 name theirs by the process ID; a launch that was killed leaves it behind, and a
+# later one with the same ID fails ("listener thread failed to start"). Here several workers launch at once, and tests
+# kill launches, so each worker has a folder of its own (short: sockets are made in it), not the one that it inherits
+# from the process which started it.
 _SESSIONS = tempfile.mkdtemp(prefix="ompi-")
 atexit.register(shutil.rmtree, _SESSIONS, ignore_errors=True)
-os.environ.update(OMPI_MCA_orte_tmpdir_base=_SESSIONS)
+os.environ.update(OMPI_MCA_orte_tmpdir_base=_SESSIONS, PRTE_MCA_prte_tmpdir_base=_SESSIONS)
 
 
 @dataclass(frozen=True)
