@@ -84,6 +84,10 @@ class LazyGroup(TyperGroup):
             "server.commands",
             "Carry out the experiments and campaigns of the service, on any number of hosts.",
         ),
+        "mcp": (
+            "server.assistant",
+            "Let an assistant tune, diagnose and prescribe, by the Model Context Protocol.",
+        ),
         "token": ("server.commands", "The tokens with which people and programs use the service."),
         "demo": (
             "cli.demo",

@@ -114,14 +114,14 @@ def serve(
         raise UserError("--open needs an address, not a socket", "leave --socket out, or name --host")
     # A browser cannot open a UNIX socket.
     host = host or ("127.0.0.1" if show else None)
-    _log()
+    log_to_stderr()
     patterns = tuple(allow) if allow else load_policy().applications
     # A wrong pattern or address is reported now, not with the first request.
     AllowList(patterns or ())
     Proxies(proxy or ())
     settings = Settings(
         store=store,
-        data=_data_folder(data),
+        data=data_folder(data),
         roots=tuple(folder.absolute() for folder in (root or [Path.cwd()])),
         allow=patterns,
         proxies=tuple(proxy or ()),
@@ -175,11 +175,11 @@ def worker(
     """Carry out the experiments and campaigns of the service, on any number of hosts."""
     from stripewise.server.worker import Worker, attend  # noqa: PLC0415  loads all that tunes
 
-    _log()
+    log_to_stderr()
     if until_closed:
         attend(0)
     with terminated_as_interrupted(), open_store(store) as opened:
-        Worker(opened, _data_folder(data), lease, stuck).run(until_idle=until_idle)
+        Worker(opened, data_folder(data), lease, stuck).run(until_idle=until_idle)
 
 
 def create_token(
@@ -237,7 +237,7 @@ def revoke_token(
     typer.echo(json.dumps(_shown(revoked), indent=2) if json_output else f"token {revoked.id} is revoked")
 
 
-def _log() -> None:
+def log_to_stderr() -> None:
     """Write our own lines to standard error, and each line once."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
@@ -256,7 +256,8 @@ def _write_secret(path: Path, secret: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}", "set STRIPEWISE_TOKEN_FILE") from error
 
 
-def _data_folder(given: Path | None) -> Path:
+def data_folder(given: Path | None) -> Path:
+    """Make the folder for uploads, models and campaigns, and give its path."""
     folder = (given or state_folder() / "server").absolute()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -74,7 +74,7 @@ CSRF_FIELD = "csrf_token"
 SAFE = ("GET", "HEAD", "OPTIONS")
 PUBLIC = ("/openapi.json", "/api/health", "/login", "/favicon.ico")
 PUBLIC_FOLDER = "/static/"
-VIEWERS_MAY_POST = ("/api/prescriptions", "/logout", "/knobs")
+VIEWERS_MAY_POST = ("/api/prescriptions", "/api/knobs", "/logout", "/knobs")
 """What computes and keeps nothing."""
 OPERATORS_ONLY = ("/api/audit",)
 ADMINS_ONLY = ("/api/tokens", "/settings/tokens")
@@ -359,7 +359,7 @@ class Guard:
         if user is None:
             return
         refused = status in (401, 403, 429)
-        if not refused and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:1]):
+        if not refused and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:2]):
             return
         if refused and not self._noted.allow(user.id):
             return

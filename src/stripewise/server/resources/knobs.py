@@ -1,17 +1,19 @@
-"""Dead knobs in a pasted script."""
+"""Settings in a job script that do nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Form, Request
 from fastapi.responses import HTMLResponse
+from pydantic import Field
 
-from stripewise.diagnosis.knobs import judge_script
+from stripewise.diagnosis.knobs import dead, judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError
 from stripewise.filesystems import type_names
+from stripewise.server.documents import RequestDocument
 from stripewise.server.html import render
 from stripewise.server.resource import Resource
 from stripewise.server.service import Here, Service, tell_unreadable
@@ -19,7 +21,7 @@ from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Record
 
-resource = Resource("/knobs")
+resource = Resource("/knobs", "knobs")
 
 LIBRARIES = {
     "mpich": "MPICH and MVAPICH",
@@ -30,6 +32,24 @@ LIBRARIES = {
 }
 _RECENT = 50
 _MOST = 200_000
+
+
+class Script(RequestDocument):
+    """A script to be judged, and where it runs."""
+
+    script: str = Field(max_length=_MOST, description="text of a job script, a hints file or a program")
+    mpi: str = Field(default="mpich", max_length=30, description=f"one of {', '.join(MPI)}")
+    file_system: str = Field(default="", max_length=30, description=f"one of {', '.join(type_names())}")
+    operation: Literal["read", "write", "both", ""] = ""
+    experiment: str = Field(default="", max_length=64, description="an experiment with the same program, for evidence")
+
+
+@resource.post("", 404)
+def judge_settings(service: Here, asked: Script) -> dict[str, Any]:
+    """Find settings in a job script that do nothing, and say why; nothing of it is kept or run."""
+    where = surroundings(service, asked.mpi, asked.file_system, asked.operation, asked.experiment)
+    found = judge_script(asked.script, where)
+    return {"settings": [one.as_json() for one in found], "dead": len(dead(found))}
 
 
 def surroundings(service: Service, mpi: str, file_system: str, operation: str, experiment: str) -> Surroundings:

@@ -1,0 +1,127 @@
+"""The tools of ``stripewise mcp`` are requests to a service, whose limits hold; before a start the person is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mcp_types
+from mcp import Client as Assistant
+
+from stripewise.client.client import Client
+from stripewise.client.transport import _refused
+from stripewise.server.assistant import assistant
+from tests.unit.service import SIMULATED, Running, running
+
+PROGRAM: dict[str, Any] = {
+    "command": ["/bin/sleep", "{t}"],
+    "budget": 3,
+    "more": {"parameters": {"t": {"kind": "ordinal", "values": [0, 1], "default": 1, "carrier": "argument"}}},
+}
+SIMULATION = {name: SIMULATED[name] for name in ("runner", "stacks", "objective", "budget")} | {
+    "command": [],
+    "more": {"workload": SIMULATED["workload"]},
+}
+
+
+class Near:
+    """Carries requests to a service in this process."""
+
+    def __init__(self, served: Running) -> None:
+        self._client = served.operator
+
+    def send(
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, document: Any = None, **given: Any
+    ) -> tuple[bytes, str]:
+        query = {name: value for name, value in (query or {}).items() if value is not None}
+        more = {"content": given["body"]} if given.get("body") is not None else {"json": document} if document else {}
+        answer = self._client.request(method, path, params=query, headers=given.get("headers"), **more)
+        if answer.status_code >= 400:
+            raise _refused(answer.status_code, answer.content)
+        return answer.content, answer.headers["content-type"].partition(";")[0]
+
+
+class Person:
+    """Answers what a tool asks, and keeps the questions."""
+
+    def __init__(self, **answer: bool) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def __call__(self, context: Any, question: Any) -> Any:
+        self.asked.append(question.message)
+        if not self.answer:
+            return mcp_types.ElicitResult(action="decline")
+        return mcp_types.ElicitResult(action="accept", content=dict(self.answer))
+
+
+def call(server: Any, person: Person | None, name: str, **given: Any) -> Any:
+    """Call a tool as an assistant does; gives the document, or the words of the error."""
+
+    async def called() -> Any:
+        async with Assistant(server, elicitation_callback=person) as speaker:
+            answer = await speaker.call_tool(name, given)
+            return answer.content[0].text if answer.is_error else answer.structured_content
+
+    return asyncio.run(called())
+
+
+def tools(served: Running, *, ask: bool = True) -> Any:
+    client = Client("http://localhost", token="unused")
+    client._transport = Near(served)  # type: ignore[assignment]
+    return assistant(client, served.service.settings, ask=ask)
+
+
+def test_a_program_starts_only_after_the_person_agreed(tmp_path: Path) -> None:
+    with running(tmp_path) as served:
+        server, no, yes = tools(served), Person(), Person(start=True)
+        assert "did not agree" in call(server, no, "tune", **PROGRAM)
+        assert "cannot ask the person" in call(server, None, "tune", **PROGRAM)
+        assert served.service.store.count() == 0
+        made = call(server, yes, "tune", **PROGRAM)
+        assert made["queued"]
+        assert yes.asked == no.asked == ["Start /bin/sleep '{t}' in the data folder, at most 3 times?"]
+        agreed = Person(start=True, any_cost=True)
+        above = call(server, agreed, "tune", **PROGRAM)
+        # Without a question nobody agrees to a cost above the site's limits.
+        unasked = call(tools(served, ask=False), None, "tune", **PROGRAM)
+        found = [served.service.jobs.of(one["id"]) for one in (made, above, unasked)]
+        assert [job is not None and job.request["agreed"] for job in found] == [False, True, False]
+
+
+def test_what_the_service_refuses_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    with running(tmp_path, allow=("/bin/echo ...",)) as served:
+        server, person = tools(served), Person(start=True, any_cost=True)
+        for name in ("dry_run", "tune"):
+            assert "allow-list" in call(server, person, name, command=["/bin/sleep", "1"])
+            assert "outside the folders" in call(server, person, name, command=["/bin/echo", "1"], folder="/etc")
+            assert "'parameters of one's own' is not allowed" in call(
+                server, person, name, **{**PROGRAM, "command": ["/bin/echo", "{t}"]}
+            )
+        assert "outside the folders" in call(server, person, "diagnose", log="/etc/passwd")
+        assert person.asked == []
+
+
+def test_tools_that_start_nothing_say_so_and_answer_as_the_service(tmp_path: Path) -> None:
+    with running(tmp_path) as served:
+        server = tools(served)
+
+        async def listed() -> dict[str, bool]:
+            async with Assistant(server) as speaker:
+                return {tool.name: tool.annotations.read_only_hint for tool in (await speaker.list_tools()).tools}
+
+        assert asyncio.run(listed()) == {
+            **dict.fromkeys(("knobs", "diagnose", "dry_run", "show", "prescribe", "export"), True),
+            "tune": False,
+        }
+        script = "export ROMIO_HINTS=h\nexport MPICH_MPIIO_HINTS='*:cb_nodes=4'\n"
+        judged = call(server, None, "knobs", script=script)
+        assert judged == served.viewer.post("/api/knobs", json={"script": script}).json()
+        assert [one["verdict"] for one in judged["settings"]] == ["dead"]
+        assert call(server, None, "dry_run", **SIMULATION)["worst_case"]["runs"] == 4
+        # Simulated runs start no program: nobody is asked.
+        made = call(server, None, "tune", **SIMULATION)
+        assert call(server, None, "show", experiment=made["id"])["queued"]
+        assert "has no result yet" in call(server, None, "export", experiment=made["id"])
