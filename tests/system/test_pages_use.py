@@ -121,8 +121,11 @@ def test_looks_change_with_the_button_and_are_kept(site, page):
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted(site, page):
+def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted(site, page):  # noqa: PLR0915  one walk
     page.get_by_role("link", name="New experiment").click()
+    expect(page.get_by_label("Files to delete")).to_be_visible()
+    expect(page.get_by_label("Where it runs")).to_be_hidden()
+    page.get_by_text("Advanced: where it runs").click()
     page.get_by_label("Name", exact=True).fill("from the page")
     page.get_by_label("Where it runs").select_option("sim")
     page.get_by_label("Simulated cluster").select_option("kay")
@@ -136,16 +139,27 @@ def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted
     expect(page.locator("#f-sampler-genetic-population")).to_be_visible()
     expect(page.locator("#f-sampler-surrogate-regressor")).to_be_hidden()
     page.locator("#f-sampler-genetic-population").fill("0")
+    page.get_by_text("Advanced: where it runs").click()
     page.get_by_role("button", name="Dry run").click()
-    # A 0 that was asked for is no default: the browser itself refuses what the declaration does.
+    expect(page.locator("#f-sampler-genetic-population")).to_be_visible()
+    # The browser itself refuses what the declaration does, and a folded part opens for it.
     assert page.locator("#f-sampler-genetic-population").evaluate("one => one.validity.rangeUnderflow")
     page.locator("#f-sampler-genetic-population").fill("6")
     page.get_by_role("button", name="Dry run").click()
     dry = page.locator("#dry-run")
     expect(dry).to_contain_text("12 launches")
+    # The heading has the focus, below the bar at the top; the cost is beside the buttons until something changes.
+    heading = dry.get_by_role("heading", name="Dry run")
+    expect(heading).to_be_focused()
+    bar = page.locator("header.site").bounding_box()
+    assert heading.bounding_box()["y"] >= bar["y"] + bar["height"]
+    expect(page.locator("#cost")).to_contain_text("At most 12 launches")
     expect(dry).to_contain_text("distinct configurations")
     expect(dry).to_contain_text("stripe_count")
     expect(page).to_have_url(re.compile("/new$"))
+    page.get_by_label("Launches").fill("13")
+    expect(page.locator("#cost")).to_have_text("")
+    page.get_by_label("Launches").fill("12")
     page.get_by_role("button", name="Start").click()
     expect(page).to_have_url(re.compile("/experiments/[0-9a-f]+$"))
     identifier = page.url.rsplit("/", 1)[1]
@@ -368,6 +382,9 @@ def test_a_running_experiment_is_watched_live(site, page):
     store.update(identifier, claim=claim, state="stopped")
     store.release(claim)
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    # It is still followed, but nothing moves.
+    expect(page.locator("body[data-connection=live]")).to_be_attached()
+    expect(page.locator("#connection")).to_have_text("")
     other.close()
     leave(page)
     store.delete(identifier)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stripewise import plots
-from stripewise.plots import job_io
+from stripewise.plots import job_io, places
 from stripewise.plots.parameters import WORST_TO_BEST
 from stripewise.plots.style import number
 from stripewise.plots.trajectory import confirmation_start
@@ -230,3 +230,9 @@ def test_names_keep_their_small_letters():
     assert capitalised("x=1 failed") == "x=1 failed"
     assert capitalised("the run failed") == "The run failed"
     assert capitalised("") == ""
+
+
+def test_few_runs_get_a_tick_each_from_zero():
+    figure = places.progress({"a": [(0, 1.0), (1, 1.5)]}, {"a": 1})
+    assert (figure.layout.xaxis.dtick, figure.layout.xaxis.tick0) == (1, 0)
+    assert places.progress({"a": [(0, 1.0), (40, 1.5)]}, {"a": 40}).layout.xaxis.dtick is None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from stripewise.plots.parameters import WORST_TO_BEST
-from stripewise.plots.style import ORANGE, blank, number, plain
+from stripewise.plots.style import ORANGE, blank, counting_axis, number, plain
 
 _ROW = 32
 _MOST_TEXTS = 96
@@ -135,7 +135,7 @@ def progress(curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[s
                 hovertemplate="run %{x}: %{y:.3g}<extra>" + plain(name) + "</extra>",
             )  # fmt: skip
     figure.add_hline(y=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
-    figure.update_xaxes(title_text="run")
+    counting_axis(figure, "run", max(lasts.values(), default=0))
     figure.update_yaxes(title_text="best so far (times the default)", rangemode="tozero")
     return figure
 

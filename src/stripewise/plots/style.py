@@ -95,6 +95,11 @@ def value_axis(figure: go.Figure, quantity: str, unit: str, values: Sequence[flo
         figure.update_yaxes(type="log", **more)
 
 
+def counting_axis(figure: go.Figure, title: str, last: int) -> None:
+    """Title a horizontal axis of numbers from 0 to ``last``: few of them get a tick each, and nothing lies between."""
+    figure.update_xaxes(title_text=title, range=[-0.7, last + 0.7], tick0=0, dtick=1 if last < 12 else None)
+
+
 def marks(
     figure: go.Figure,
     points: Iterable[tuple[float, float | None, str]],

@@ -14,6 +14,7 @@ from stripewise.plots.style import (
     ORANGE,
     PURPLE,
     blank,
+    counting_axis,
     curve,
     lines,
     marks,
@@ -102,7 +103,7 @@ def trajectory(
             x0=start, x1=last + 0.5, fillcolor=GREEN, opacity=0.07, line_width=0, layer="below",
             annotation={"text": "confirmation", "font": {"size": 12}}, annotation_position="bottom left",
         )  # fmt: skip
-    figure.update_xaxes(title_text="run", rangemode="nonnegative", range=[-0.7, last + 0.7])
+    counting_axis(figure, "run", last)
     shown = [p.value for p in points if p.value is not None]
     value_axis(figure, quantity, unit, shown, selector={"overlaying": None})
     return figure

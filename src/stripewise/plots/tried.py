@@ -15,6 +15,7 @@ from stripewise.plots.style import (
     ORANGE,
     PURPLE,
     blank,
+    counting_axis,
     curve,
     lines,
     marks,
@@ -112,7 +113,7 @@ def trials(
         marks(figure, told, name, colour, symbol, error_y=spread)
     last = max((p.trial for p in points), default=0)
     medians(figure, last, unit, default, reference)
-    figure.update_xaxes(title_text="trial", range=[-0.7, last + 0.7])
+    counting_axis(figure, "trial", last)
     value_axis(figure, quantity, unit, [value for p in points for value in p.values])
     return figure
 

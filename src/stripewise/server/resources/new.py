@@ -36,6 +36,9 @@ resource = Resource("/new")
 
 _LINES = ("setup", "constraints", "warm_start", "try_first")
 _HOOK_LINES = ("before", "after", "delete")
+_BASIC = ("command", "folder", "hooks.delete", "objective", "budget.runs")
+"""What the form shows first; the rest is folded until somebody has given something of it."""
+_PLAIN = {("runner", "local"), ("sampler_name", "auto"), ("override", "no"), ("agreed", "yes")}
 
 
 def samplers() -> list[dict[str, Any]]:
@@ -89,11 +92,14 @@ def form(values: Mapping[str, str]) -> dict[str, Any]:
             ("Confirmation", "How a gain is proven.", inputs(Confirmation, "confirmation")),
         ],
         "hooks": [one for one in inputs(Hooks, "hooks") if one.kind != "json"],
-        "hook_lines": [
-            ("before", "shell lines before each run"),
-            ("after", "shell lines after each run"),
-            ("delete", "files that the program writes, removed before each run"),
-        ],
+        "hook_lines": {
+            "before": "shell lines before each run",
+            "after": "shell lines after each run",
+            "delete": "files that the program writes, one a line, removed before each run",
+        },
+        "advanced": any(
+            text.strip() and not name.startswith(_BASIC) and (name, text) not in _PLAIN for name, text in values.items()
+        ),
     }
 
 

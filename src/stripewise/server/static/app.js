@@ -195,7 +195,10 @@
     document.body.dataset.connection = connected ? "live" : "lost";
     var sign = document.getElementById("connection");
     if (sign) {
-      sign.textContent = connected ? "live" : "connection lost, trying again";
+      var state = document.querySelector("[data-state]");
+      // An experiment that has ended is followed in case it is resumed; until then nothing moves.
+      var moving = state && /running|queued/.test(state.dataset.state);
+      sign.textContent = !connected ? "connection lost, trying again" : moving ? "live" : "";
     }
   }
 

@@ -23,6 +23,23 @@
   form.addEventListener("change", choose);
   choose();
 
+  // What is wrong in a folded part cannot be shown before that is opened.
+  form.addEventListener(
+    "invalid",
+    function (event) {
+      for (var fold = event.target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+        fold.open = true;
+      }
+    },
+    true
+  );
+
+  // The cost is that of the definition that was looked at, not of one that was changed since.
+  var cost = document.getElementById("cost");
+  form.addEventListener("input", function () {
+    cost.textContent = "";
+  });
+
   var check = document.getElementById("check");
   check.addEventListener("click", function (event) {
     event.preventDefault();
@@ -43,13 +60,17 @@
         return answer.text();
       })
       .then(function (text) {
-        var fresh = new DOMParser().parseFromString(text, "text/html").getElementById("dry-run");
+        var answer = new DOMParser().parseFromString(text, "text/html");
+        var fresh = answer.getElementById("dry-run");
         if (fresh) {
+          cost.replaceChildren.apply(cost, Array.prototype.slice.call(answer.getElementById("cost").childNodes));
           panel.replaceChildren.apply(panel, Array.prototype.slice.call(fresh.childNodes));
         } else {
           panel.textContent = "The service refused the request: load the page again.";
         }
-        panel.focus({ preventScroll: true });
+        var first = panel.querySelector("h2, .problem") || panel;
+        first.tabIndex = -1;
+        first.focus({ preventScroll: true });
         panel.scrollIntoView({ block: "start" });
       })
       .catch(function () {
