@@ -142,6 +142,17 @@ def test_racing_is_worth_more_under_more_noise():
     assert race(loud) is not None
 
 
+def test_racing_ends_a_tried_space_only_once_the_repeats_show_how_quiet_the_machine_is():
+    def last(seen):
+        return make_resampler({"kind": "racing"}).last(LINE, seen, RNG)
+
+    assert last(history(1.0, 1.3, 1.4, 1.4)) is not None
+    agreeing = [(middle * 1.001, middle / 1.001) for middle in (1.0, 1.3, 1.4, 1.4)]
+    assert last(history(*agreeing)) is None
+    loud = [(middle * 1.2, middle / 1.2) for middle in (1.0, 1.3, 1.4, 1.4)]
+    assert last(history(*loud)) is not None
+
+
 def test_racing_comes_to_an_end_and_repeats_only_what_is_alike():
     repeats = 0
     for seed in range(6):

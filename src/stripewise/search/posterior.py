@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import chdtri, ndtr
 
 from stripewise.search.costs import Costs, Floats, RunCosts
 from stripewise.spec.trial import History, State, Trial
@@ -55,12 +55,20 @@ class RepeatNoise:
         return float(np.sqrt(squares / (self.freedom + prior_runs)))
 
 
-def learned_noise(history: History) -> float:
-    """Standard deviation of the cost of one run, as the search takes it; at least 0.1%."""
+def learned_noise(history: History, doubt: float | None = None) -> float:
+    """Standard deviation of the cost of one run, as the search takes it; at least 0.1%.
+
+    Parameters
+    ----------
+    history : History
+    doubt : float, optional
+        Give instead the deviation that the true one exceeds with this probability. Of few repeats it is far larger.
+    """
     repeats = RepeatNoise.of(history)
     if repeats.freedom > 1 and repeats.squares == 0:
         return _LEAST_NOISE  # what repeats to the last digit was computed, not measured
-    return max(_LEAST_NOISE, repeats.deviation())
+    share = 1.0 if doubt is None else chdtri(repeats.freedom + 1, 1 - doubt) / (repeats.freedom + 1)
+    return max(_LEAST_NOISE, repeats.deviation() / np.sqrt(share))
 
 
 @dataclass(frozen=True)
@@ -100,13 +108,13 @@ class Posterior:
     next_variance: float = 0.0
 
     @classmethod
-    def of(cls, history: History) -> Posterior:
-        """Learn from the history."""
+    def of(cls, history: History, noise: float | None = None) -> Posterior:
+        """Learn from the history; the noise too, unless it is given."""
         costs = Costs.of(history)
         have = ~np.isnan(costs.cost)
         trials = tuple(trial for trial, keep in zip(history.trials, have, strict=True) if keep)
         cost, runs = costs.cost[have], costs.runs[have]
-        noise = learned_noise(history)
+        noise = learned_noise(history) if noise is None else noise
         if not trials:
             return cls((), cost, cost, runs, noise, noise)
         variance = noise**2 / runs

@@ -11,12 +11,14 @@ from pydantic import Field
 from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from stripewise.search.costs import Costs, Floats, RunCosts, at_one_level
-from stripewise.search.posterior import Posterior, rank
+from stripewise.search.posterior import Posterior, learned_noise, rank
 from stripewise.spec.options import Options, parse_options
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, State, Trial
 
 _LEFTOVER = 0.1
+_DOUBT = 0.1
+"""Probability that the noise is larger than what is taken for it where only repeats are left to run."""
 _APART = 2
 """Other runs between two of the same trial."""
 _FIRST = 4
@@ -155,15 +157,19 @@ class Racing(Resampler):
         repeats = sum(count - 1 for count in runs if count)
         if repeats + 1 > self.options.share * (sum(runs) + 1):
             return None
-        chosen = self._choose(history, self.options.worth, _APART)
+        chosen = self._choose(Posterior.of(history), history, self.options.worth, _APART)
         return self._control(history) if chosen is None and self.options.controls else chosen
 
     def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """See :meth:`Resampler.last`: with nothing new to run, small gains are worth a run as well."""
-        return self._choose(history, _LEFTOVER * self.options.worth, 0)
+        """See :meth:`Resampler.last`: with nothing new to run, small gains are worth a run as well.
 
-    def _choose(self, history: History, worth: float, apart: int) -> int | None:
-        posterior = Posterior.of(history)
+        A few values, or a few repeats that happen to agree, do not show that the machine is quiet. So the noise is
+        taken at the upper end of what the repeats leave possible: the search ends when more runs would not matter then.
+        """
+        noise = learned_noise(history, _DOUBT)
+        return self._choose(Posterior.of(history, noise), history, _LEFTOVER * self.options.worth, 0)
+
+    def _choose(self, posterior: Posterior, history: History, worth: float, apart: int) -> int | None:
         gain = knowledge_gradient(posterior)
         since = _runs_since(history)
         for place, trial in enumerate(posterior.trials):
