@@ -161,7 +161,7 @@ static bool take_field(const char *key, size_t key_length, const char *value, si
     return good;
 }
 
-bool sw_journal_parse(const char *line, size_t length, struct sw_phase *phase) {
+bool sw_journal_fields(const char *line, size_t length, struct sw_phase *phase) {
     char sum[9];
     memset(phase, 0, sizeof *phase);
     phase->pattern = '?';
@@ -179,7 +179,11 @@ bool sw_journal_parse(const char *line, size_t length, struct sw_phase *phase) {
             return false;
         field = stop + 1;
     }
-    return *phase->site && phase->bytes > 0 && phase->seconds > 0;
+    return true;
+}
+
+bool sw_journal_parse(const char *line, size_t length, struct sw_phase *phase) {
+    return sw_journal_fields(line, length, phase) && *phase->site && phase->bytes > 0 && phase->seconds > 0;
 }
 
 size_t sw_journal_each(const char *text, size_t size, void (*take)(const struct sw_phase *, void *),

@@ -21,10 +21,16 @@ struct sw_phase {
     char workload[SW_JOURNAL_TEXT]; /* as sw_workload_print writes it */
     char program[SW_JOURNAL_WORD];
     char layout[SW_JOURNAL_WORD]; /* that the file had: "stripe_count=4 ..."; "" if it is not told */
+    uint32_t order, missed;       /* the order's number, or 0; its settings that were not passed on */
+    double launch;                /* seconds since 1970, when the program began */
 };
 
 /* Writes a record as a line with its newline. Returns its length, or 0 if it does not fit. */
 size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size);
+
+/* Reads one line without its newline: its checksum and its fields, of which some may be missing. False if it
+ * is damaged. */
+bool sw_journal_fields(const char *line, size_t length, struct sw_phase *phase);
 
 /* Reads one line without its newline. False if it is not a whole record. */
 bool sw_journal_parse(const char *line, size_t length, struct sw_phase *phase);

@@ -32,6 +32,10 @@
 #define SW_JOURNAL_WORD 128
 #define SW_MAX_JOURNAL_LINE 16384
 #define SW_MAX_JOURNAL_READ 4194304 /* bytes at its end that the runtime reads */
+#define SW_ORDERS_HEADER "stripewise-orders 1"
+#define SW_MAX_ORDERS 65536 /* numbers of orders are below this */
+#define SW_MAX_ORDERS_WAITING 256 /* orders that the runtime holds at a time */
+#define SW_MAX_ORDERS_LOOK 65536 /* bytes that the runtime reads at an open */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
 #define SW_ARTIFACT_VERSION 2
 #define SW_ARTIFACT_MAXIMIZE 1u /* larger values of the objective are better */
@@ -57,6 +61,8 @@
 #define SW_ENV_REPORTS "STRIPEWISE_REPORTS"
 #define SW_ENV_MODEL "STRIPEWISE_MODEL"
 #define SW_ENV_JOURNAL "STRIPEWISE_JOURNAL"
+#define SW_ENV_ORDERS "STRIPEWISE_ORDERS"
+#define SW_ENV_SETTLE "STRIPEWISE_SETTLE"
 #define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD"
 /* In the order of what they may change: of several the first is the careful choice. */
 /*
@@ -64,10 +70,11 @@
  * SW_RUN_APPLY: applies the plan
  * SW_RUN_PREDICT: applies what the model prescribes for each open, and the plan
  * SW_RUN_ONLINE: tries candidates from phase to phase, and keeps the best
+ * SW_RUN_ORDERS: gives each phase the settings that its next order names, and the plan
  */
-enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, SW_RUN_MODES };
-#define SW_MODE_NAMES "observe", "apply", "predict", "online"
-#define SW_MODE_LIST "observe, apply, predict or online"
+enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, SW_RUN_ORDERS, SW_RUN_MODES };
+#define SW_MODE_NAMES "observe", "apply", "predict", "online", "orders"
+#define SW_MODE_LIST "observe, apply, predict, online or orders"
 
 /* ---- the plan: "stripewise-plan 1", then one setting a line ----
  *
@@ -186,7 +193,8 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
 #define SW_JOURNAL_KEYS(TEXT, NUMBER, WORD) TEXT(site, SW_JOURNAL_TEXT) WORD(operation) WORD(pattern) \
     NUMBER(ranks, 10, 4e9) NUMBER(nodes, 10, 4e9) NUMBER(bytes, 17, 1e30) NUMBER(seconds, 9, 1e15) \
     NUMBER(time, 13, 1e15) TEXT(settings, SW_JOURNAL_TEXT) TEXT(workload, SW_JOURNAL_TEXT) \
-    TEXT(program, SW_JOURNAL_WORD) TEXT(layout, SW_JOURNAL_WORD)
+    TEXT(program, SW_JOURNAL_WORD) TEXT(layout, SW_JOURNAL_WORD) NUMBER(order, 10, 4e9) \
+    NUMBER(missed, 10, 4e9) NUMBER(launch, 13, 1e15)
 
 /* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */
 enum sw_section { SW_STRINGS, SW_CONSTANTS, SW_CODE, SW_PROGRAMS, SW_INPUTS, SW_VALUES, SW_CONSTRAINTS,

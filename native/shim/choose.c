@@ -40,10 +40,16 @@ void sw_decide_open(const struct sw_opening *opening, struct sw_matches *matches
     int64_t start = sw_now();
     if (opening->mode == SW_RUN_PREDICT)
         predict(opening, matches, orders);
-    else if (opening->mode == SW_RUN_ONLINE)
+    else if (opening->mode > SW_RUN_PREDICT)
         sw_phase_choose(opening, matches, orders);
     orders->decided = opening->mode > SW_RUN_APPLY;
     orders->seconds = sw_now() - start;
+}
+
+const char *sw_decided_note(enum sw_run_mode mode) {
+    return mode == SW_RUN_ONLINE   ? SW_NOTE_TRIED
+           : mode == SW_RUN_ORDERS ? SW_NOTE_ORDERED
+                                   : SW_NOTE_PRESCRIBED;
 }
 
 /* What was decided for the open that this thread is in, in a layer above MPI-IO. */
@@ -71,8 +77,7 @@ void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, str
     } else {
         sw_decide_open(opening, matches, orders);
     }
-    sw_matches_decide(matches, &orders->decision.chosen,
-                      opening->mode == SW_RUN_ONLINE ? SW_NOTE_TRIED : SW_NOTE_PRESCRIBED);
+    sw_matches_decide(matches, &orders->decision.chosen, sw_decided_note(opening->mode));
     sw_layouts_apply(matches, opening->path, opening->amode, &fallback);
     drop_layouts(&orders->decision.chosen);
     sw_matches_decide(matches, &fallback, SW_NOTE_LAYOUT);

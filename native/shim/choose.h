@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The modes predict and online at one open: rank 0 of the file's communicator decides, all ranks carry it
- * out. */
+ * The modes predict, online and orders at one open: rank 0 of the file's communicator decides, all ranks
+ * carry it out. */
 #ifndef STRIPEWISE_CHOOSE_H
 #define STRIPEWISE_CHOOSE_H
 
@@ -8,6 +8,9 @@
 
 /* Decides on rank 0. In mode online the plan's settings are taken out of matches: they are a candidate. */
 void sw_decide_open(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
+
+/* What is noted of the settings that a mode decides on. */
+const char *sw_decided_note(enum sw_run_mode mode);
 
 /* A layer above MPI-IO has decided for the file that it now opens on this thread; orders is NULL from when it
  * is open. MPI_File_open then carries out the same decision. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "choose.h"
 #include "comms.h"
 #include "hints.h"
 #include "world.h"
@@ -318,7 +319,7 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, const s
         else if (told.decided && *told.values[key])
             result->requested = sw_h5_keep("%s", told.values[key]);
         if (told.indexes[key] < 0 && result->requested)
-            request->origin[key] = sw_runtime.mode == SW_RUN_ONLINE ? SW_NOTE_TRIED : SW_NOTE_PRESCRIBED;
+            request->origin[key] = sw_decided_note(sw_runtime.mode);
         request->any |= result->requested != NULL;
     }
 }

@@ -82,6 +82,18 @@ void sw_matches_take(struct sw_matches *matches, bool hdf5, struct sw_decided_se
     matches->count = left;
 }
 
+uint32_t sw_matches_missed(struct sw_matches *matches, const struct sw_decided_set *set) {
+    uint32_t missed = 0;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct sw_decided *own = &set->settings[i];
+        if (own->carrier == SW_HDF5)
+            continue;
+        const struct sw_result *result = find(matches, own->carrier, own->key);
+        missed += !result || result->outcome != SW_APPLIED || strcmp(result->requested, own->value) != 0;
+    }
+    return missed;
+}
+
 bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]) {
     int found = 0;
     if (info == MPI_INFO_NULL || strlen(key) >= MPI_MAX_INFO_KEY ||

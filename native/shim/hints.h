@@ -21,12 +21,16 @@ void sw_matches_close(struct sw_matches *matches);
 /* Adds settings that the runtime itself decided on, where the plan has none of that key. */
 #define SW_NOTE_PRESCRIBED "prescribed by the model"
 #define SW_NOTE_TRIED "a candidate of the learner"
+#define SW_NOTE_ORDERED "asked for by an order"
 #define SW_NOTE_LAYOUT "asks for the layout in place of Lustre's tools"
 void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *set, const char *note);
 
 /* Takes the plan's hints and layouts out, with hdf5 also its properties of HDF5, and puts them into set; what
  * does not fit there stays. */
 void sw_matches_take(struct sw_matches *matches, bool hdf5, struct sw_decided_set *set);
+
+/* How many hints and layout keys of set were not passed on: somebody else sets them, or they were refused. */
+uint32_t sw_matches_missed(struct sw_matches *matches, const struct sw_decided_set *set);
 
 /* What is asked for this key, or NULL. */
 const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier carrier, const char *key);

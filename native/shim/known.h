@@ -26,6 +26,8 @@ struct sw_orders {
     struct sw_decision decision; /* chosen: without layouts, which are done, when other ranks are told */
     int64_t seconds, broadcast;  /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
     uint32_t site, candidate;    /* of the learner, for rank 0 */
+    uint32_t order;              /* number of the order that the phase is to carry out, for rank 0; 0: none */
+    bool settle;                 /* the file is synchronised before it is closed */
 };
 
 /* The words that are known of a file before it is opened. With model: the model of this process, loaded on

@@ -10,8 +10,8 @@ MPI_Info sw_hints_given(const struct sw_handle *handle, MPI_Info given) {
     struct sw_matches matches;
     MPI_Info passed = given;
     /* In the mode online the plan's hints are candidates. */
-    bool wins = sw_runtime.plan.override && sw_runtime.hints &&
-                (sw_runtime.mode == SW_RUN_APPLY || sw_runtime.mode == SW_RUN_PREDICT);
+    bool wins = sw_runtime.plan.override && sw_runtime.hints && sw_runtime.mode != SW_RUN_OBSERVE &&
+                sw_runtime.mode != SW_RUN_ONLINE;
     if (given == MPI_INFO_NULL || !wins)
         return given;
     sw_matches_open(&matches, handle->record->path);

@@ -14,8 +14,6 @@
 
 struct sw_runtime sw_runtime;
 
-static int64_t start_time; /* nanoseconds since 1970 */
-
 /* A forked child holds copies of the records and perhaps of taken locks: it must touch neither. */
 static void in_child(void) {
     sw_runtime.active = false;
@@ -35,7 +33,7 @@ bool sw_lifecycle_prepare(void) {
 void sw_lifecycle_begin(void) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
-    start_time = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    sw_runtime.start = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
     sw_clock_start();
     sw_runtime.zero = sw_now();
     sw_runtime.active = true;
@@ -58,7 +56,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .default_io = SW_DEFAULT_IO(library),
         .executable = executable,
         .ranks = ranks,
-        .start = start_time,
+        .start = sw_runtime.start,
         .job = *job,
         .files = files,
         .each = sw_setup.each_report,

@@ -8,6 +8,7 @@
 #include "choose.h"
 #include "comms.h"
 #include "hints.h"
+#include "ordered.h"
 #include "paths.h"
 #include "phases.h"
 #include "world.h"
@@ -206,7 +207,8 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     }
     if (orders.decided) {
         sw_explain(request->path, &orders.decision.chosen, orders.decision.why);
-        struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL);
+        struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL,
+                                                      sw_order_missed(orders.order, &matches));
         if (handle)
             handle->tracking = tracking;
     }
@@ -269,6 +271,8 @@ SW_EXPORT int MPI_File_close(MPI_File *fh) {
     /* Out of the table first: once it is closed, MPI may give its address to a file that another thread
      * opens. */
     sw_handle_detach(call.handle);
+    if (sw_phase_settles(call.handle->tracking)) /* within the close: the phase pays for its own write-back */
+        sw_pmpi.File_sync(*fh);
     int code = next(fh);
     sw_call_end(&call);
     int64_t closed = sw_now();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "journal.h"
+#include "ordered.h"
 #include "setup.h"
 #include "sites.h"
 
@@ -19,14 +20,19 @@ static atomic_int open_phases;
 
 struct sw_tracking {
     struct sw_seen before;
-    bool tracked, created;
-    uint32_t site, candidate, ranks, nodes;
+    bool tracked, created, ordered, settle;
+    bool doubled; /* it has the settings of an order that another thread's phase carries out */
+    uint32_t site, candidate, order, missed, ranks, nodes;
     MPI_Comm comm; /* MPI_COMM_NULL where a rank is alone */
 };
 
 void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
-    sw_site_choose(opening, matches, orders);
-    orders->tracked &= atomic_load(&open_phases) < MOST_OPEN;
+    bool room = atomic_load(&open_phases) < MOST_OPEN;
+    if (opening->mode == SW_RUN_ONLINE)
+        sw_site_choose(opening, matches, orders);
+    else if (room)
+        sw_order_choose(opening, orders);
+    orders->tracked &= room;
 }
 
 struct sw_seen sw_seen_of(struct sw_file *record) {
@@ -58,7 +64,7 @@ struct sw_seen sw_seen_of(struct sw_file *record) {
 }
 
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
-                                   struct sw_seen before, bool here_too) {
+                                   struct sw_seen before, bool here_too, uint32_t missed) {
     /* Of a file that is never closed it stays to the end of the process. */
     struct sw_tracking *tracking = here_too ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
     MPI_Comm comm = MPI_COMM_NULL;
@@ -76,12 +82,22 @@ struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struc
                                      .created = opening->amode & MPI_MODE_CREATE,
                                      .site = orders->site,
                                      .candidate = orders->candidate,
+                                     .missed = missed,
+                                     .settle = orders->settle,
+                                     .ordered = opening->mode == SW_RUN_ORDERS,
                                      .ranks = (uint32_t)opening->size,
                                      .nodes = (uint32_t)opening->nodes,
                                      .comm = comm};
-    if (tracking->tracked)
+    if (tracking->tracked) {
         atomic_fetch_add(&open_phases, 1);
+        tracking->doubled = orders->order && !sw_order_begin(orders->order);
+        tracking->order = tracking->doubled ? 0 : orders->order;
+    }
     return tracking;
+}
+
+bool sw_phase_settles(const struct sw_tracking *tracking) {
+    return tracking && tracking->tracked && tracking->settle;
 }
 
 static void print_layout(const struct sw_layout *layout, char *text, size_t size) {
@@ -106,7 +122,7 @@ static const char *program_name(char *path, size_t size) {
     return slash ? slash + 1 : path;
 }
 
-/* On rank 0: the learner and the journal receive the phase. */
+/* On rank 0: the learner or its order, and the journal, receive the phase. */
 static void learn(const struct sw_tracking *tracking, const struct sw_layout *layout,
                   const struct sw_use *use, const struct sw_opening *again, double bytes, double seconds) {
     struct sw_phase *phase = calloc(1, sizeof *phase);
@@ -122,6 +138,7 @@ static void learn(const struct sw_tracking *tracking, const struct sw_layout *la
     phase->nodes = tracking->nodes;
     phase->bytes = bytes;
     phase->seconds = seconds;
+    phase->missed = tracking->order ? tracking->missed : 0;
     clock_gettime(CLOCK_REALTIME, &now);
     phase->time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     print_layout(layout, phase->layout, sizeof phase->layout);
@@ -130,7 +147,10 @@ static void learn(const struct sw_tracking *tracking, const struct sw_layout *la
     sw_known_workload(again, &workload);
     sw_workload_text(&workload, SW_WORD_OPERATION, use->write ? "write" : "read");
     sw_workload_print(&workload, phase->workload, sizeof phase->workload);
-    if (sw_site_measured(tracking->site, tracking->candidate, again->path, phase))
+    bool worth = tracking->ordered
+                     ? sw_order_end(tracking->order, again->path, phase)
+                     : sw_site_measured(tracking->site, tracking->candidate, again->path, phase);
+    if (worth)
         note(phase);
     free(phase);
 }
@@ -218,8 +238,10 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
                                    .amode = use->write ? MPI_MODE_WRONLY : MPI_MODE_RDONLY,
                                    .info = MPI_INFO_NULL,
                                    .hdf5 = level == DATASETS};
-        if (tracked)
+        if (tracked && !tracking->doubled)
             learn(tracking, &now.layout, use, &again, all[level], slowest[level]);
     }
+    if (tracking->order) /* the phase moved nothing, or could not be measured */
+        sw_order_end(tracking->order, record->path, NULL);
     sw_arena_give(&sw_runtime.files.arena, tracking, sizeof *tracking);
 }

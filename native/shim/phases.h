@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The mode online: which candidate a phase (from open to close) tries, what the phase cost, and the journal.
+ * Phases (from open to close) in the modes that measure them, online and orders: which candidate of the
+ * learner one tries, what it cost, and the journal.
  */
 #ifndef STRIPEWISE_PHASES_H
 #define STRIPEWISE_PHASES_H
 
 #include "known.h"
 
-/* On rank 0: the candidate for this open, into orders. */
+/* On rank 0: the candidate of the learner, or the order, for this open, into orders. */
 void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders);
 
 /* A phase that is going on. */
@@ -25,14 +26,18 @@ struct sw_seen {
 struct sw_seen sw_seen_of(struct sw_file *record);
 
 /* Begins to follow a file that was opened: its use is remembered, and its cost if orders say so. before: the
- * record's state before the open; here: there is a handle to follow. NULL if there is none, or no memory.
+ * record's state before the open; here: there is a handle to follow; missed: settings of
+ * an order that were not passed on. NULL if there is none, or no memory.
  * Collective over comm if orders->tracked. */
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
-                                   struct sw_seen before, bool here);
+                                   struct sw_seen before, bool here, uint32_t missed);
 
 /* The call of HDF5 that this thread is in, which may close the file, began at this sw_tick; 0: it is in none.
  */
 void sw_phase_within(int64_t began);
+
+/* The file of a phase is to be synchronised before it is closed; the same on all its ranks. */
+bool sw_phase_settles(const struct sw_tracking *tracking);
 
 /* After the file was closed. Collective over the file's ranks if the phase is tracked. */
 void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool root);

@@ -38,7 +38,8 @@ struct sw_runtime {
     bool lays_out;         /* the plan has layout lines */
     struct sw_plan plan;
     struct sw_files files;
-    int64_t zero; /* monotonic nanoseconds at the end of MPI_Init */
+    int64_t zero;  /* monotonic nanoseconds at the end of MPI_Init */
+    int64_t start; /* nanoseconds since 1970, at the same moment */
 };
 
 extern struct sw_runtime sw_runtime;

@@ -27,6 +27,8 @@ static const char *lacking(enum sw_run_mode mode) {
         return SW_ENV_PLAN;
     if (mode == SW_RUN_PREDICT && !sw_setup.model)
         return SW_ENV_MODEL;
+    if (mode == SW_RUN_ORDERS && !sw_setup.orders)
+        return SW_ENV_ORDERS;
     return mode == SW_RUN_ONLINE && !sw_setup.model && !sw_setup.plan ? SW_ENV_MODEL " or " SW_ENV_PLAN
                                                                       : NULL;
 }
@@ -39,6 +41,9 @@ bool sw_setup_read(void) {
     sw_setup.each_report = reports && strcmp(reports, "each") == 0;
     sw_setup.model = variable(SW_ENV_MODEL);
     sw_setup.journal = variable(SW_ENV_JOURNAL);
+    sw_setup.orders = variable(SW_ENV_ORDERS);
+    const char *settle = variable(SW_ENV_SETTLE);
+    sw_setup.settle = settle && strcmp(settle, "1") == 0;
     sw_setup.workload = variable(SW_ENV_WORKLOAD);
     sw_setup.asked = sw_setup.mode ? mode_of(sw_setup.mode) : sw_setup.plan ? SW_RUN_APPLY : SW_RUN_OBSERVE;
     if (sw_setup.asked == SW_RUN_MODES || lacking(sw_setup.asked))

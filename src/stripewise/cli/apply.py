@@ -40,14 +40,13 @@ from stripewise.report.export import TARGETS, export
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.spec.documents import read_document
-from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES
+from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
 from stripewise.spec.report import read_report_file
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.folders import state_folder
 
-MODES = ("observe", "apply", "predict", "online")
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 
 
@@ -74,8 +73,19 @@ def run(
         Path | None, typer.Option(help="A model of train, or an artifact; for predict and online.", metavar="FILE")
     ] = None,
     journal: Annotated[
-        Path | None, typer.Option(help="Where online keeps what it learned, from job to job.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            help="Where online keeps what it learned, and orders are answered, from job to job.", metavar="FILE"
+        ),
     ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="A file of orders: each phase (open to close) carries out the next one.", metavar="FILE"),
+    ] = None,
+    settle: Annotated[
+        bool,
+        typer.Option("--settle", help="With --orders: synchronise files before they are closed, at the phase's cost."),
+    ] = False,
     workload: Annotated[
         list[str] | None,
         typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
@@ -97,8 +107,9 @@ def run(
         raise UserError(
             "the command names no program", f"write it after two dashes: run {source or 'ID'} -- mpiexec -n 4 ./my_app"
         )
-    mode = mode or ("predict" if model is not None else "")
+    mode = mode or ("predict" if model is not None else "orders" if orders is not None else "")
     _check_mode(mode, source, model, journal)
+    _check_orders(mode, orders, settle)
     plan, simulated, doubts = Plan(), False, list[str]()
     if source is not None:
         plan, _, simulated = _plan_of(source, store, server)
@@ -116,7 +127,14 @@ def run(
         choice, plan, artifact, learned = asked.answer(plan)
         simulated = simulated or learned
         mode = mode if artifact is not None else ""
-    guidance = Guidance.under(load_policy(), mode, artifact, None if journal is None else journal.absolute())
+    guidance = Guidance.under(
+        load_policy(),
+        mode,
+        artifact,
+        None if journal is None else journal.absolute(),
+        None if orders is None else orders.absolute(),
+        settle=settle,
+    )
     ready = prepare(plan, command, folder, guidance=guidance)
     warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
     if json_output:
@@ -129,7 +147,8 @@ def run(
         if model is not None or (mode and mode != "apply"):
             about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
-        _tell(settings or "no settings: the default was best", choice.why, *warnings)
+        settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
+        _tell(settings or "no settings: the default was best", choice.why, settled, *warnings)
     if mode != "online" or quiet or json_output:
         os.execvp(ready.words[0], list(ready.words))
     report = folder / "report.json"
@@ -191,8 +210,20 @@ def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path
         raise UserError("mode online needs candidates", "give --model FILE, or a plan")
     if model is not None and mode not in ("predict", "online"):
         raise UserError(f"mode {mode} uses no model", "leave --model out, or choose predict or online")
-    if journal is not None and mode != "online":
-        raise UserError("only mode online keeps a journal", "add --mode online, or leave --journal out")
+    if journal is not None and mode not in ("online", "orders"):
+        raise UserError(
+            "only the modes online and orders keep a journal",
+            "add --mode online or --orders FILE, or leave --journal out",
+        )
+
+
+def _check_orders(mode: str, orders: Path | None, settle: bool) -> None:
+    if mode == "orders" and orders is None:
+        raise UserError("mode orders needs a file of orders", "give --orders FILE")
+    if orders is not None and mode != "orders":
+        raise UserError(f"mode {mode} reads no orders", "leave --orders out, or choose mode orders")
+    if settle and mode != "orders":
+        raise UserError("--settle belongs to orders", "give --orders FILE, or leave --settle out")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,12 @@ class JournalPhase:
     program : str
     layout : mapping
         Of the file, where the file system told.
+    order : int
+        Number of the order that it carried out; 0 for none.
+    missed : int
+        Hints and layout keys of the order that were not passed on.
+    launch : float
+        Seconds since 1970, when its program began.
     """
 
     site: str
@@ -59,6 +65,9 @@ class JournalPhase:
     workload: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     layout: Mapping[str, str] = field(default_factory=dict)
+    order: int = 0
+    missed: int = 0
+    launch: float = 0.0
 
     @property
     def bandwidth(self) -> float:
@@ -170,6 +179,9 @@ def _phase(line: str) -> JournalPhase | None:
             workload=_pairs(_plain(fields.get("workload", ""))),
             program=_plain(fields.get("program", "")),
             layout=_pairs(_plain(fields.get("layout", ""))),
+            order=int(fields.get("order", "0")),
+            missed=int(fields.get("missed", "0")),
+            launch=float(fields.get("launch", "0")),
         )
     except (KeyError, ValueError):
         return None

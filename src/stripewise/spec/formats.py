@@ -14,6 +14,11 @@ MAX_VALUE = 1023
 REPORT_FORMAT = "stripewise-report"
 REPORT_VERSION = 1
 JOURNAL_HEADER = "stripewise-journal 1"
+ORDERS_HEADER = "stripewise-orders 1"
+MAX_ORDERS = 65536
+"""Numbers of orders are below this."""
+MAX_ORDERS_WAITING = 256
+"""Orders that the runtime holds at a time."""
 ARTIFACT_MAGIC = b"SWMODEL\n"
 ARTIFACT_VERSION = 2
 ARTIFACT_MAXIMIZE = 1
@@ -49,7 +54,7 @@ FILE_SYSTEMS = {
     "beegfs": ("stripe_count", "chunk_size", "pool"),
 }
 ALLOWANCES = ("composite", "pool")
-MODES = ("observe", "apply", "predict", "online")
+MODES = ("observe", "apply", "predict", "online", "orders")
 SIZE_LIMITS = (100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824)
 SIZE_NAMES = (
     "0-100",

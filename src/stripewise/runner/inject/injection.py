@@ -21,11 +21,16 @@ class Guidance:
     Attributes
     ----------
     mode : str
-        ``observe``, ``apply``, ``predict`` or ``online``; empty: apply where there are settings, else observe.
+        ``observe``, ``apply``, ``predict``, ``online`` or ``orders``; empty: apply where there are settings, else
+        observe.
     model : Path or None
         An artifact, for the modes predict and online.
     journal : Path or None
-        Where the mode online keeps what it learned.
+        Where the mode online keeps what it learned, and orders are answered.
+    orders : Path or None
+        The file of orders, for the mode orders.
+    settle : bool
+        Whether files are synchronised before they are closed, in the mode orders.
     allow : tuple of str
         See :class:`~stripewise.spec.plan.Plan`.
     """
@@ -34,14 +39,25 @@ class Guidance:
     model: Path | None = None
     journal: Path | None = None
     allow: tuple[str, ...] = ()
+    orders: Path | None = None
+    settle: bool = False
 
     @classmethod
-    def under(cls, policy: Policy, mode: str = "", model: Path | None = None, journal: Path | None = None) -> Guidance:
+    def under(
+        cls,
+        policy: Policy,
+        mode: str = "",
+        model: Path | None = None,
+        journal: Path | None = None,
+        orders: Path | None = None,
+        *,
+        settle: bool = False,
+    ) -> Guidance:
         """What a site allows."""
         allow = [
             word for word, may in (("composite", policy.striping.composite), ("pool", policy.striping.pooled)) if may
         ]
-        return cls(mode, model, journal, tuple(allow))
+        return cls(mode, model, journal, tuple(allow), orders, settle)
 
 
 @dataclass(frozen=True)
@@ -110,8 +126,12 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
         environment["STRIPEWISE_MODEL"] = str(guidance.model)
     if guidance.journal is not None:
         environment["STRIPEWISE_JOURNAL"] = str(guidance.journal)
-    decides = guidance.mode in ("predict", "online")
-    if plan.settings or plan.workload or (decides and guidance.allow):
+    if guidance.orders is not None:
+        environment["STRIPEWISE_ORDERS"] = str(guidance.orders)
+    if guidance.settle:
+        environment["STRIPEWISE_SETTLE"] = "1"
+    decides = guidance.mode in ("predict", "online", "orders")
+    if plan.settings or plan.workload or (decides and (guidance.allow or plan.override)):
         launch.files["plan"] = replace(plan, allow=tuple(dict.fromkeys((*plan.allow, *guidance.allow)))).text()
         environment["STRIPEWISE_PLAN"] = str(folder / "plan")
 
