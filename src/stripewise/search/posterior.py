@@ -68,7 +68,7 @@ def learned_noise(history: History, doubt: float | None = None) -> float:
     if repeats.freedom > 1 and repeats.squares == 0:
         return _LEAST_NOISE  # what repeats to the last digit was computed, not measured
     share = 1.0 if doubt is None else chdtri(repeats.freedom + 1, 1 - doubt) / (repeats.freedom + 1)
-    return max(_LEAST_NOISE, repeats.deviation() / np.sqrt(share))
+    return max(_LEAST_NOISE, float(repeats.deviation() / np.sqrt(share)))
 
 
 @dataclass(frozen=True)
