@@ -22,6 +22,7 @@ from stripewise.filesystems.mounts import mount_type
 from stripewise.runner.base import Preflight
 from stripewise.runner.local import processes, scratch
 from stripewise.runner.local.runner import LocalRunner
+from stripewise.runner.program.mpi import SESSIONS
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
@@ -334,6 +335,7 @@ TUNER = """
 import sys, time
 from pathlib import Path
 from stripewise.runner.local.runner import LocalRunner
+from stripewise.runner.program.mpi import SESSIONS
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
@@ -464,6 +466,31 @@ def test_the_plan_wins_over_mca_on_the_command_line(openmpi: Mpi, strided: Calla
         outcome = run(runner, launch(0, Setting(MCA, "io", "romio341")))
     assert outcome.report is not None
     assert outcome.report.mpi.io == "romio"
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_what_a_killed_launch_left_does_not_end_a_later_one_with_its_process_number(
+    openmpi: Mpi, strided: Callable[[Mpi], Path], bench: Bench, monkeypatch: pytest.MonkeyPatch, chosen: bool
+) -> None:
+    for variable in SESSIONS:
+        monkeypatch.delenv(variable)
+    folder = bench.runs.parent / "tmp"
+    folder.mkdir()
+    fake = bench.cwd / "mpiexec"
+    left = 'mkdir "$TMPDIR/ompi.$$" && touch "$TMPDIR/ompi.$$/pmix.$(hostname).tool"'
+    fake.write_text(f'#!/bin/bash\n{left}\necho "$PRTE_MCA_prte_tmpdir_base"\nexec {openmpi.launcher[0]} "$@"\n')
+    fake.chmod(0o755)
+    environment = {"TMPDIR": str(folder)} | ({"PRTE_MCA_prte_tmpdir_base": str(folder)} if chosen else {})
+    command = [str(fake), *openmpi.launcher[1:], "-n", "1", str(strided(openmpi)), "data"]
+    outcome = bench.run(*command, environment=environment)
+    base = Path((bench.runs / "0/stdout").read_text().splitlines()[0])
+    if chosen:
+        assert base == folder
+        assert "exit code 213" in outcome.reason
+    else:
+        assert outcome.state is State.FINISHED, outcome.reason
+        assert base.parent == folder
+        assert not base.exists()
 
 
 def test_only_the_program_is_preloaded(mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench) -> None:

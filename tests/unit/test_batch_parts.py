@@ -15,6 +15,7 @@ from stripewise.profiling.array import Array
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.batch import record as job_record
 from stripewise.runner.batch.script import Work, job_script
+from stripewise.runner.program.mpi import SESSIONS
 from stripewise.schedulers.job import JobPhase, Standing
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
@@ -96,6 +97,21 @@ def test_scripts_survive_any_word(tmp_path: Path) -> None:
     through = job_record.read_through(folder)
     assert through is not None
     assert (through.cause, through.ended.exit_code, job_record.owner(folder)) == ("exit", 0, "5")
+
+
+@pytest.mark.parametrize("chosen", [{}, {"OMPI_MCA_orte_local_tmpdir_base": "/x"}])
+def test_a_job_gives_open_mpi_a_session_folder_and_removes_it(tmp_path: Path, chosen: dict[str, str]) -> None:
+    command = ("bash", "-c", f'for one in {" ".join(SESSIONS)}; do echo "${{!one:-}}"; ls -d "${{!one:-none}}"; done')
+    text = job_script(Work(tmp_path, tmp_path, command, chosen, sessions=True))
+    subprocess.run(["bash", "-c", text], env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}, check=True)
+    printed = (tmp_path / "stdout").read_text().split()
+    if chosen:
+        assert printed == []
+    else:
+        assert len(printed) == 4
+        assert len({*printed}) == 1
+        assert Path(printed[0]).parent == tmp_path
+        assert not Path(printed[0]).exists()
 
 
 # -- the site file -------------------------------------------------------------------------------------------------

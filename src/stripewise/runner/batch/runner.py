@@ -22,6 +22,7 @@ from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, run_id
 from stripewise.runner.program.command import shell_line, substitute
+from stripewise.runner.program.mpi import needs_sessions
 from stripewise.runner.program.preflight import look
 from stripewise.schedulers.job import Directives, JobRequest, Ticket
 from stripewise.schedulers.queue import JobQueue
@@ -242,6 +243,7 @@ class BatchRunner(Runner):
             },
             unset=launch.unset,
             setup=tuple(self._experiment.setup),
+            sessions=needs_sessions(target.mpi, (*found.environment, *assembled.words)),
             before=tuple(shell_line(line, values) for line in (*around.before, *launch.before)),
             after=tuple(shell_line(line, values) for line in (*launch.after, *around.after)),
             delete=tuple(str(self._cwd / substitute(pattern, values)) for pattern in around.delete),

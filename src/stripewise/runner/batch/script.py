@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.runner.hooks import linked, outside
+from stripewise.runner.program.mpi import SESSIONS
 from stripewise.runner.setup import prologue
 from stripewise.schedulers.base import Scheduler
 from stripewise.schedulers.job import OUTSIDE, Directives, Inside
@@ -36,6 +37,7 @@ __now() {{ local t=${{EPOCHREALTIME:-}}; if [ -n "$t" ]; then printf %s "${{t/,/
 __record() {{ cat > "$__folder/$1.part" && mv -f "$__folder/$1.part" "$__folder/$1"; }}
 __end() {{
     local said=${{3:-}}
+    [ -z "${{__sessions:-}}" ] || rm -rf -- "$__sessions"
     printf '%s\\n' "job $__job" "cause $1" "code ${{2:-}}" "begin ${{__begin:-}}" "end ${{__end:-}}" \\
         "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" \\
         "message ${{said//$'\\n'/ }}" | __record {ended}
@@ -63,6 +65,14 @@ printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart {restarts}" \
 exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
 """
 
+_SESSIONS = f"""\
+case $(compgen -e) in *tmpdir_base*) ;; *)
+    if __sessions=$(mktemp -d "${{TMPDIR:-/tmp}}/ompi-XXXXXXXX"); then
+        export {" ".join(f"{name}=$__sessions" for name in SESSIONS)}
+    fi ;;
+esac
+"""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -79,6 +89,9 @@ class Work:
     unset : tuple of str
         Variables to take away.
     setup : tuple of str
+    sessions : bool
+        Whether Open MPI gets a session folder of the run's own; see
+        :data:`~stripewise.runner.program.mpi.SESSIONS`.
     before, after : tuple of str
         Hooks, with placeholders replaced.
     delete : tuple of str
@@ -106,6 +119,7 @@ class Work:
     exports: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    sessions: bool = False
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     delete: tuple[str, ...] = ()
@@ -136,7 +150,7 @@ def job_script(work: Work) -> str:
         hook_seconds=f"{work.hook_seconds:g}",
         shell=_SHELL,
     )
-    parts = [head, *_setup(work), *_deletions(work)]
+    parts = [head, *_setup(work), _SESSIONS if work.sessions else "", *_deletions(work)]
     parts += [_hook("before", number, line) for number, line in enumerate(work.before, start=1)]
     parts += [_caches(work), _program(work)]
     parts += [_hook("after", number, line) for number, line in enumerate(work.after, start=1)]

@@ -17,7 +17,7 @@ from stripewise.runner import hooks
 from stripewise.runner.inject.assemble import Assembled, assemble, exports_of
 from stripewise.runner.judge import Evidence, judge
 from stripewise.runner.local.preflight import Found
-from stripewise.runner.local.scratch import Scratch, said
+from stripewise.runner.local.scratch import Scratch, own_sessions, said
 from stripewise.runner.local.supervise import Cause, Command, CommandLimits, Ended, OrphanGuard
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.preflight import Target
@@ -94,6 +94,7 @@ class LocalRun:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name=f"stripewise-run-{launch.number}", daemon=True)
         self._assembled: Assembled | None = None
+        self._sessions: dict[str, str] = {}
         if isinstance(target, Target):
             library = surroundings.found.library_for(target)
             self._assembled = assemble(launch, target.line, target.program, library, place, surroundings.cwd)
@@ -152,6 +153,10 @@ class LocalRun:
     def _carry_out(self) -> Outcome:
         if isinstance(self._target, UserError) or self._assembled is None:
             raise RunFailed(str(self._target))
+        with own_sessions(self._target.mpi, self._assembled.words, self._all.found.environment) as self._sessions:
+            return self._between_hooks(self._target, self._assembled)
+
+    def _between_hooks(self, target: Target, assembled: Assembled) -> Outcome:
         around = self._all.experiment.hooks
         patterns = [substitute(pattern, self._values) for pattern in around.delete]
         hooks.delete(patterns, self._all.cwd, self._all.deletes_in)
@@ -160,7 +165,7 @@ class LocalRun:
         caches = hooks.empty_caches(around.drop_caches, self._all.known_files())
         objective = kind_of(self._all.experiment.objective.name)
         with objective.metered() as metrics:
-            ended = self._program(self._assembled)
+            ended = self._program(assembled)
         report, missing = self._place.read_report(self.launch.program)
         failure = ""
         for number, line in enumerate((*self.launch.after, *around.after), start=1):
@@ -168,7 +173,7 @@ class LocalRun:
                 self._hook("after", number, line)
             except RunFailed as failed:
                 failure = failure or failed.what
-        nodes = self._target.line.nodes
+        nodes = target.line.nodes
         return judge(
             Evidence(
                 launch=self.launch,
@@ -176,7 +181,7 @@ class LocalRun:
                 ended=ended,
                 report=report,
                 missing=missing,
-                injection=self._assembled.injection,
+                injection=assembled.injection,
                 objective=objective,
                 metrics=metrics,
                 after=failure,
@@ -204,6 +209,7 @@ class LocalRun:
     def _environment(self, base: Mapping[str, str]) -> dict[str, str]:
         return {
             **{name: value for name, value in base.items() if name not in self.launch.unset},
+            **self._sessions,
             **self._exports(),
             "STRIPEWISE_RUN": str(self.launch.number),
             "STRIPEWISE_RUN_FOLDER": str(self._place.path),

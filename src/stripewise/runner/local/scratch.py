@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
+from stripewise.runner.program.mpi import SESSIONS, Mpi, needs_sessions
 from stripewise.spec.launch import Launch
 from stripewise.spec.report import Report, read_report_file, summed
 
@@ -124,6 +128,35 @@ class Scratch:
             return summed([read_report_file(path) for path in self.reports() or [self.report]], program), ""
         except UserError as error:
             return None, error.what
+
+
+@contextlib.contextmanager
+def own_sessions(mpi: Mpi | None, words: Sequence[str], environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Make a session folder for one launch of Open MPI, and remove it afterwards; see :data:`SESSIONS`.
+
+    Parameters
+    ----------
+    mpi : Mpi or None
+    words : sequence of str
+        The whole command.
+    environment : mapping
+        The program's, after the setup lines.
+
+    Yields
+    ------
+    dict
+        Variables for the launch; none where Open MPI is not used, or the user has chosen the folder.
+    """
+    if not needs_sessions(mpi, (*environment, *words)):
+        yield {}
+        return
+    # Open MPI looks at TMPDIR first, too.
+    parent = environment.get("TMPDIR", "")
+    folder = tempfile.mkdtemp(prefix="ompi-", dir=parent if os.access(parent, os.W_OK | os.X_OK) else None)
+    try:
+        yield dict.fromkeys(SESSIONS, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_id(base: Path, launch: Launch) -> str:

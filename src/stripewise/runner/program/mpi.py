@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -45,6 +45,13 @@ print(found.origin if found else "", *sys.path, sep="\\n")
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
 _FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
 _SCRIPT_LIMIT = 1 << 20
+SESSIONS = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
+"""Variables for the folder in which the launchers of Open MPI 4 and 5 make their session folders, on every node.
+
+Launchers of version 4 share one a user and host: the last to end removes it, and one that begins in that moment fails.
+Those of version 5 name theirs by the process number: a launch that was killed leaves it behind, and a later one with
+the same number fails. So each launch needs a folder of its own.
+"""
 WITH_LAUNCHER = "installed with"
 """How :attr:`Mpi.found_by` begins where the launcher led to the library, and nothing in the program did."""
 
@@ -85,6 +92,19 @@ class Mpi:
 def is_mpi_library(name: str) -> bool:
     """Say whether a library's file name is that of an MPI."""
     return bool(_LIBRARY.match(name))
+
+
+def needs_sessions(mpi: Mpi | None, names: Iterable[str]) -> bool:
+    """Say whether a launch needs a session folder of its own; see :data:`SESSIONS`.
+
+    Parameters
+    ----------
+    mpi : Mpi or None
+    names : iterable of str
+        The names of the variables and the words of the launch. The user may have chosen the folder with one of them:
+        parameters for local and for remote nodes exclude the one for all nodes.
+    """
+    return mpi is not None and mpi.abi == "openmpi" and not any("tmpdir_base" in name for name in names)
 
 
 def describe(
