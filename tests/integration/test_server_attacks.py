@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
+import re
 import time
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +24,12 @@ from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
 from stripewise.server.service import Settings
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts
+from stripewise.spec.facts import Facts, RunFacts
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.store.schema import experiments
+from stripewise.store.service import database_of
 from tests.unit.service import SIMULATED, Running, running
 
 
@@ -162,8 +170,15 @@ def browser(served: Running) -> Any:
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
-    client.csrf = served.service.tokens.session(answer.cookies["stripewise_session"]).csrf  # type: ignore[union-attr]
+    client.csrf = csrf_of(client)  # type: ignore[attr-defined]
     return client
+
+
+def csrf_of(client: Any) -> str:
+    """What the pages of a session carry."""
+    found = re.search(r'<meta name="csrf" content="(\w+)">', client.get("/settings").text)
+    assert found
+    return found[1]
 
 
 def test_a_session_changes_nothing_without_its_csrf_token(served: Running, browser: Any) -> None:
@@ -198,6 +213,40 @@ def test_the_login_leads_nowhere_else(served: Running, target: str) -> None:
         location = answer.headers["location"]
         assert location in {"/", "/login?wrong=1&next=/"}, location
         assert "x" not in answer.headers
+
+
+def test_an_address_logs_in_once_and_is_noted(served: Running) -> None:
+    token, _ = served.service.tokens.create("opener", "admin", 3600.0)
+    address = f"/login?ticket={served.service.tickets.add(token)}"
+    earlier = served.service.tokens.begin_session(token)[0]
+    first = served.client(Cookie=f"stripewise_session={earlier}").get(address)
+    assert first.status_code == 200 and "HttpOnly" in first.headers["set-cookie"]
+    assert first.headers["cache-control"] == "no-store" and first.headers["referrer-policy"] == "same-origin"
+    assert served.service.tokens.session(earlier) is None, "a cookie that somebody planted ends"
+    assert "set-cookie" not in served.client().get(address).headers
+    newest = served.service.audit.page(1)[0]
+    assert (newest.actor, newest.role, newest.action) == ("opener", "admin", "GET /login")
+    assert "serve --open" in newest.subject and "ticket" not in newest.action + newest.subject
+    late = served.service.tickets.add(token)
+    served.service.tokens.revoke(token.id)
+    cookie = served.client().get(f"/login?ticket={late}").cookies.get("stripewise_session")
+    assert served.service.tokens.session(cookie or "") is None
+
+
+def test_pages_carry_the_csrf_token_differently_each_time(browser: Any) -> None:
+    # Compressed beside what an address asks for, one that stays the same could be found by the lengths of answers.
+    other = csrf_of(browser)
+    assert other != browser.csrf
+    for bad in ("", "0", "zz", other[:-2], other + "00", "0" * len(other)):
+        assert browser.post("/knobs", headers={"X-CSRF-Token": bad}).status_code == 403
+    for good in (other, browser.csrf):
+        assert browser.post("/knobs", headers={"X-CSRF-Token": good}).status_code != 403
+
+
+def test_what_is_ticked_are_identifiers(served: Running, browser: Any) -> None:
+    for ids in (["x" * 33], ["a"] * 51):
+        chosen = {"action": "stop", "id": ids, "csrf_token": browser.csrf}
+        assert browser.post("/experiments/chosen", data=chosen).status_code == 422
 
 
 def test_a_foreign_name_is_refused(served: Running) -> None:
@@ -378,6 +427,24 @@ def test_files_to_delete_may_hold_the_runs_number(tmp_path: Path) -> None:
     check_experiment(experiment, tmp_path, Settings(data=tmp_path))
 
 
+def test_a_search_takes_text_for_text(tmp_path: Path) -> None:
+    with running(tmp_path) as own:
+        one, bad = own.create(name="needle_1"), own.create(name="needle_2")
+        database = database_of(own.service.store)
+        broken = experiments.update().where(experiments.c.id == bad).values(definition="{needle_2")
+        database.write(lambda connection, again: connection.execute(broken))
+        for text, hit in (
+            ("needle_1", True),
+            ("EEDLE", True),
+            ("n%1", False),
+            ("needle.1", False),
+            ("needle_1\0", True),
+        ):
+            answer = own.viewer.get("/", params={"text": text})
+            assert answer.status_code == 200 and (f"/experiments/{one}" in answer.text) is hit, text
+            assert f"/experiments/{bad}" not in answer.text, "one that cannot be read hides no others"
+
+
 def test_a_link_does_not_lead_out(served: Running) -> None:
     link = served.folder / "data" / "link"
     link.symlink_to("/etc")
@@ -388,7 +455,7 @@ def test_a_link_does_not_lead_out(served: Running) -> None:
 
 
 def test_a_runs_output_is_read_from_its_own_folder_only(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stripewise.server.resources.runs import read_log
+    from stripewise.server.resources.runs import output_folder, read_log
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(served.folder / "home"))
     record = served.service.store.record(served.create())
@@ -402,8 +469,26 @@ def test_a_runs_output_is_read_from_its_own_folder_only(served: Running, monkeyp
                 read_log(record, {"number": 0, "folder": str(folder)}, stream, None, 100)
     (own / "stdout").unlink()
     (own / "stdout").write_bytes(b"wrote \xff 32 MiB\n")
+    # The page of a run and the bundle ask the same function.
+    assert output_folder(record, {"number": 0, "folder": "/etc", "state": "finished"}) is None
+    assert output_folder(record, {"number": 0, "folder": "", "state": "running"}) == own.resolve()
     piece = read_log(record, {"number": 0, "folder": str(own)}, "stdout", 6, 100)
     assert piece == {"stream": "stdout", "offset": 6, "size": 15, "text": "\ufffd 32 MiB\n"}
+
+
+def test_a_shared_store_does_not_choose_what_pages_read(served: Running) -> None:
+    place = served.folder / "elsewhere"
+    place.mkdir()
+    (place / "stdout").write_text("not for you")
+    store, identifier = served.service.store, served.create()
+    claim = store.claim(identifier, "mallory", 60.0)
+    run = Run(0, 0, Phase.SEARCH)
+    store.plan(identifier, claim, Trial(0, Configuration({}), Role.DEFAULT), run)
+    store.begin(identifier, claim, 0)
+    store.accept(identifier, claim, replace(run, state=State.FAILED, facts=RunFacts(folder=str(place))))
+    assert "not for you" not in served.viewer.get(f"/experiments/{identifier}/runs/0").text
+    with zipfile.ZipFile(io.BytesIO(served.viewer.get(f"/experiments/{identifier}/bundle.zip").content)) as archive:
+        assert not [name for name in archive.namelist() if "output" in name]
 
 
 def test_the_allow_list_is_strict(tmp_path: Path) -> None:
@@ -503,6 +588,13 @@ def test_deep_and_broken_bodies_are_told_so(served: Running) -> None:
     for kind in ("text/plain", "application/xml", "multipart/form-data; boundary=x"):
         answer = served.operator.post("/api/experiments", content=b"<x/>", headers={"Content-Type": kind})
         assert answer.status_code in (400, 415, 422)
+
+
+def test_no_line_of_the_log_is_forged(served: Running, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    served.nobody.get("/%0d%0aDELETE%20/api/experiments/x%20200%1b%5d0;x%07%c2%85")
+    said = [record.getMessage() for record in caplog.records if record.name == "stripewise.server"]
+    assert any("DELETE" in line for line in said) and all(line.isprintable() for line in said)
 
 
 def test_refusals_do_not_fill_the_audit_log(served: Running) -> None:

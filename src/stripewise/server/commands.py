@@ -114,6 +114,7 @@ def serve(
         raise UserError("--open needs an address, not a socket", "leave --socket out, or name --host")
     # A browser cannot open a UNIX socket.
     host = host or ("127.0.0.1" if show else None)
+    shown_host = f"[{host}]" if host and ":" in host else host
     log_to_stderr()
     patterns = tuple(allow) if allow else load_policy().applications
     # A wrong pattern or address is reported now, not with the first request.
@@ -125,7 +126,7 @@ def serve(
         roots=tuple(folder.absolute() for folder in (root or [Path.cwd()])),
         allow=patterns,
         proxies=tuple(proxy or ()),
-        hosts=tuple(name or ()) + ((host,) if host else ()),
+        hosts=tuple(name or ()) + ((shown_host,) if shown_host else ()),
         secure_cookies=tls,
         base_path=base_path,
     )
@@ -135,7 +136,7 @@ def serve(
         typer.echo("the service has no token yet; make one: stripewise token create NAME --role admin --save", err=True)
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
-    where = f"unix:{path}" if path is not None else f"http://{host}:{listener.getsockname()[1]}"
+    where = f"unix:{path}" if path is not None else f"http://{shown_host}:{listener.getsockname()[1]}"
     typer.echo(f"listening on {where}; programs run as {user_name()} ({os.getuid()}), whoever asks", err=True)
     listen(settings, listener, workers, path, lambda service: _invite(service, f"{where}{base_path}") if show else None)
 

@@ -285,7 +285,7 @@ class Guard:
                 more = message.get("more_body", False)
             given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).get(CSRF_FIELD, [""])[0]
             receive = _replayed(body, receive)
-        if not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        if not is_csrf(given, session.csrf):
             raise _refusal(403, "the request has no valid CSRF token", "load the page again")
         return receive
 
@@ -353,13 +353,15 @@ class Guard:
         What comes without a valid token is counted by the metrics and not listed: strangers could fill the list.
         """
         # A token in an address gives no access, but it must not appear in the log either.
-        path = _SECRET.sub("sw_***", scope["path"])
+        # A line feed in it must not begin a line of its own.
+        path = _SECRET.sub("sw_***", "".join(c if c.isprintable() else "?" for c in scope["path"]))
         log.info("%s %s %d", scope["method"], path, status)
         user: Token | None = scope["state"].get("user")
         if user is None:
             return
         refused = status in (401, 403, 429)
-        if not refused and (scope["method"] in SAFE or scope["path"] in VIEWERS_MAY_POST[:2]):
+        looks = scope["method"] in SAFE and "subject" not in scope["state"]
+        if not refused and (looks or scope["path"] in VIEWERS_MAY_POST[:2]):
             return
         if refused and not self._noted.allow(user.id):
             return
@@ -375,6 +377,28 @@ class Guard:
 
 def _below(path: str, places: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in places)
+
+
+def masked_csrf(csrf: str) -> str:
+    """Write a session's CSRF token as pages carry it: differently each time.
+
+    Pages are compressed, and hold what their address asks for. Whoever sees how long they become could otherwise find
+    the token letter by letter.
+    """
+    mask = secrets.token_bytes(len(csrf))
+    return (mask + bytes(a ^ b for a, b in zip(mask, csrf.encode(), strict=True))).hex()
+
+
+def is_csrf(given: str, csrf: str) -> bool:
+    """Whether a text is the CSRF token of a session, as :func:`masked_csrf` writes it."""
+    try:
+        both = bytes.fromhex(given)
+    except ValueError:
+        return False
+    mask, rest = both[: len(csrf)], both[len(csrf) :]
+    return len(both) == 2 * len(csrf) and hmac.compare_digest(
+        bytes(a ^ b for a, b in zip(mask, rest, strict=True)), csrf.encode()
+    )
 
 
 def cookie_of(headers: Headers) -> str:

@@ -21,6 +21,7 @@ from stripewise import __version__
 from stripewise.errors import StripewiseError
 from stripewise.report import markup
 from stripewise.report.page import environment
+from stripewise.server.guard import masked_csrf
 from stripewise.server.problems import for_web, status_of
 from stripewise.server.service import get_session
 from stripewise.spec.result import Interval
@@ -120,7 +121,7 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
     session = get_session(request)
     known: Mapping[str, Any] = {
         "user": getattr(request.state, "user", None),
-        "csrf": session.csrf if session is not None else "",
+        "csrf": masked_csrf(session.csrf) if session is not None else "",
         "here": request.url.path,
     }
     text = _environment().get_template(template).render(**{**known, **context})

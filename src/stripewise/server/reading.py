@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.errors import StripewiseError
+from stripewise.errors import NotFound, StripewiseError
 from stripewise.objectives import objective_of
-from stripewise.server.service import Service, version
+from stripewise.server.service import Service, tell_unreadable, version
 from stripewise.spec.documents import finite
 from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows
-from stripewise.store.base import Record
+from stripewise.store.base import Record, readable
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import ServiceJob
@@ -68,6 +70,8 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
 
 def found(service: Service, text: str, state: str | None, limit: int, offset: int) -> tuple[int, list[Record]]:
     """Give how many experiments have a text in their name, owner or definition, and a page of them, newest first."""
+    # No text in the store holds a null character, and PostgreSQL takes none.
+    text = text.replace("\0", "")
     like = f"%{text.replace('/', '//').replace('%', '/%').replace('_', '/_')}%"
     columns = (experiments.c.name, experiments.c.owner, experiments.c.definition)
     wanted = sa.or_(
@@ -82,7 +86,11 @@ def found(service: Service, text: str, state: str | None, limit: int, offset: in
         return total, list(connection.execute(query.limit(limit).offset(offset)).scalars())
 
     total, identifiers = database_of(service.store).read(work)
-    return total, [service.store.record(identifier) for identifier in identifiers]
+    records = []
+    for one in identifiers:
+        with contextlib.suppress(NotFound):  # deleted in the meantime
+            records.append(readable(partial(service.store.record, one), tell_unreadable))
+    return total, [record for record in records if record is not None]
 
 
 def trials_page(

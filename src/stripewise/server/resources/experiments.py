@@ -314,7 +314,7 @@ async def chosen(
     request: Request,
     service: Here,
     action: Annotated[Literal["compare", "stop", "delete"], Form()],
-    id: Annotated[list[str], Form(max_length=_PAGE)] = [],  # noqa: B006  FastAPI copies it
+    id: Annotated[list[Annotated[str, Field(max_length=32)]], Form(max_length=_PAGE)] = [],  # noqa: B006  FastAPI copies it
 ) -> RedirectResponse:
     """Do the same to all experiments that were ticked in the list."""
     if action == "compare":

@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -56,12 +57,8 @@ def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | Non
         With status 404, without output.
     """
     gone = Refused(404, f"there is no {stream} of run {run['number']}", "runs without a folder of their own keep none")
-    place = output_folder(record, run)
-    if not place:
-        raise gone
-    own = (runs_folder(record.experiment) / record.id).resolve()
-    folder = FilePath(place).resolve()
-    if not folder.is_relative_to(own):
+    folder = output_folder(record, run)
+    if folder is None:
         raise gone
     try:
         handle = os.open(folder / stream, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -77,16 +74,21 @@ def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | Non
     return {"stream": stream, "offset": start, "size": status.st_size, "text": data.decode("utf-8", "replace")}
 
 
-def output_folder(record: Record, run: Mapping[str, Any]) -> str:
-    """Give the folder in which a run's output is; of one that runs, where its latest launch writes. Empty if none."""
-    if run["folder"] or run["state"] != "running":
-        return str(run["folder"] or "")
-    own = runs_folder(record.experiment) / record.id
+def output_folder(record: Record, run: Mapping[str, Any]) -> FilePath | None:
+    """Give the folder in which a run's output is; of one that runs, where its latest launch writes.
+
+    None if there is none, or if it lies outside the folder of the experiment's runs: a store may be shared, and whoever
+    writes to it must not choose what this service reads.
+    """
+    own = (runs_folder(record.experiment) / record.id).resolve()
+    found = [FilePath(run["folder"])] if run["folder"] else []
     try:
-        found = [own / str(run["number"]), *own.glob(f"{run['number']}.*")]
-        return str(max((one for one in found if one.is_dir()), key=lambda one: one.stat().st_mtime, default=""))
-    except OSError:
-        return ""
+        if not found and run["state"] == "running":
+            found = [own / str(run["number"]), *own.glob(f"{run['number']}.*")]
+            found = sorted((one for one in found if one.is_dir()), key=lambda one: one.stat().st_mtime)[-1:]
+        return next((place for one in found if (place := one.resolve()).is_relative_to(own)), None)
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 resource = Resource("/experiments/{id}", "trials")
@@ -213,7 +215,7 @@ def run_page(request: Request, service: Here, id: Id, number: Number) -> HTMLRes
     record = service.store.record(id)
     row = _run(service, record, number)
     known = history(service, record.id)
-    facts = RunFacts({**row["facts"], "folder": output_folder(record, row)})
+    facts = RunFacts({**row["facts"], "folder": str(output_folder(record, row) or "")})
     run = Run(number, row["trial"], row["phase"], row["state"], facts=facts)
     return render(
         request,
@@ -288,11 +290,19 @@ def notebook(service: Here, id: Id) -> Response:
     return attached(json.dumps(document), f"stripewise-{known.record.id}.ipynb", "application/x-ipynb+json")
 
 
+def _confined(record: Record, run: Run) -> Run:
+    """Give a run without a folder that is not its own."""
+    place = output_folder(record, {"number": run.number, "state": run.state, "folder": run.facts.folder})
+    return replace(run, facts=RunFacts({**run.facts, "folder": str(place or "")}))
+
+
 @resource.page("/bundle.zip")
 def bundle(service: Here, user: User, id: Id) -> Response:
     """Give the helpdesk's bundle."""
     record = service.store.record(id)
-    content = helpdesk_bundle(record, service.store.trials(record.id))
+    trials = service.store.trials(record.id)
+    kept = [replace(trial, runs=tuple(_confined(record, run) for run in trial.runs)) for trial in trials]
+    content = helpdesk_bundle(record, kept)
     return attached(content, f"stripewise-{record.id}.zip", "application/zip")
 
 

@@ -166,7 +166,8 @@ def login_page(
     if token is not None:
         # A page that leads on, because a browser that came from elsewhere sends no cookie along with a redirection.
         answer = render(request, "opened.html", title="Welcome", prefix=request.state.prefix)
-        _set_cookie(request, answer, service, service.tokens.begin_session(token)[0])
+        _set_cookie(request, answer, service, _begin_session(request, service, token))
+        request.state.subject = "with the address that serve --open printed"
         return answer
     return render(request, "login.html", title="Log in", next=next, wrong=bool(wrong or ticket))
 
@@ -185,13 +186,17 @@ async def login(
         if not request.state.may_fail():
             raise Refused(429, "too many requests without a valid token", "wait a minute")
         return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
-    request.state.user = found
-    # An earlier cookie ends here: somebody else may have planted it in the browser.
-    await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
-    cookie, _ = await run_in_threadpool(service.tokens.begin_session, found)
     answer = RedirectResponse(target, 303)
-    _set_cookie(request, answer, service, cookie)
+    _set_cookie(request, answer, service, await run_in_threadpool(_begin_session, request, service, found))
     return answer
+
+
+def _begin_session(request: Request, service: Service, token: Token) -> str:
+    """Begin a session and give its cookie; the audit log names the token."""
+    request.state.user = token
+    # An earlier cookie ends here: somebody else may have planted it in the browser.
+    service.tokens.end_session(cookie_of(request.headers))
+    return service.tokens.begin_session(token)[0]
 
 
 def _set_cookie(request: Request, answer: Response, service: Service, cookie: str) -> None:
