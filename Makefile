@@ -89,7 +89,7 @@ bench: $(VENV)/.run ## what tune finds and what it claims, measured on this mach
 
 docs: $(VENV)/.dev ## web pages of the documents, in docs/_build; a warning fails
 	$(BIN)/sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
-	@echo docs/_build/html/README.html
+	@echo docs/_build/html/index.html
 
 # Only hashes and names: whoever installs from the lock chooses the index.
 lock: $(VENV)/.dev ## requirements/service.lock: the newest versions that the service admits, with their hashes

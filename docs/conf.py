@@ -13,22 +13,39 @@ package = (HERE.parent / "src" / "stripewise" / "__init__.py").read_text("utf-8"
 release = version = re.findall(r'^__version__ = "(.+)"$', package, re.MULTILINE)[0]
 author = "The Stripewise developers"
 project_copyright = author
-extensions = ["myst_parser"]
-root_doc = "README"
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
+# Cards of the start page.
+myst_enable_extensions = ["colon_fence"]
+root_doc = "index"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
-html_theme = "alabaster"
+html_theme = "furo"
 html_title = "Stripewise"
 html_static_path = ["_static"]
 html_copy_source = False
-html_theme_options = {"page_width": "1100px", "sidebar_width": "230px"}
+html_css_files = ["custom.css"]
+pygments_dark_style = "github-dark"
+# No page loads anything from another host.
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b6b5e", "color-brand-content": "#0b6b5e"},
+    "dark_css_variables": {"color-brand-primary": "#4fd1bd", "color-brand-content": "#4fd1bd"},
+}
 # Links to headings, as hosting sites resolve them.
 myst_heading_anchors = 4
 # Fences without a language show output and files of many kinds.
 highlight_language = "none"
 
-SECTIONS = ("tutorial.md", "how-to", "reference", "explanation", "benchmarks", "release-checklist.md")
-
+SECTIONS = (
+    "tutorial.md",
+    "faq.md",
+    "troubleshooting.md",
+    "how-to",
+    "reference",
+    "explanation",
+    "benchmarks",
+    "README.md",
+    "release-checklist.md",
+)
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)(#[^)\s]*)?\)")
 
@@ -38,7 +55,9 @@ def _contents() -> str:
     blocks = []
     for section in SECTIONS:
         place = HERE / section
-        pages = sorted(place.glob("*.md")) if place.is_dir() else [place]
+        # What contributors need follows what users need.
+        found = sorted(place.glob("*.md"), key=lambda page: (page.name.startswith("add-"), page.name))
+        pages = found if place.is_dir() else [place]
         names = "\n".join(str(page.relative_to(HERE).with_suffix("")) for page in pages)
         caption = f":caption: {section.replace('-', ' ').capitalize()}\n" if place.is_dir() else ""
         blocks.append(f"```{{toctree}}\n:hidden:\n{caption}\n{names}\n```\n")

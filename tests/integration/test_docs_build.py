@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_pages_are_made_without_a_warning(tmp_path: Path) -> None:
-    require(importlib.util.find_spec("myst_parser"), "pip install sphinx myst-parser")
+    for module in ("myst_parser", "furo", "sphinx_copybutton", "sphinx_design"):
+        require(importlib.util.find_spec(module), "pip install 'stripewise[dev]'")
     words = [
         "-n",
         "-W",
@@ -33,8 +35,9 @@ def test_pages_are_made_without_a_warning(tmp_path: Path) -> None:
         [sys.executable, "-m", "sphinx", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stderr
-    index = (tmp_path / "html" / "README.html").read_text("utf-8")
+    index = (tmp_path / "html" / "index.html").read_text("utf-8")
+    assert not re.search(r'<(script|link|img)[^>]+(src|href)="(https?:)?//', index), "a page loads from another host"
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
         assert (tmp_path / "html" / name).exists()
-        assert name == "README.html" or f'"{name}"' in index, f"{name} is not in the navigation"
+        assert name == "index.html" or f'"{name}"' in index, f"{name} is not in the navigation"

@@ -388,7 +388,7 @@ def test_a_paragraph_is_one_line(page: Path) -> None:
         r"^ *```.*?^ *```$", "```", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
     ).splitlines():
         text = line.strip()
-        starts = not text or re.match(r"[-*] |\d+\. |[|#>!]|<!--|```", text)
+        starts = not text or re.match(r"[-*] |\d+\. |[|#>!]|<!--|```|:::|:\w", text)
         assert starts or not before or before[0] in "|#" or before == "```", (
             f"{name_of(page)}: join '{text[:60]}' to its paragraph"
         )
