@@ -225,17 +225,23 @@ def test_settings_without_effect_leave_the_answer_before_it_is_confirmed(monkeyp
     assert begun == {"default", "candidate"}
 
 
-def test_settings_of_which_none_is_seen_to_act_are_confirmed_together(monkeypatch):
+@pytest.mark.parametrize("acting", [(), ((1, "b"),)])
+def test_configurations_of_which_no_setting_is_seen_to_act_are_not_confirmed(monkeypatch, acting):
     def effects(space, trial, default):
-        return [Effect(name, status="no_effect") for name in space.names] if trial.role is Role.CANDIDATE else []
+        status = "effective" if tuple(trial.configuration.values()) in acting else "no_effect"
+        return [Effect(name, status=status) for name in space.names] if trial.role is Role.CANDIDATE else []
 
     monkeypatch.setattr("stripewise.tuning.planner.effects_of", effects)
     monkeypatch.setattr("stripewise.tuning.result.effects_of", effects)
-    machine = Machine()
+    machine = Machine(value=lambda c: 100 / c["x"] * (1 if c["mode"] == "a" else 0.7))
     machine.carry_out(Experiment(runner="function", sampler="exhaustive", budget=Budget(runs=40)))
-    assert machine.result.confirmed
-    assert {effect.status for effect in machine.result.effects} == {"unprovable"}
-    assert not machine.result.ineffective
+    confirmed = {run.facts.against for run in machine.runs if run.phase is Phase.CONFIRMATION}
+    assert [tuple(machine.trials[number].configuration.values()) for number in confirmed] == list(acting)
+    assert machine.result.confirmed is bool(acting)
+    if not acting:
+        assert "no setting of what looked better did anything" in machine.result.verdict
+        assert set(machine.result.ineffective) == set(SPACE.names)
+        assert not machine.result.confirmation.more_budget
 
 
 @pytest.mark.parametrize("limit", [{"seconds": 30.0}, {"node_hours": 30 / 3600}])

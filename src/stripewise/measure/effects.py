@@ -53,7 +53,7 @@ def _reports(trial: Trial) -> list[Report]:
 
 def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
     """Doubt that settings did nothing where the gain is proven and no other setting can explain it."""
-    if any(effect.status not in (NO_EFFECT, "refused") for effect in effects):
+    if not all_idle(effects):
         return list(effects)
     return [
         replace(effect, status=UNPROVABLE, evidence=f"{effect.evidence}; but no other setting explains the proven gain")
@@ -63,10 +63,14 @@ def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
     ]
 
 
+def all_idle(effects: Sequence[Effect]) -> bool:
+    """Whether there are settings, and none of them did anything."""
+    return bool(effects) and all(effect.status in (NO_EFFECT, "refused") for effect in effects)
+
+
 def idle_settings(effects: Sequence[Effect]) -> set[str]:
     """Names of settings that did nothing, unless none would be left to explain a gain."""
-    idle = {effect.name for effect in effects if effect.status == NO_EFFECT}
-    return idle if any(effect.name not in idle and effect.status != "refused" for effect in effects) else set()
+    return set() if all_idle(effects) else {effect.name for effect in effects if effect.status == NO_EFFECT}
 
 
 def _effect(

@@ -6,6 +6,7 @@ have gone on undisturbed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
-from stripewise.measure.effects import effects_of, idle_settings
+from stripewise.measure.effects import all_idle, effects_of, idle_settings
 from stripewise.search.base import Sampler
 from stripewise.search.costs import at_one_level
 from stripewise.search.economy import economical
@@ -272,6 +273,8 @@ class Planner:
         if spent.runs + 2 > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
             return Finish("the budget for the confirmation is used up")
         candidate = _tested(trials, runs, tested[-1]) if pairs else self._answer(trials, tested)
+        if candidate is None and not tested and self.candidate(trials) is not None:
+            return Finish("by the evidence, no setting of what looked better did anything")
         if candidate is None:
             return Finish("no configuration looked better than the default")
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
@@ -279,13 +282,15 @@ class Planner:
         return self._arm(trials, Pair(number, first), candidate)
 
     def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
-        """Choose what to confirm: the best trial left, without the settings that did nothing in its runs."""
-        passed = list(tested)
-        while (number := self.candidate(trials, exclude=passed)) is not None:
+        """Choose what to confirm: the best trial left of which a setting acts, without those that did nothing."""
+        assert self.space is not None
+        default = next(t for t in trials if t.role is Role.DEFAULT)
+        for number in self._better(trials):
+            if number in tested or all_idle(effects_of(self.space, trials[number], default)):
+                continue
             answer = self._without_idle(trials, trials[number])
             if answer.number not in tested:
                 return answer
-            passed.append(number)
         return None
 
     def _without_idle(self, trials: Sequence[Trial], trial: Trial) -> Trial:
@@ -311,28 +316,28 @@ class Planner:
         fewest = provable_pairs(self.experiment.confirmation)
         return f"the budget leaves fewer than the {2 * fewest} launches that a proof takes"
 
-    def candidate(self, trials: Sequence[Trial], exclude: Sequence[int] = ()) -> int | None:
+    def candidate(self, trials: Sequence[Trial]) -> int | None:
         """The trial most likely to be best, if it looks better than the default; the reference competes too.
 
         Among those within 5% of it the cheapest is taken.
         """
+        return next(iter(self._better(trials)), None)
+
+    def _better(self, trials: Sequence[Trial]) -> list[int]:
+        """All trials that look better than the default, the most likely to be best first."""
         history = self.history(trials)
         assert self.space is not None
         ranked = economical(self.space, history, self.sampler.recommend(self.space, history))
+        found = [trial.number for trial in itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)]
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
-        if reference is not None and reference.number not in exclude:
-            # They may have run while the machine was faster or slower.
-            level = at_one_level(History(self.objective, (*history.trials, reference)))
-            values = {trial.number: trial.value for trial in level.trials if trial.value is not None}
-            rival = values.get(ranked[0].number) if ranked else None
-            if rival is None or self.objective.better(values[reference.number], rival):
-                return reference.number
-        for trial in ranked:
-            if trial.role is Role.DEFAULT:
-                return None
-            if trial.number not in exclude:
-                return trial.number
-        return None
+        if reference is None:
+            return found
+        # They may have run while the machine was faster or slower.
+        level = at_one_level(History(self.objective, (*history.trials, reference)))
+        values = {trial.number: trial.value for trial in level.trials if trial.value is not None}
+        rival = values.get(ranked[0].number) if ranked else None
+        ahead = rival is None or self.objective.better(values[reference.number], rival)
+        return [reference.number, *found] if ahead else found
 
     # -- making runs ---------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.measure.confirmation import Decision
-from stripewise.measure.effects import beside_a_proven_gain, effects_of
+from stripewise.measure.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.measure.statistics import summary_of
 from stripewise.model.importance import importance
 from stripewise.search.costs import Costs, at_one_level
@@ -93,7 +93,7 @@ def conclude(
         answer=best.configuration if found_better else None,
         proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
     )
-    more = more_budget(identifier, conclusion, shown, history, experiment, spent)
+    more = "" if all_idle(effects) else more_budget(identifier, conclusion, shown, history, experiment, spent)
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
         experiment=identifier,
