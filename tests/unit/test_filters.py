@@ -101,6 +101,11 @@ def test_the_plan_holds_the_choice_for_the_dataset(file, tmp_path, capsys):
     # HDF5's filter for digits of reals breaks the accuracy: it is never a choice.
     assert not any("scaleoffset" in name for name in by_name)
     assert found["dataset"] == "/run/smooth" and found["sampled"] == 1
+    assert main(["filters", *map(str, words), "-o", str(tmp_path / "b.plan")]) == 0
+    printed = capsys.readouterr().out
+    assert "hdf5 deflate" not in printed and f"written: {tmp_path / 'b.plan'}\n" in printed
+    table = printed[printed.index("filter ") : printed.index("note: ")].splitlines()
+    assert len(table) == 8 and max(map(len, table)) <= 80
 
 
 def test_nothing_is_chosen_for_noise_or_fast_storage(file, capsys):

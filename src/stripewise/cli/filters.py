@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, check_place
-from stripewise.cli.output import console, grid, number, print_json, say, write_text
+from stripewise.cli.output import console, grid, print_json, say, write_text
 from stripewise.errors import UserError
 from stripewise.evaluation.filters import (
     Expected,
@@ -101,21 +101,28 @@ def filters(
         )
         return
     say(f"{taken.dataset}: {taken.share:.1%} sampled; storage takes {format_size(round(mean))}/s from the program")
-    table = grid("filter", ">stored", ">written by a process", ">read", ">times as fast", ">95% interval")
+    table = grid("filter", ">stored", ">write", ">read", ">speed-up", ">95% interval", padding=(0, 1, 0, 0))
     for entry in expected:
+        # The accuracy is the same in all rows, and eighty columns hold no more.
+        name = entry.filter.name.replace(f"accuracy {accuracy!r}", "rounded")
         table.add_row(
-            escape(entry.filter.name), f"{entry.ratio:.1%}", _rate(entry.write_rate), _rate(entry.read_rate),
-            *(number(entry.speedup, digits=3), f"{entry.interval.low:.3g} to {entry.interval.high:.3g}"),
+            escape(name), f"{entry.ratio:.1%}", _rate(entry.write_rate), _rate(entry.read_rate),
+            *(f"{entry.speedup:.2f}", f"{entry.interval.low:.2f} to {entry.interval.high:.2f}"),
         )  # fmt: skip
     console.print(table)
     for note in notes:
         say(f"note: {note}")
     if not chosen.filter.settings:
         say("No filter pays here: the plan changes nothing.")
+    else:
+        say(f"{chosen.filter.name} pays: expected, not measured with the program.")
+    if output is not None:
+        say(f"written: {output}")
+    if not chosen.filter.settings:
         return
-    say(f"{chosen.filter.name} pays: expected, not measured with the program.")
-    say(plan.text(), end="")
-    say("apply it: stripewise run FILE.plan -- COMMAND" if output is None else f"written: {output}")
+    if output is None:
+        say(plan.text(), end="")
+    say(f"apply it: stripewise run {'FILE.plan' if output is None else output} -- COMMAND")
 
 
 def _rates(bandwidth: str | None, folder: Path | None, report: Path | None) -> list[float]:
