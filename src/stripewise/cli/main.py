@@ -114,7 +114,7 @@ class LazyGroup(TyperGroup):
             importlib.import_module(f"stripewise.{self.modules[name][0]}").register(app)
             loaded = typer.main.get_group(app).commands
             for command in loaded.values():
-                _without_markup(command)
+                _plain_help(command)
             self._loaded |= loaded
         return self._loaded[name]
 
@@ -137,14 +137,20 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _without_markup(command: Any) -> None:
-    """Let help texts print as written: later versions of Typer read what stands in brackets as markup."""
+def _plain_help(command: Any) -> None:
+    """Let help texts print as written, whatever the version of Typer.
+
+    Some versions break the lines of later paragraphs where the source does, and later ones read what stands in brackets
+    as markup.
+    """
+    if command.help:
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
     marked = getattr(command, "rich_markup_mode", None) == "rich"
     for parameter in command.params:
         if marked and getattr(parameter, "help", None):
             parameter.help = escape(parameter.help)
     for inner in getattr(command, "commands", {}).values():
-        _without_markup(inner)
+        _plain_help(inner)
 
 
 app = typer.Typer(
