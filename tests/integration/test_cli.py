@@ -1,6 +1,7 @@
 """The command line itself: what it loads, and the commands that its messages name."""
 
 import io
+import json
 import subprocess
 import sys
 
@@ -122,6 +123,23 @@ def test_nothing_is_deleted_where_nobody_answers(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["delete", identifier, "--store", url, "--json"]) == 0
     assert '"deleted": true' in capfd.readouterr().out
+
+
+def test_an_experiment_is_annotated_and_listed_with_its_tags(tmp_path, capfd):
+    url = f"sqlite:///{tmp_path}/own.db"
+    with open_store(url) as store:
+        identifier = store.create(Experiment(name="mine", command=["true"]))
+    annotate = ["annotate", identifier, "--store", url]
+    assert main([*annotate, "--tag", "night", "--tag", "lustre", "--remark", "before the firmware"]) == 0
+    assert main([*annotate, "--untag", "lustre"]) == 0
+    assert main([*annotate, "--untag", "lustre"]) == 2
+    assert "has no tag 'lustre'; its tags: night" in capfd.readouterr().err
+    assert main(["list", "--store", url]) == 0
+    assert "night" in capfd.readouterr().out
+    assert main([*annotate, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {
+        "id": identifier, "tags": ["night"], "remark": "before the firmware",
+    }  # fmt: skip
 
 
 def test_a_cut_run_is_listed_with_its_configuration_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,6 +160,8 @@ def test_tune_list_show_export_and_delete_say_the_same(terminal: Terminal) -> No
         assert wrong[0].replace(f"sqlite:///{terminal.folder}/s.db", "HERE") == wrong[1].replace(
             f"unix:{terminal.socket}", "HERE"
         )
+    terminal("annotate", identifier, "--tag", "far", "--remark", "seen", far=True)
+    assert json.loads(terminal("annotate", identifier, "--json").stdout)["tags"] == ["far"]
     terminal("delete", identifier, "--yes", far=True)
     assert identifier not in terminal("list").stdout
 

@@ -93,6 +93,9 @@ def test_an_old_database_keeps_everything(dump: Path, tmp_path: Path) -> None:
         assert finished.experiment.command == ["mpiexec", "-n", "4", "./app"]
         assert (finished.facts, finished.result) == ({"nodes": 1}, Result(speedup=3.1, confirmed=True))
         assert (finished.trials, finished.runs, finished.ended) == (3, 4, 4)
+        assert (finished.tags, finished.remark) == ((), "")
+        # The gain was read from its result.
+        assert store.records(sort="gain")[0].id == finished.id
         trials = store.trials(finished.id)
         assert [trial.role for trial in trials] == [Role.DEFAULT, Role.CANDIDATE, Role.CANDIDATE]
         assert [trial.values for trial in trials] == [(1.0,), (0.1 + 0.2,), (1e-300,)]

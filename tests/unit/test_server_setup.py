@@ -48,7 +48,7 @@ def test_answers_keep_the_rules_of_http(tmp_path: Path) -> None:
         missing = found.viewer.get("/api/v1/experiments/0123")
         assert missing.headers["content-type"] == "application/problem+json"
         assert missing.json()["title"] == "Not Found" and "stripewise " not in missing.text
-        assert found.operator.put(address).headers["allow"] == "DELETE, GET, HEAD"
+        assert found.operator.put(address).headers["allow"] == "DELETE, GET, HEAD, PATCH"
         operations = [one for item in found.app.openapi()["paths"].values() for one in item.values()]
         names = [one["operationId"] for one in operations]
         assert len(set(names)) == len(names) and "list_experiments" in names
@@ -125,7 +125,16 @@ def test_experiments_are_searched_stopped_and_deleted_together(tmp_path: Path) -
         made = [found.create(name=name) for name in ("100% mine", "1000 mine", "other")]
         assert found.viewer.get("/?text=0%25 MINE").text.count('name="id"') == 1
         assert found.viewer.get("/?text=write_bandwidth&state=created").text.count('name="id"') == 3
-        assert "in its name, owner or definition" in found.viewer.get("/?text=nowhere").text
+        assert "in its name, owner, definition, tags or remark" in found.viewer.get("/?text=nowhere").text
+        said = {"tags": ["firmware"], "remark": "<i>slow</i>"}
+        assert found.viewer.patch(f"/api/v1/experiments/{made[0]}", json=said).status_code == 403
+        told = found.operator.patch(f"/api/v1/experiments/{made[0]}", json=said).json()
+        assert (told["tags"], told["remark"]) == (["firmware"], "<i>slow</i>")
+        assert "&lt;i&gt;slow" in found.viewer.get("/?text=FIRMWARE&sort=gain").text
+        form = {"tags": "a, b,", "remark": ""}
+        assert found.operator.post(f"/experiments/{made[0]}/labels", data=form).status_code == 303
+        assert found.service.store.record(made[0]).tags == ("a", "b")
+        assert found.operator.patch(f"/api/v1/experiments/{made[0]}", json={"tags": ["a,b"]}).status_code == 422
         chosen = {"id": made[:2], "action": "delete"}
         assert found.viewer.post("/experiments/chosen", data=chosen).status_code == 403
         assert found.operator.post("/experiments/chosen", data=chosen).headers["location"] == "/"

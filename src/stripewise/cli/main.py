@@ -36,6 +36,7 @@ class LazyGroup(TyperGroup):
         "resume": ("cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
         "list": ("cli.manage", "List experiments."),
         "show": ("cli.manage", "Show the result of an experiment."),
+        "annotate": ("cli.manage", "Give an experiment tags and a remark, to find it again."),
         "stop": ("cli.manage", "Ask a running experiment to stop; it can be resumed."),
         "delete": ("cli.manage", "Delete an experiment with all its runs."),
         "run": (

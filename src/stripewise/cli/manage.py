@@ -1,4 +1,4 @@
-"""``stripewise list``, ``show``, ``stop`` and ``delete``."""
+"""``stripewise list``, ``show``, ``annotate``, ``stop`` and ``delete``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("list")(list_experiments)
     app.command("show")(show)
+    app.command("annotate")(annotate)
     app.command("stop")(stop)
     app.command("delete")(delete)
 
@@ -50,7 +51,8 @@ def list_experiments(
     if not records:
         console.print("no experiments; start one with: stripewise tune -- mpiexec -n 4 ./my_app")
         return
-    table = grid("id", "name", "state", ">speed-up", ">runs", "updated")
+    tagged = ("tags",) if any(record.tags for record in records) else ()
+    table = grid("id", "name", "state", ">speed-up", ">runs", "updated", *tagged)
     for record in records:
         line = _line(record)
         gain = f"{line['speedup']:.2f}" if line["confirmed"] else "-"
@@ -62,6 +64,7 @@ def list_experiments(
             gain,
             str(line["runs"]),
             line["updated"].replace("T", " "),
+            *(escape(", ".join(line["tags"])) for _ in tagged),
         )
     console.print(table)
 
@@ -98,6 +101,40 @@ def show(
         print_runs(trials, record.result.default.configuration if record.result else None)
     if record.result is not None:
         print_result(record.result, report)
+
+
+def annotate(
+    identifier: IdArgument,
+    tag: Annotated[list[str] | None, typer.Option(help="Add this tag; may be given again.")] = None,
+    untag: Annotated[list[str] | None, typer.Option(help="Remove this tag; may be given again.")] = None,
+    remark: Annotated[str | None, typer.Option(help="Replace the remark; '' removes it.")] = None,
+    store: StoreOption = None,
+    server: ServerOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Give an experiment tags and a remark, to find it again."""
+    with open_experiments(store, server) as opened:
+        record = opened.record(identifier)
+        unknown = sorted({*(untag or ())} - {*record.tags})
+        if unknown:
+            raise UserError(
+                f"experiment {record.id} has no tag '{unknown[0]}'", f"its tags: {', '.join(record.tags) or 'none'}"
+            )
+        if tag or untag or remark is not None:
+            kept = [one for one in (*record.tags, *(tag or ())) if one not in (untag or ())]
+            opened.annotate(record.id, tags=kept if tag or untag else None, remark=remark)
+            record = opened.record(record.id)
+    if json_output:
+        print_json({"id": record.id, "tags": list(record.tags), "remark": record.remark})
+    else:
+        _print_labels(record)
+
+
+def _print_labels(record: Record) -> None:
+    if record.tags:
+        say(f"tags       {', '.join(record.tags)}")
+    if record.remark:
+        say(f"remark     {printable(record.remark)}")
 
 
 def stop(
@@ -178,6 +215,8 @@ def _line(record: Record) -> dict[str, Any]:
         "created": moment(record.created),
         "updated": moment(record.updated),
         "owner": record.owner,
+        "tags": list(record.tags),
+        "remark": record.remark,
     }
 
 
@@ -185,6 +224,7 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     experiment = record.experiment
     console.print(f"experiment {record.id}  {escape(printable(experiment.name))}  {record.state}")
     console.print(f"command    {escape(' '.join(experiment.command)) or experiment.runner}")
+    _print_labels(record)
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
     tried = f"{len(trials)} configuration{'' if len(trials) == 1 else 's'}"
     console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {tried}")

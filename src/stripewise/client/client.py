@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,13 @@ class Client:
     def stop(self, identifier: str) -> dict[str, Any]:
         """Ask an experiment to stop."""
         return dict(self.post(f"/experiments/{identifier}/stop"))
+
+    def annotate(
+        self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None
+    ) -> dict[str, Any]:
+        """Replace the tags or the remark of an experiment; what is None stays."""
+        given = {"tags": None if tags is None else list(tags), "remark": remark}
+        return dict(self._json("PATCH", f"/experiments/{identifier}", document=given))
 
     def resume(self, identifier: str, *, agreed: bool = False) -> dict[str, Any]:
         """Let a worker continue an experiment; ``agreed`` as for :meth:`create`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from stripewise.client.client import Client
@@ -95,6 +95,10 @@ class RemoteStore(Store):
         """Ask for a stop; see :meth:`Store.request_stop`."""
         self.client.stop(identifier)
 
+    def annotate(self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None) -> None:
+        """Replace tags, remark; see :meth:`Store.annotate`."""
+        self.client.annotate(identifier, tags=tags, remark=remark)
+
     def delete(self, identifier: str) -> None:
         """Delete an experiment; see :meth:`Store.delete`."""
         self.client.delete(f"/experiments/{identifier}")
@@ -128,6 +132,8 @@ def record_of(document: Mapping[str, Any]) -> Record:
         runs=document["runs"],
         ended=document["ended"],
         notes=tuple(document["notes"]),
+        tags=tuple(document["tags"]),
+        remark=document["remark"],
     )
 
 

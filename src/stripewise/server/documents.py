@@ -77,6 +77,8 @@ class ExperimentSummary(Document):
     submitter: str = Field(description="name of the token that asked for it; empty for the command line")
     owner: str = Field(description="the worker or command that carries it on, or did so last")
     error: str = Field(description="why a worker could not carry it on")
+    tags: list[str] = Field(description="words that people gave it to find it again")
+    remark: str = Field(description="what people wrote about it")
 
 
 class Detail(ExperimentSummary):

@@ -69,11 +69,11 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
 
 
 def found(service: Service, text: str, state: str | None, limit: int, offset: int) -> tuple[int, list[Record]]:
-    """Give how many experiments have a text in their name, owner or definition, and a page of them, newest first."""
+    """Give how many experiments have a text in what is known of them by words, and a page of them, newest first."""
     # No text in the store holds a null character, and PostgreSQL takes none.
     text = text.replace("\0", "")
     like = f"%{text.replace('/', '//').replace('%', '/%').replace('_', '/_')}%"
-    columns = (experiments.c.name, experiments.c.owner, experiments.c.definition)
+    columns = (getattr(experiments.c, name) for name in ("name", "owner", "definition", "tags", "remark"))
     wanted = sa.or_(
         experiments.c.id.startswith(text, autoescape=True), *(one.ilike(like, escape="/") for one in columns)
     )
@@ -172,6 +172,8 @@ def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> 
         "submitter": record.facts.submitter,
         "owner": record.owner,
         "error": "",
+        "tags": list(record.tags),
+        "remark": record.remark,
     }
 
 

@@ -164,6 +164,10 @@ class Resource:
         """Answer JSON to a request with a body."""
         return self._route("POST", path, errors, response_model=model, status_code=status, **more)
 
+    def patch(self, path: str, *errors: int, model: Any) -> Callable[[Endpoint], Endpoint]:
+        """Change something in part."""
+        return self._route("PATCH", path, errors, response_model=model)
+
     def delete(self, path: str, *errors: int, model: Any = dict[str, Any]) -> Callable[[Endpoint], Endpoint]:
         """Delete something."""
         return self._route("DELETE", path, errors, response_model=model)

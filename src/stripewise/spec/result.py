@@ -416,6 +416,11 @@ class Result(_ResultPart):
         return workload.model_dump(exclude_none=True)
 
     @property
+    def gain(self) -> float:
+        """The speed-up of the settings to use: what was proven, and 1 where the default was kept."""
+        return self.speedup if self.confirmed else 1.0
+
+    @property
     def shown(self) -> Arm | Candidate | None:
         """What people want to see: the best if the gain is proven, else what looked best; None where nothing did."""
         return self.best if self.confirmed else self.candidate

@@ -7,7 +7,7 @@ an experiment, even if an earlier one, long given up for dead, wakes up. And a p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -34,6 +34,8 @@ class Sort(StrEnum):
     STATE = "state"
     OWNER = "owner"
     RUNS = "runs"
+    GAIN = "gain"
+    """What was proven; 1 where the default was kept; least of all where there is no result yet."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Record:
         How many trials it has, how many runs were planned, and how many of these have a result.
     notes : tuple of str
         What a reader should know about how it was read: a line that a crash tore, for instance.
+    tags : tuple of str
+        Words that people gave it to find it again.
+    remark : str
+        What people wrote about it.
     """
 
     id: str
@@ -74,6 +80,13 @@ class Record:
     runs: int = 0
     ended: int = 0
     notes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    remark: str = ""
+
+    @property
+    def gain(self) -> float:
+        """What :data:`Sort.GAIN` goes by."""
+        return 0.0 if self.result is None else self.result.gain
 
 
 OnUnreadable = Callable[[StoreError], None] | None
@@ -252,6 +265,16 @@ class Store(ABC):
     @abstractmethod
     def stop_requested(self, identifier: str) -> bool:
         """Whether a stop was asked for since the latest claim. Cheap: meant to be called twice a second."""
+
+    @abstractmethod
+    def annotate(self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None) -> None:
+        """Replace what is given: tags, remark. Anybody may do so at any time, without a claim.
+
+        Raises
+        ------
+        UserError
+            If there are too many tags, or one or the remark is too long or has characters that cannot be shown.
+        """
 
     @abstractmethod
     def delete(self, identifier: str) -> None:

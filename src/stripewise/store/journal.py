@@ -8,6 +8,7 @@
     FOLDER/experiments/ID/leases/00000007.json   until when it holds; replaced by its owner alone
     FOLDER/experiments/ID/events/00000007.jsonl  what was written under it; appended to by its owner alone
     FOLDER/experiments/ID/stops/00000007.json    claim 7 was asked to stop
+    FOLDER/experiments/ID/labels.json            tags and remark; replaced by whoever changes them
 
 An owner checks after each append that its claim is still the newest. If it is, every later claim counts that event into
 its seal. If it is not, the owner gets the error that its claim is lost.
@@ -19,7 +20,7 @@ import contextlib
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from stripewise.store.base import Claim
 from stripewise.store.folders import make_folder, sync_folder
 from stripewise.store.holder import Holder
 from stripewise.store.journal_fold import Fold, fold
-from stripewise.store.journal_reading import JournalReader, merged_events
+from stripewise.store.journal_reading import LABELS, JournalReader, labels_of, merged_events
 
 _FOLDERS = ("claims", "leases", "events", "stops")
 _TRIES = 100
@@ -160,6 +161,14 @@ class JournalStore(JournalReader):
         """Ask for a stop; see :meth:`Store.request_stop`."""
         with self._using(identifier) as folder:
             claims.ask_to_stop(folder, claims.newest(folder))
+
+    def annotate(self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None) -> None:
+        """Replace tags, remark; see :meth:`Store.annotate`."""
+        given = {} if tags is None else {"tags": list(rules.check_tags(tags))}
+        text = {} if remark is None else {"remark": rules.check_remark(remark)}
+        with self._using(identifier) as folder:
+            labels = {**labels_of(folder), **given, **text, "time": self._clock()}
+            files.replace_file(folder / LABELS, labels)
 
     # -- writing under a claim -----------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from stripewise.store.base import OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.faults import explained
 from stripewise.store.journal_fold import Merged, fold, merge
 
+LABELS = "labels.json"
+
 
 class JournalReader(Store):
     """The part of a journal's store that only reads.
@@ -107,20 +109,23 @@ class JournalReader(Store):
         return replace(record, owner=holding.owner, state=state)
 
     def _read_record(self, identifier: str, live: int | None) -> Record:
-        first, merged = merged_events(self._experiments / identifier, live)
-        state = fold(identifier, first, merged)
+        folder = self._experiments / identifier
+        first, merged = merged_events(folder, live)
+        state, labels = fold(identifier, first, merged), labels_of(folder)
         return Record(
             id=identifier,
             experiment=codec.read_experiment(first["experiment"], identifier),
             state=state.state,
             created=float(first["created"]),
-            updated=state.updated,
+            updated=max(state.updated, float(labels.get("time", 0.0))),
             facts=Facts(state.facts),
             result=None if state.result is None else codec.read_result(state.result, identifier),
             trials=len(state.trials),
             runs=len(state.runs),
             ended=state.ended,
             notes=merged.notes,
+            tags=tuple(labels.get("tags", ())),
+            remark=str(labels.get("remark", "")),
         )
 
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
@@ -162,6 +167,14 @@ class JournalReader(Store):
                 raise
 
 
+def labels_of(folder: Path) -> dict[str, Any]:
+    """Read the tags and the remark of an experiment; nothing where nobody has given any."""
+    try:
+        return files.read_file(folder / LABELS) or {}
+    except FileNotFoundError:
+        return {}
+
+
 def _sort_key(record: Record, sort: Sort) -> Any:
     return record.experiment.name if sort is Sort.NAME else getattr(record, sort.value)
 
@@ -198,4 +211,7 @@ def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
     for entry in os.scandir(folder / "events"):
         status = entry.stat()
         found.append((entry.name, status.st_size, status.st_mtime_ns))
+    with contextlib.suppress(FileNotFoundError):
+        status = (folder / LABELS).stat()
+        found.append((LABELS, status.st_size, status.st_mtime_ns))
     return tuple(sorted(found))

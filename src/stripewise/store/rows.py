@@ -23,7 +23,8 @@ def seen_state(live: sa.ColumnElement[bool]) -> sa.ColumnElement[str]:
 
 def record_query(live: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Select what :func:`record` needs."""
-    columns = [column for column in experiments.c if column.name not in ("state", "token", "lease", "holder", "stop")]
+    unread = ("state", "token", "lease", "holder", "stop", "gain")
+    columns = [column for column in experiments.c if column.name not in unread]
     return sa.select(*columns, seen_state(live).label("state"))
 
 
@@ -54,6 +55,8 @@ def record(row: sa.Row[Any]) -> Record:
         trials=row.trials,
         runs=row.runs,
         ended=row.ended,
+        tags=tuple(row.tags.split(",")) if row.tags else (),
+        remark=row.remark,
     )
 
 

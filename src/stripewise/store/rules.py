@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from stripewise.errors import NotFound, StoreError, UserError, choose
 from stripewise.spec.trial import Run, Trial
 from stripewise.store.base import STATES, Claim, Sort
+
+MOST_TAGS = 20
+LONGEST_TAG = 40
+LONGEST_REMARK = 4000
 
 
 def check_state(state: str | None) -> None:
@@ -23,6 +28,29 @@ def check_page(limit: int, offset: int, sort: Sort | str) -> Sort:
         return Sort(sort)
     except ValueError:
         raise UserError(f"experiments cannot be sorted by '{sort}'", choose(sort, Sort)) from None
+
+
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Give tags without blanks around them, each once; refuse what cannot be a tag."""
+    found = tuple(dict.fromkeys(word for tag in tags if (word := tag.strip())))
+    if len(found) > MOST_TAGS:
+        raise UserError(f"{len(found)} tags are too many", f"an experiment has at most {MOST_TAGS}")
+    for tag in found:
+        if "," in tag or len(tag) > LONGEST_TAG or not tag.isprintable():
+            raise UserError(
+                f"'{tag[:60]!a}' cannot be a tag",
+                f"use at most {LONGEST_TAG} characters, without commas and line feeds",
+            )
+    return found
+
+
+def check_remark(text: str) -> str:
+    """Give a remark without blanks around it; refuse one that is too long."""
+    if len(text) > LONGEST_REMARK:
+        raise UserError(f"the remark has {len(text)} characters", f"use at most {LONGEST_REMARK}")
+    if not all(character.isprintable() or character in "\n\t\r" for character in text):
+        raise UserError("the remark has characters that cannot be shown", "remove them")
+    return text.strip()
 
 
 def check_planned(trial: Trial | None, run: Run) -> None:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from stripewise.store.codec import escape, unescape
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest migration: what this version reads and writes."""
 
 VERSION_TABLE = "stripewise_schema"
@@ -54,6 +54,9 @@ experiments = sa.Table(
     sa.Column("definition", sa.Text, nullable=False),
     sa.Column("facts", sa.Text, nullable=False),
     sa.Column("result", sa.Text),
+    sa.Column("gain", sa.Double, nullable=False, server_default="0", comment="of the result, to sort by"),
+    sa.Column("tags", AnyText, nullable=False, server_default="", comment="parted by commas"),
+    sa.Column("remark", AnyText, nullable=False, server_default=""),
     sa.Index("ix_experiments_created_id", "created", "id"),
     sa.Index("ix_experiments_updated_id", "updated", "id"),
     sa.Index("ix_experiments_state_created", "state", "created"),

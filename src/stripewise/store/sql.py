@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -140,6 +140,18 @@ class SqlStore(SqlReader):
 
         self._database.write(work)
 
+    def annotate(self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None) -> None:
+        """Replace tags, remark; see :meth:`Store.annotate`."""
+        values = {} if tags is None else {"tags": ",".join(rules.check_tags(tags))}
+        if remark is not None:
+            values["remark"] = rules.check_remark(remark)
+
+        def work(connection: sa.Connection, again: bool) -> None:
+            self._locked(connection, identifier)
+            self._touch(connection, identifier, **values)
+
+        self._database.write(work)
+
     # -- writing under a claim -----------------------------------------------------------------------------
 
     def update(
@@ -158,7 +170,7 @@ class SqlStore(SqlReader):
         if facts is not None:
             values["facts"] = codec.dump(dict(facts))
         if result is not None:
-            values["result"] = codec.dump(result.as_json())
+            values |= {"result": codec.dump(result.as_json()), "gain": result.gain}
 
         def work(connection: sa.Connection, again: bool) -> None:
             self._held(connection, claim)

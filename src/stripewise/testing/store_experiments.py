@@ -90,6 +90,30 @@ class ExperimentsContract(StoreCase):
             # Giving back what has gone is allowed.
             store.release(claim)
 
+    def test_people_annotate_experiments_at_any_time(self) -> None:
+        """Tags and a remark are kept beside the experiment, also while somebody else runs it."""
+        with self.open() as store:
+            identifier = store.create(Experiment())
+            store.claim(identifier, "ada", LONG)
+            before = store.record(identifier)
+            assert (before.tags, before.remark) == ((), "")
+            store.annotate(identifier, tags=[" night ", "Überlauf", "night", ""])
+            store.annotate(identifier, remark="before the firmware \\u0000\n")
+            record = store.record(identifier)
+            assert (record.tags, record.remark) == (("night", "Überlauf"), "before the firmware \\u0000")
+            assert record.updated >= before.updated
+            assert store.records()[0] == record
+            store.annotate(identifier, tags=[])
+            assert store.record(identifier).tags == ()
+            for tags in (["a,b"], ["x" * 41], list("abcdefghijklmnopqrstu"), ["\0"]):
+                with refused(UserError, "tag"):
+                    store.annotate(identifier, tags=tags)
+            for text in ("x" * 4001, "\0"):
+                with refused(UserError, "remark"):
+                    store.annotate(identifier, remark=text)
+            with refused(NotFound):
+                store.annotate("nowhere", tags=["a"])
+
     def test_pages_filters_and_orders(self) -> None:
         """Lists are cut, filtered and sorted in the store."""
         with self.open() as store:
@@ -118,7 +142,9 @@ class ExperimentsContract(StoreCase):
             assert ids(sort="state", descending=False)[-1] == known[1]
             listed = [record.experiment.name for record in store.records(name="a", sort="name")]
             assert listed == ["a", "a"]
-            for sort in ("created", "updated", "name", "state", "owner", "runs"):
+            store.update(known[1], claim=claim, result=Result(speedup=2.0, confirmed=True))
+            assert ids(sort="gain")[0] == known[1]
+            for sort in ("created", "updated", "name", "state", "owner", "runs", "gain"):
                 rising, falling = ids(sort=sort, descending=False), ids(sort=sort)
                 assert set(rising) == set(known)
                 assert rising == falling[::-1]

@@ -44,6 +44,13 @@ _PAGE = 50
 _COLUMNS = (("name", "Experiment"), ("state", "State"), ("runs", "Runs"), ("owner", "Owner"), ("updated", "Updated"))
 
 
+class Labels(RequestDocument):
+    """What people say about an experiment; null leaves it as it is."""
+
+    tags: list[Annotated[str, Field(max_length=200)]] | None = Field(default=None, max_length=100, examples=[["night"]])
+    remark: str | None = Field(default=None, max_length=10_000, examples=["before the new firmware"])
+
+
 class Clone(RequestDocument):
     """What is to differ in a copy."""
 
@@ -98,6 +105,12 @@ def try_dry(service: Here, asked: NewExperiment) -> dict[str, Any]:
 def show_experiment(service: Here, id: Id) -> dict[str, Any]:
     """Return an experiment with its definition, facts and result."""
     return reading.detail(service, service.store.record(id))
+
+
+@resource.patch("/{id}", 404, model=Detail)
+def annotate_experiment(service: Here, user: User, id: Id, asked: Labels) -> dict[str, Any]:
+    """Replace the tags or the remark of an experiment."""
+    return reading.detail(service, annotate(service, id, asked.tags, asked.remark))
 
 
 @resource.action("/{id}", 404, 409, back="/", method="DELETE", status=200, model=Done)
@@ -235,6 +248,13 @@ def delete(service: Service, identifier: str) -> str:
     return record.id
 
 
+def annotate(service: Service, identifier: str, tags: list[str] | None, remark: str | None) -> Record:
+    """Replace what people say about an experiment."""
+    identifier = service.store.record(identifier).id
+    service.store.annotate(identifier, tags=tags, remark=remark)
+    return service.store.record(identifier)
+
+
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +262,18 @@ def delete(service: Service, identifier: str) -> str:
 def resume_from_page(service: Here, user: User, id: Id) -> RedirectResponse:
     """Let a worker go on."""
     return RedirectResponse(f"/experiments/{resume(service, id, user).id}", 303)
+
+
+@resource.form("/{id}/labels")
+def annotate_from_page(
+    service: Here,
+    user: User,
+    id: Id,
+    tags: Annotated[str, Form(max_length=2000)] = "",
+    remark: Annotated[str, Form(max_length=10_000)] = "",
+) -> RedirectResponse:
+    """Replace the tags, which commas part, and the remark."""
+    return RedirectResponse(f"/experiments/{annotate(service, id, tags.split(','), remark).id}", 303)
 
 
 @resource.form("/{id}/confirm")
@@ -266,7 +298,7 @@ class Wanted:
     page : int
         From 1.
     text : str
-        Only those that have it in their name, owner or definition.
+        Only those that have it in their name, owner, definition, tags or remark.
     """
 
     state: str | None = None
