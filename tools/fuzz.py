@@ -36,6 +36,7 @@ from stripewise.diagnosis.causes.timings import read_timings
 from stripewise.diagnosis.hints_file import named_hints
 from stripewise.diagnosis.script import parse_script
 from stripewise.errors import StripewiseError
+from stripewise.evaluation import filters
 from stripewise.filesystems import named, type_names
 from stripewise.measure.darshan_logs import _Reader
 from stripewise.measure.ior import parse_ior
@@ -208,6 +209,44 @@ def hints(data: bytes, folder: Path) -> None:
     named_hints(f"export ROMIO_HINTS={folder}/hints\nsrun ./app\n", folder, {})
 
 
+def hdf5(data: bytes, folder: Path) -> None:
+    """An HDF5 file whose datasets are sampled, in a process of its own as there: the library may crash in it."""
+    (folder / "a.h5").write_bytes(data)
+    child = os.fork()
+    if not child:
+        sys.settrace(None)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, SLOW)
+        try:
+            filters.read_sample(folder / "a.h5", None, 1 << 16, 1 << 18)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(3)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) <= 0, "an exception that the reader does not catch"
+
+
+def hdf5_files() -> list[bytes]:
+    """Small files: plain, chunked, filtered and virtual datasets, links and types."""
+    import h5py  # noqa: PLC0415  optional
+
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "a.h5"
+        with h5py.File(path, "w", libver="earliest") as made:
+            made["a/plain"] = range(300)
+            made.create_dataset("b", data=[[0.5] * 40] * 8, chunks=(4, 8), compression=1, shuffle=True)
+            made["link"] = h5py.ExternalLink("b.h5", "/x")
+            made["text"] = "text"
+        first = path.read_bytes()
+        with h5py.File(path, "w", libver="latest") as made:
+            made.create_dataset("c", (9, 9), "i2", maxshape=(None, 9), chunks=(3, 3), fletcher32=True)
+            layout = h5py.VirtualLayout((4,), "f4")
+            layout[:] = h5py.VirtualSource("b.h5", "x", (4,))
+            made.create_virtual_dataset("d", layout)
+        return [first, path.read_bytes()]
+
+
 SAID = [
     b"Submitted batch job 7\n7|RUNNING|None|a\n8_1|NODE_FAIL|x|b\n",
     b'{"Jobs": {"1.pbs": {"job_state": "F", "Exit_status": 271, "comment": "x"}, "2": {"job_state": "R"}}}',
@@ -266,6 +305,7 @@ TARGETS = {
     ),
     "adios2": Target(adios2, lambda: ADIOS2, ()),
     "command": Target(command, lambda: COMMANDS),
+    "hdf5": Target(hdf5, hdf5_files, ()),
     "calibration": Target(file(load_calibration, "c.json"), lambda: CALIBRATIONS),
     "elf": Target(file(read_elf, "a.out"), lambda: [Path("/bin/true").read_bytes()[:LONGEST]], (NotElf,)),
 }

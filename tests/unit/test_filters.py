@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from stripewise.cli.main import main
-from stripewise.evaluation.filters import Filter, Measured, best, chunk_shape, expect, rounded
+from stripewise.evaluation import filters as evaluated
+from stripewise.evaluation.filters import Filter, Measured, best, chunk_shape, expect, read_sample, rounded
 from stripewise.spec.plan import Plan
 from tests.conftest import require
 
@@ -140,3 +142,51 @@ def test_h5py_is_named_where_it_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     assert main(["filters", str(tmp_path / "data.h5"), "--bandwidth", "1GiB"]) == 2
     assert "pip install 'stripewise[hdf5]'" in capsys.readouterr().err
+
+
+def hostile(h5py, made, kind):
+    """Write what a file may claim, or what it may lead to."""
+    if kind == "external":
+        made.create_dataset("x", (1000,), "i1", external=[("/dev/zero", 0, 1000)])
+    elif kind == "virtual":
+        layout = h5py.VirtualLayout((1000,), "i1")
+        layout[:] = h5py.VirtualSource("/dev/zero", "x", (1000,))
+        made.create_virtual_dataset("x", layout)
+    elif kind == "chunk":
+        made.create_dataset("x", (2**29 - 1,), "f8", chunks=(2**29 - 1,), compression="gzip")
+    elif kind == "endless":
+        made.create_dataset("x", (2**62, 2**40), "i1", chunks=(1, 1))
+    elif kind == "name":
+        made["a\x1b]0;x\x07\nenv LD_PRELOAD x.so"] = range(1000)
+    elif kind == "bytes":
+        h5py.h5d.create(made.id, b"\xff\xfe", h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((1000,)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("external", "lie in other files"),
+        ("virtual", "lie in other files"),
+        ("chunk", "has chunks of 4095 MiB"),
+        ("endless", ""),
+        ("name", "no dataset of numbers"),
+        ("bytes", "no dataset of numbers"),
+    ],
+)
+def test_a_hostile_file_is_refused_with_one_line(tmp_path, kind, text):
+    require(find_spec("h5py"), "no h5py: pip install h5py")
+    import h5py
+
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        hostile(h5py, made, kind)
+    told, blocks = read_sample(tmp_path / "a.h5", None, 1 << 20, 1 << 20)
+    assert text in told["error"][0] if text else sum(block.size for block in blocks.values()) <= 16
+
+
+def test_a_file_is_read_by_a_child_that_may_end(file, tmp_path, capfd, monkeypatch):
+    # A pipe would never end, and the library may crash on a file.
+    os.mkfifo(tmp_path / "pipe.h5")
+    for path, text in ((tmp_path / "pipe.h5", "is not a regular file"), (file, "its reader ended with 7")):
+        monkeypatch.setattr(evaluated, "python", lambda *_: ["/bin/sh", "-c", "exit 7"])
+        assert main(["filters", str(path), "--bandwidth", "1GiB"]) == 2
+        assert text in " ".join(capfd.readouterr().err.split())

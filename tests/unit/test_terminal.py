@@ -166,3 +166,12 @@ def test_the_shell_completes_commands_options_and_values(line, offered, monkeypa
     with pytest.raises(SystemExit):
         main([])
     assert capsys.readouterr().out.split() == offered
+
+
+def test_texts_do_not_steer_the_terminal(capsys):
+    output.say("a\x1b]0;x\x1b\\b\x9b31m\u202ec\nd")
+    table = output.grid("name")
+    table.add_row("\x1b[2Je")
+    output.console.print(table)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["a\\x1b]0;x\\x1b\\b\\x9b31m\\u202ec", "d", "name", "\\x1b"]

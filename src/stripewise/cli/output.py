@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
 from stripewise.cli.hints import completed
@@ -22,10 +24,28 @@ from stripewise.errors import UserError
 _PIPE_WIDTH = 200
 
 
+class _Plain(Console):
+    """A console that shows control characters in texts instead of sending them: a log's names must not steer it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Give what is printed, with control characters written out."""
+        for segment in super().render(renderable, options):
+            text = segment.text
+            if segment.control is None and not (text.isascii() and text.isprintable()) and text != "\n":
+                text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+                yield Segment(text, segment.style)
+            else:
+                yield segment
+
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""All but line feeds and tabs; also what turns the direction of a line around."""
+
+
 def _console(*, stderr: bool) -> Console:
     # In a pipe nothing must be cut off: a program or a pager reads it, not a window of eighty columns.
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, soft_wrap=True, emoji=False, width=None if terminal else _PIPE_WIDTH)
+    return _Plain(stderr=stderr, highlight=False, soft_wrap=True, emoji=False, width=None if terminal else _PIPE_WIDTH)
 
 
 console = _console(stderr=False)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import os
+import resource
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,6 +24,7 @@ from numpy.typing import NDArray
 from stripewise.carriers import Setting
 from stripewise.carriers.hdf5 import HDF5
 from stripewise.errors import UserError
+from stripewise.interpreter import python
 from stripewise.spec.result import Interval
 
 Floats = NDArray[np.float64]
@@ -28,6 +35,9 @@ _NEAREST_NEIGHBOUR, _ENCODES, _OPTIONAL, _WHOLE_NUMBERS = 32, 1, 1, 2
 _MOST_BLOCKS = 16
 _REPEATS = 2
 _RESAMPLES = 2000
+_SECONDS = 300
+_MEMORY = 2 << 30
+_LARGEST_CHUNK = 256 << 20
 _LARGEST, _SMALLEST = 1e300, 1e-37
 """The accuracies that the runtime takes."""
 
@@ -140,6 +150,9 @@ def chunk_shape(shape: Sequence[int], element: int, size: int) -> tuple[int, ...
 def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> Sample:
     """Read blocks at even distances from a dataset.
 
+    A child reads them, in bounded time and memory: the file may be damaged, or somebody else's, and neither what it
+    says of its sizes nor the library's behaviour on it can be trusted.
+
     Parameters
     ----------
     path : Path
@@ -155,37 +168,104 @@ def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> 
     UserError
         If the file or dataset cannot be read, or holds no numbers.
     """
-    h5py = load_h5py()
+    load_h5py()
+    fix = "name a file that the program has written"
+    if not path.is_file():
+        raise UserError(f"{path} is not a regular file", fix)
+    asked = json.dumps([os.fspath(path.absolute()), dataset, chunk_size, most]).encode()
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
-        with h5py.File(path, "r") as file:
-            found = _dataset(h5py, file, path, dataset)
-            shape = tuple(found.shape)
-            chunk = found.chunks or chunk_shape(shape, found.dtype.itemsize, chunk_size)
-            counts = [-(-extent // size) for extent, size in zip(shape, chunk, strict=True)]
-            total = math.prod(counts)
-            wanted = min(total, _MOST_BLOCKS, max(1, most // (math.prod(chunk) * found.dtype.itemsize)))
-            blocks = []
-            for place in np.unique(np.linspace(0, total - 1, wanted).round().astype(int)):
-                corner = np.unravel_index(place, counts)
-                blocks.append(
-                    found[tuple(slice(i * size, (i + 1) * size) for i, size in zip(corner, chunk, strict=True))]
-                )
-            return Sample(
-                found.name,
-                tuple(np.ascontiguousarray(block) for block in blocks),
-                sum(block.size for block in blocks) / found.size,
-                found.chunks is not None,
-                found.id.get_create_plist().get_nfilters() > 0,
+        done = subprocess.run(
+            python("-m", __name__),
+            input=asked,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"cannot read {path} as HDF5: it takes more than {_SECONDS} s", fix) from None
+    if done.returncode:
+        why = f"it is damaged, or too large: its reader ended with {done.returncode}"
+        raise UserError(f"cannot read {path} as HDF5: {why}", fix)
+    with np.load(io.BytesIO(done.stdout), allow_pickle=False) as arrays:
+        told = json.loads(arrays["told"].tobytes())
+        if "error" in told:
+            raise UserError(*told["error"])
+        return Sample(told["dataset"], tuple(arrays[name] for name in told["blocks"]), *told["rest"])
+
+
+def main() -> None:
+    """Read a sample for the parent, which asks on standard input."""
+    path, dataset, chunk_size, most = json.load(sys.stdin)
+    load_h5py()
+    # An alarm that nobody handles ends this process in the middle of a library too, also without the parent.
+    signal.alarm(_SECONDS)
+    limit = _MEMORY + 3 * max(most, _LARGEST_CHUNK)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    told, blocks = read_sample(Path(path), dataset, chunk_size, most)
+    np.savez(sys.stdout.buffer, allow_pickle=False, told=np.frombuffer(json.dumps(told).encode(), np.uint8), **blocks)
+
+
+def read_sample(
+    path: Path, dataset: str | None, size: int, most: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Give what a child tells of a file, and the blocks, by name."""
+    try:
+        taken = _read(path, dataset, size, most)
+    except UserError as error:
+        return {"error": (error.what, error.fix)}, {}
+    except (OSError, RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        return {"error": (f"cannot read {path} as HDF5: {why}", "name a file that the program has written")}, {}
+    blocks = {f"block{number}": block for number, block in enumerate(taken.blocks)}
+    rest = (taken.share, taken.chunked, taken.filtered)
+    return {"dataset": taken.dataset, "blocks": list(blocks), "rest": rest}, blocks
+
+
+def _read(path: Path, dataset: str | None, chunk_size: int, most: int) -> Sample:
+    h5py = load_h5py()
+    with h5py.File(path, "r") as file:
+        found = _dataset(h5py, file, path, dataset)
+        shape, element = tuple(found.shape), found.dtype.itemsize
+        stored = found.id.get_create_plist()
+        if found.file.filename != file.filename or found.is_virtual or stored.get_external_count():
+            raise UserError(f"the data of {found.name} lie in other files than {path}", "name the file that has them")
+        chunk = found.chunks or chunk_shape(shape, element, chunk_size)
+        size = math.prod(chunk) * element
+        if size > max(_LARGEST_CHUNK, chunk_size):
+            raise UserError(
+                f"{found.name} has chunks of {size >> 20} MiB",
+                f"name a dataset with chunks of {_LARGEST_CHUNK >> 20} MiB",
             )
-    except OSError as error:
-        raise UserError(f"cannot read {path} as HDF5: {error}", "name a file that the program has written") from error
+        counts = [-(-extent // length) for extent, length in zip(shape, chunk, strict=True)]
+        total = math.prod(counts)
+        wanted = min(total, _MOST_BLOCKS, max(1, most // size))
+        blocks = []
+        for number in range(wanted):
+            corner, place = [], (total - 1) * number // max(1, wanted - 1)
+            for count in reversed(counts):
+                place, at = divmod(place, count)
+                corner.append(at)
+            slices = (slice(at * length, (at + 1) * length) for at, length in zip(reversed(corner), chunk, strict=True))
+            blocks.append(np.ascontiguousarray(found[tuple(slices)]))
+        share = sum(block.size for block in blocks) / math.prod(shape)
+        return Sample(found.name, tuple(blocks), share, found.chunks is not None, stored.get_nfilters() > 0)
 
 
 def _dataset(h5py: Any, file: Any, path: Path, name: str | None) -> Any:
-    """The dataset of that name, or the largest of numbers."""
+    """The dataset of that name, or the largest of numbers; names that no plan can hold do not count."""
 
     def usable(item: Any) -> bool:
-        return isinstance(item, h5py.Dataset) and item.dtype.kind in "iuf" and item.shape and item.size > 0
+        if not isinstance(item, h5py.Dataset) or not isinstance(item.name, str) or not item.name.isprintable():
+            return False
+        try:
+            return item.dtype.kind in "iuf" and bool(item.shape) and 0 not in item.shape
+        except (TypeError, ValueError):  # a type that NumPy does not have
+            return False
 
     if name is not None and not any(mark in name for mark in "*?["):
         if usable(file.get(name)):
@@ -199,7 +279,7 @@ def _dataset(h5py: Any, file: Any, path: Path, name: str | None) -> Any:
         raise UserError(
             f"{path} has no dataset of numbers that {pattern} matches", f"look at its names: h5ls -r {path}"
         )
-    return max(found, key=lambda item: item.nbytes)
+    return max(found, key=lambda item: math.prod(item.shape) * item.dtype.itemsize)
 
 
 def _names(path: str) -> tuple[str, str]:
@@ -442,3 +522,7 @@ def measure_folder(folder: Path, size: int, repeats: int = 6) -> list[float]:
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}", "name a folder that you may write to") from error
     return found[1:]
+
+
+if __name__ == "__main__":
+    main()
