@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from stripewise.profiling.book import Book
+from stripewise.profiling.plan import CampaignPlan
+from stripewise.server.files import campaign_in, folder_of
 from stripewise.server.work import WORK
+from stripewise.spec.campaign_points import Points
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -461,7 +465,19 @@ def test_campaigns_begin_from_a_preset_and_show_what_they_measured(site, page):
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Go on").click()
     expect(page.get_by_text("waiting for a worker")).to_be_visible()
-    app.state.service.jobs.stop(page.url.rsplit("/", 1)[1])
+    identifier = page.url.rsplit("/", 1)[1]
+    place = folder_of(app.state.service.settings.data, "campaign", identifier)
+    plan = CampaignPlan(Points(campaign_in(place))).known({}).runs
+    book = Book(campaign_in(place), (1, 1), place / "journal")
+    for planned in plan[:3]:
+        book.begin(planned)
+        book.accept(Run(planned.number, planned.trial, Phase.SEARCH, State.FINISHED, 100.0, elapsed=2.0))
+    book.close()
+    # The page follows by itself.
+    expect(page.locator("#live-campaign")).to_contain_text(f"3 of {len(plan)}")
+    expect(page.locator("#live-campaign")).to_contain_text("left, by the time of the runs so far")
+    expect(page.locator("[data-figure=points].drawn")).to_be_visible()
+    app.state.service.jobs.stop(identifier)
     page.goto("/campaigns")
     page.get_by_label("Campaign file (TOML)").fill("= wrong")
     page.get_by_role("button", name="Start the campaign").click()
@@ -470,7 +486,12 @@ def test_campaigns_begin_from_a_preset_and_show_what_they_measured(site, page):
     page.goto(f"/campaigns/{made['campaign']}")
     page.watched.settle(page)
     assert page.locator(".plot.drawn").count() >= 2
-    expect(page.get_by_text("Best site defaults")).to_be_visible()
+    tables = page.locator("main caption")
+    expect(tables.first).to_contain_text("Best site defaults")
+    page.get_by_role("button", name="Train model").click()
+    expect(page.get_by_text("The model quick is being trained")).to_be_visible()
+    app.state.service.jobs.stop("quick")
+    page.goto(f"/campaigns/{made['campaign']}")
     with page.expect_download() as found:
         page.get_by_role("link", name="Table (CSV)").click()
     assert "bandwidth" in Path(found.value.path()).read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import statistics
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from pydantic import Field
 
 from stripewise.errors import NotFound, StripewiseError, UserError
 from stripewise.model.table import Table, read_table
+from stripewise.objectives import parse_objective
 from stripewise.profiling.book import collect
 from stripewise.report.summary import summary_context, summary_figures
 from stripewise.server import bounded
@@ -26,6 +28,7 @@ from stripewise.server.resource import MOST, ItemPage, Limit, Name, Offset, Once
 from stripewise.server.service import Here, Service, User
 from stripewise.spec.campaign import Campaign, campaign_text, changed_campaign, parse_campaign, preset_names
 from stripewise.spec.documents import toml_document
+from stripewise.spec.trial import Run
 from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.tokens import Token
 from stripewise.summaries import SummaryReport, summarise
@@ -181,6 +184,7 @@ def create(
         "runner": campaign.runner,
         "design": campaign.design.kind,
         "combinations": possible,
+        "planned": campaign.repeats * min(possible, (campaign.design.size or possible) * len(campaign.operations)),
     }
     service.items.put("campaign", identifier, campaign.name, user.name, document)
     if start:
@@ -204,21 +208,26 @@ def show(service: Service, identifier: str) -> dict[str, Any]:
     """Give a campaign with where it stands and, once it has ended, its summary."""
     item = service.items.get("campaign", identifier)
     job = service.jobs.of(identifier)
-    ended = 0
-    journal = folder_of(service.settings.data, "campaign", identifier) / "journal"
-    if journal.exists():
-        try:
-            ended = sum(run.state.ended for run in collect([journal]).runs.values())
-        except UserError:
-            # It was made a moment ago, and holds nothing yet.
-            ended = 0
     return {
         **shown(item),
         "state": job.state if job else "created",
-        "ended": ended,
+        "ended": len(_ended(service, identifier)),
         "error": job.error if job else "",
         "result": job.result if job else None,
     }
+
+
+def _ended(service: Service, identifier: str) -> list[Run]:
+    """Give the runs that have ended, in the order of the plan."""
+    journal = folder_of(service.settings.data, "campaign", identifier) / "journal"
+    if not journal.exists():
+        return []
+    try:
+        found = collect([journal]).runs
+    except UserError:
+        # It was made a moment ago, and holds nothing yet.
+        return []
+    return [run for _, run in sorted(found.items())]
 
 
 def _check_stacks(service: Service, text: str) -> None:
@@ -321,12 +330,16 @@ def campaign_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     """Show a campaign."""
     campaign = _told(show(service, id))
     found = _measured(service, campaign["id"])
+    open_ = campaign["state"] in ("queued", "running")
+    took = [run.elapsed for run in _ended(service, campaign["id"]) if run.elapsed] if open_ else []
+    left = campaign.get("planned", 0) - campaign["ended"]
     return render(
         request,
         "campaign.html",
         title=campaign["name"],
         campaign=campaign,
-        open=campaign["state"] in ("queued", "running"),
+        open=open_,
+        left=left * statistics.median(took) if took and left > 0 else None,
         simulated=str(campaign["runner"]).startswith("sim:"),
         rows=len(found[0]) if found else 0,
         **(summary_context(*found) if found else {"operations": []}),
@@ -336,5 +349,19 @@ def campaign_page(request: Request, service: Here, id: Name) -> HTMLResponse:
 @resource.page("/{id}/figures.json")
 def campaign_figures(service: Here, id: Name) -> Response:
     """Give the figures of a campaign's summaries."""
-    found = _measured(service, service.items.get("campaign", id).id)
-    return as_json(summary_figures(*found) if found else {})
+    item = service.items.get("campaign", id)
+    found = _measured(service, item.id)
+    return as_json(summary_figures(*found) if found else _points(service, item.id))
+
+
+def _points(service: Service, identifier: str) -> dict[str, Any]:
+    """Draw what a campaign that has not ended has measured."""
+    from stripewise.plots import RunPoint, trajectory  # noqa: PLC0415  figures are slow to load
+
+    ended = _ended(service, identifier)
+    if not ended:
+        return {}
+    objective = parse_objective(campaign_in(folder_of(service.settings.data, "campaign", identifier)).objective)
+    points = [RunPoint(run.number, run.value, "failed" if run.value is None else "search", run.reason) for run in ended]
+    maximize = objective.direction == "maximize"
+    return {"points": trajectory(points, quantity=objective.name, unit=objective.unit, maximize=maximize)}

@@ -157,7 +157,7 @@ def _drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity,
 @resource.page("")
 def diagnoses_page(request: Request, service: Here) -> HTMLResponse:
     """Show all diagnoses, and the form for another."""
-    found = [_line(item) for item in service.items.page("diagnosis", MOST)]
+    found = [{**_line(item), "job": item.document.get("job", {})} for item in service.items.page("diagnosis", MOST)]
     return render(request, "diagnoses.html", title="Diagnose", found=found, most=service.settings.upload_bytes)
 
 
