@@ -82,13 +82,31 @@ def test_a_program_starts_only_after_the_person_agreed(tmp_path: Path) -> None:
         assert served.service.store.count() == 0
         made = call(server, yes, "tune", **PROGRAM)
         assert made["queued"]
-        assert yes.asked == no.asked == ["Start /bin/sleep '{t}' in the data folder, at most 3 times?"]
+        (question,) = yes.asked
+        assert no.asked == [question] and question.startswith("Start /bin/sleep '{t}' in the data folder, at most 3")
         agreed = Person(start=True, any_cost=True)
         above = call(server, agreed, "tune", **PROGRAM)
         # Without a question nobody agrees to a cost above the site's limits.
         unasked = call(tools(served, ask=False), None, "tune", **PROGRAM)
         found = [served.service.jobs.of(one["id"]) for one in (made, above, unasked)]
         assert [job is not None and job.request["agreed"] for job in found] == [False, True, False]
+
+
+def test_the_person_is_asked_about_all_that_starts(tmp_path: Path) -> None:
+    with running(tmp_path) as served:
+        server, person = tools(served), Person(start=True)
+        hooks = {"hooks": {"before": ["touch x"]}}
+        call(server, person, "tune", **{**PROGRAM, "more": {**PROGRAM["more"], **hooks}})
+        assert '"before": ["touch x"]' in person.asked.pop()
+        for more, command in (
+            ({"command": ["/bin/sh"]}, ["/bin/sleep", "{t}"]),
+            ({}, ["/bin/echo", "{t}\u202e\n" * 9]),
+        ):
+            given = {**PROGRAM, "command": command, "more": {**PROGRAM["more"], **more}}
+            assert "more holds" in (found := call(server, person, "tune", **given)) or "cannot be asked" in found
+        long = {**PROGRAM["more"], "env": {"A": "x" * 4000}}
+        assert "cannot be asked" in call(server, person, "tune", **{**PROGRAM, "more": long})
+        assert person.asked == [] and served.service.store.count() == 1
 
 
 def test_what_the_service_refuses_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ it.
 
 # Annotations are values here: the protocol's package reads those of functions within a function.
 import functools
+import json
 import os
 import shlex
 import shutil
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from stripewise.server.service import Service
 
 _LONGEST_WAIT = 50.0
+_LONGEST_QUESTION = 3000
 _INSTRUCTIONS = """Stripewise tunes the parallel I/O of MPI programs and proves each gain by measurement.
 Claim a gain only if `confirmed` is true, and give it with `speedup_ci95`. Say that it is simulated if `simulated` is
 true. Begin with `diagnose` or `knobs`, which start nothing. Call `dry_run` before `tune`: it says what `tune` may cost.
@@ -164,6 +166,9 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         command: list[str], stacks: list[str], objective: str, budget: int, runner: str, more: dict[str, Any]
     ) -> dict[str, Any]:
         given = {"command": command, "stacks": stacks, "objective": objective, "budget": budget, "runner": runner}
+        if both := sorted(given.keys() & more):
+            # What the person is asked about is what starts.
+            raise UserError(f"more holds what has an argument of its own: {', '.join(both)}", "leave it out of more")
         return {**given, **more}
 
     @explained
@@ -187,7 +192,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
                 "this assistant's program cannot ask the person whether to start something",
                 "the person can run stripewise tune, or restart stripewise mcp with --yes",
             )
-        return Elicit(f"Start {shlex.join(command)} in {folder or 'the data folder'}, {_cost(dry)}?", Consent)
+        return Elicit(_question(command, folder, dry, {**({"stacks": stacks} if stacks else {}), **more}), Consent)
 
     @server.tool(annotations=looks)
     @explained
@@ -316,6 +321,19 @@ def _explained(kind: type[Exception]) -> Callable[[Callable[..., Any]], Callable
         return told
 
     return decorate
+
+
+def _question(command: list[str], folder: str, dry: dict[str, Any], besides: dict[str, Any]) -> str:
+    """Say what would start: hooks, setup lines and stack files start or preload programs, too."""
+    told = f", with {json.dumps(besides)}" if besides else ""
+    question = f"Start {shlex.join(command)} in {folder or 'the data folder'}, {_cost(dry)}{told}?"
+    if len(question) > _LONGEST_QUESTION or not question.isprintable():
+        raise UserError(
+            f"the person cannot be asked: the question has more than {_LONGEST_QUESTION} characters, or such as "
+            "cannot be shown",
+            "the person can run stripewise tune",
+        )
+    return question
 
 
 def _cost(dry: dict[str, Any]) -> str:
