@@ -334,7 +334,7 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     return true;
 }
 
-/* The chunk that the dataset's own list tells of. */
+/* The chunk that the dataset's own list tells of; the unit keeps it from being compared with bytes. */
 static const char *chunk_text(sw_hid creation) {
     char text[120] = "";
     size_t used = 0;
@@ -344,7 +344,7 @@ static const char *chunk_text(sw_hid creation) {
                    : 0;
     for (int i = 0; i < rank && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, i ? "x%llu" : "%llu", size[i]);
-    return rank > 0 ? sw_h5_keep("%s", text) : NULL;
+    return rank > 0 ? sw_h5_keep("%s elements", text) : NULL;
 }
 
 void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation) {

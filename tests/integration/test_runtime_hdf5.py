@@ -132,7 +132,7 @@ def test_chunks_and_filters_only_where_all_writes_are_collective(bench: Hdf5Benc
     run(bench, tmp_path / "plain.h5", "large_all")
     without = run(bench, tmp_path / "data.h5", "large_all", plan=FILTERS)
     assert without.setting("data.h5", "chunk_size")["outcome"] == "applied"
-    assert without.setting("data.h5", "chunk_size")["echoed"] == "32x256"
+    assert without.setting("data.h5", "chunk_size")["echoed"] == "32x256 elements"
     for key in ("shuffle", "deflate", "fletcher32"):
         assert without.setting("data.h5", key)["outcome"] == "not_applicable"
         assert "collective_writes" in without.setting("data.h5", key)["note"]

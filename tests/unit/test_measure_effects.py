@@ -1,6 +1,8 @@
 """Verdicts on settings, from recorded runs and from facts bent on purpose."""
 
 import copy
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -226,3 +228,36 @@ def test_time_outside_system_calls_counts_against_several_runs_only(runs, status
     assert effect.status == status
     assert found.main is not None
     assert found.main.exchange_seconds("write") > usual.main.exchange_seconds("write")
+
+
+def filtered(*filters: str) -> dict[str, Any]:
+    """A report of 4 MiB that four ranks handed to HDF5, of which MPI wrote 1 MiB."""
+    data = {"name": "/step", "storage": "chunked", "element_size": 8, "size": [524288], "chunk": [131072]}
+    data |= {"filters": [*filters], "write": {"calls": 4, "bytes": 4 << 20, "collective": 4}}
+    applied = {"layer": "hdf5", "requested": "x", "given": "1048576", "outcome": "applied"}
+    settings = [{**applied, "key": "chunk_size", "echoed": "131072 elements"}]
+    settings += [{**applied, "key": key} for key in ("shuffle", "deflate")]
+    found = changed(recorded("romio_strided_write")["default"], "files.0.settings", settings)
+    found = changed(found, "files.0.operations.write_at_all", {"count": 4, "bytes": 1 << 20})
+    return changed(found, "files.0.hdf5", {"driver": "mpio", "datasets": [data]})
+
+
+def test_evidence_names_the_filter_that_acted_and_its_ratio() -> None:
+    # The values are the user's own: the stack lists none that compress.
+    own = tuple(
+        replace(p, values=(False, True)) if p.name == "hdf5_shuffle" else p for p in space_of("hdf5").parameters
+    )
+    lines = ["hdf5 chunk_size 1048576", "hdf5 shuffle true", "hdf5 deflate 4"]
+    settings = Plan.parse("\n".join(["stripewise-plan 1", *lines]), "test").settings
+
+    def of(*filters: str) -> dict[str, tuple[str, str]]:
+        found = verdicts(Space(own), settings, [parse_report(filtered(*filters))], [report("romio_strided_write")])
+        return {effect.name: (effect.status, effect.evidence) for effect in found}
+
+    ratio = "4 MiB of data were written in 1 MiB, 4 to 1"
+    assert of("shuffle", "deflate") == {
+        "hdf5_chunk_size": ("effective", "/step has chunks of 131072 elements"),
+        "hdf5_shuffle": ("effective", f"1 dataset is filtered by shuffle; {ratio}"),
+        "hdf5_deflate": ("effective", f"1 dataset is filtered by deflate; {ratio}"),
+    }
+    assert of("shuffle")["hdf5_deflate"] == ("no_effect", "no dataset is filtered by deflate")

@@ -127,7 +127,7 @@ def chunks(case: Case) -> Verdict:
 
 
 def filters(case: Case) -> Verdict:
-    """Filters that HDF5 lists for a dataset."""
+    """Filters that HDF5 lists for a dataset, and what all filters together made of the data."""
     if case.file.hdf5 is None:
         return NO_EFFECT, _NOT_HDF5
     name = case.parameter.setting
@@ -136,7 +136,8 @@ def filters(case: Case) -> Verdict:
     if not found:
         return NO_EFFECT, f"no dataset is filtered by {name}"
     sentence = f"{'1 dataset is' if len(found) == 1 else f'{len(found)} datasets are'} filtered by {name}"
-    if case.before is not None:
-        now, usual = (sum(part.bytes for part in file.moved("write")) for file in (case.file, case.before))
-        sentence += f"; {format_size(now)} written, {format_size(usual)} by default" if now else ""
+    given = sum(dataset.write.bytes for dataset in case.file.hdf5.datasets if dataset.write is not None)
+    stored = sum(part.bytes for part in case.file.moved("write"))
+    if given and stored:
+        sentence += f"; {format_size(given)} of data were written in {format_size(stored)}, {given / stored:.2g} to 1"
     return EFFECTIVE, sentence
