@@ -1,16 +1,20 @@
 """Settings of an accelerator for programs that it never ran with, from an I/O profile of one run without it.
 
     python benchmarks/prescribe/accelerator.py profile --logs LOGS --darshan LIBRARY
-    python benchmarks/prescribe/accelerator.py simulated --logs LOGS --out simulated.json
+    python benchmarks/prescribe/accelerator.py simulated --logs LOGS --search --out simulated.json
     python benchmarks/prescribe/accelerator.py real simulated.json --out real.json
+    python benchmarks/prescribe/accelerator.py campaign --each 3 --out campaign.jsonl
+    python benchmarks/prescribe/accelerator.py simulated --logs LOGS --campaign campaign.jsonl --out learned.json
+    python benchmarks/prescribe/accelerator.py real learned.json --out real.json
 
 The programs are the ninety of ``examples/accelerator``. ``profile`` runs each once without the accelerator, and keeps a
 Darshan log with a trace (``DXT_ENABLE_IO_TRACE``); the library is a Darshan of version 3.4 that needs no MPI.
 
 ``simulated`` runs a campaign of 70 programs on the accelerator's own code over a modelled storage, puts what the logs
 show in place of the programs' names, as ``table observe`` does, trains a model, and prescribes by their logs for the 20
-others. ``real`` runs programs of these 20 with the library preloaded, on a file system in memory whose requests wait as
-on the modelled storage (``slow_storage.c``). Nothing of the real runs is learned from.
+others. Each program also runs without the accelerator, and the model may choose that. ``real`` runs these 20 with the
+library preloaded, on a file system in memory whose requests wait as on the modelled storage (``slow_storage.c``).
+``campaign`` runs the 70 programs in this way; with its runs the model learns from real runs only.
 """
 
 from __future__ import annotations
@@ -48,7 +52,8 @@ VALUES = {
 """What the campaign varies: about every second doubling of the limits in the stack file, with its defaults."""
 DEFAULT = {"cluster_threshold": 2, "binsize": MIB, "sequence_length": 100, "prefetch_size": 20 * MIB}
 STORAGE = {"SLOW_STORAGE_MICROSECONDS": "500", "SLOW_STORAGE_BANDWIDTH": "1e9"}
-Configuration = Mapping[str, int]
+Configuration = Mapping[str, int] | None
+"""None: without the accelerator."""
 
 
 def every_program() -> dict[str, programs.Program]:
@@ -100,8 +105,8 @@ class Machine:
             made.truncate(program.file_size)
             yield Path(made.name)
 
-    def seconds(self, program: programs.Program, file: Path, configuration: Configuration | None) -> float:
-        """The program's own figure of one run; None: without the accelerator."""
+    def seconds(self, program: programs.Program, file: Path, configuration: Configuration) -> float:
+        """The program's own figure of one run."""
         with_it = [] if configuration is None else [str(self._built / "libsmallread.so")]
         settings = {f"SMALLREAD_{name.upper()}": str(value) for name, value in (configuration or {}).items()}
         environment = {**os.environ, **STORAGE, **settings, "LD_PRELOAD": " ".join([*with_it, self._slow])}
@@ -126,20 +131,35 @@ def simulated_rows(library: Path, names: Sequence[str], each: int) -> list[dict[
     rows = []
     for name in names:
         replay = simulation.Replay(library, known[name], simulation.Storage())
-        for one in [DEFAULT, *some_configurations(each, [*known].index(name))]:
+        for one in [DEFAULT, None, *some_configurations(each, [*known].index(name))]:
             rows.append({"program": name, "configuration": one, "seconds": replay(one)})
     return rows
 
 
+def measure_rows(machine: Machine, names: Sequence[str], each: int, workers: int, out: Path) -> None:
+    """Real runs; rows are written as programs end, so that a campaign that is stopped can be used."""
+    known = every_program()
+
+    def of(name: str) -> None:
+        with machine.file(known[name]) as file, out.open("a", encoding="utf-8") as written:
+            for one in [DEFAULT, None, *some_configurations(each, [*known].index(name))]:
+                row = {"program": name, "configuration": one, "seconds": machine.seconds(known[name], file, one)}
+                written.write(json.dumps(row) + "\n")
+
+    with ThreadPoolExecutor(workers) as pool:
+        # One of each class before any has its second.
+        list(pool.map(of, sorted(names, key=lambda name: (name[-2:], name))))
+
+
 def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
     """The model of a campaign, its programs described by their profiles."""
-    from stripewise.model.carriers import with_stacks  # noqa: PLC0415  loads the engine
+    from stripewise.model.carriers import described  # noqa: PLC0415  loads the engine
     from stripewise.model.registry import make_model  # noqa: PLC0415
     from stripewise.model.table import Schema, make_table  # noqa: PLC0415
     from stripewise.profiling.observing import with_profiles  # noqa: PLC0415
 
-    rows = [row for row in rows if row["configuration"] is not None]
-    columns = [
+    columns: list[dict[str, Any]] = [{"name": "smallread", "kind": "categorical", "values": [True, False]}]
+    columns += [
         {"name": name, "kind": "ordinal", "scale": "log2", "values": values, "default": DEFAULT[name]}
         for name, values in VALUES.items()
     ]
@@ -153,14 +173,18 @@ def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
         }
     )
     stack = ROOT / "examples" / "accelerator" / "smallread.toml"
-    flat = [{"program": row["program"], "seconds": row["seconds"], **row["configuration"]} for row in rows]
-    table, missing = with_profiles(make_table(with_stacks(schema, [str(stack)]), flat), "program", logs)
+    flat = [
+        {"program": row["program"], "seconds": row["seconds"], "smallread": row["configuration"] is not None}
+        | (row["configuration"] or DEFAULT)
+        for row in rows
+    ]
+    table, missing = with_profiles(make_table(described(schema, [str(stack)]), flat), "program", logs)
     if missing:
         raise SystemExit(f"not all profiles show {', '.join(missing)}: were traces switched on?")
     return make_model(kind).fit(table)
 
 
-def prescribed(model: Any, seen: Any) -> dict[str, int]:
+def prescribed(model: Any, seen: Any) -> Configuration:
     """The configuration that a model gives a program by its profile."""
     from stripewise.prescribe.prescriber import Prescriber  # noqa: PLC0415  loads the engine
     from stripewise.prescribe.request import PrescriptionRequest  # noqa: PLC0415
@@ -169,7 +193,10 @@ def prescribed(model: Any, seen: Any) -> dict[str, int]:
         seen.workload, model.domain, seen.processes, seen.layout, seen.in_force, seen.traits
     )
     found = Prescriber(model).prescribe(request)
-    return {**DEFAULT, **{change.name: int(change.value) for change in found.changes}}
+    values = {change.name: change.value for change in found.changes}
+    if values.pop("smallread", True) is False:
+        return None
+    return {**DEFAULT, **{name: int(value) for name, value in values.items()}}
 
 
 def genetic(replay: simulation.Replay, program: programs.Program) -> dict[str, int]:
@@ -189,8 +216,10 @@ def genetic(replay: simulation.Replay, program: programs.Program) -> dict[str, i
     return {name: int(found.chosen[name]) for name in VALUES}
 
 
-def run_simulated(logs: Path, each: int, kind: str) -> dict[str, Any]:
-    """The campaign, and what is prescribed for the programs left out."""
+def run_simulated(
+    logs: Path, each: int, kind: str, search: bool, measured: list[dict[str, Any]] | None
+) -> dict[str, Any]:
+    """The campaign, unless it was measured, and what is prescribed for the programs left out."""
     from stripewise.measure.darshan_logs import read_logs  # noqa: PLC0415  loads the engine
     from stripewise.measure.observed import of_activity  # noqa: PLC0415
 
@@ -199,7 +228,7 @@ def run_simulated(logs: Path, each: int, kind: str) -> dict[str, Any]:
     grid = [dict(zip(VALUES, row, strict=True)) for row in itertools.product(*VALUES.values())]
     with tempfile.TemporaryDirectory() as folder:
         library = simulation.build(Path(folder)) / "libreplay.so"
-        rows = simulated_rows(library, [name for name in known if name not in others], each)
+        rows = measured or simulated_rows(library, [name for name in known if name not in others], each)
         model = trained(rows, logs, kind)
         shown = {r.path.stem: r.activity for r in read_logs([logs / f"{name}.darshan" for name in others])}
         found = {}
@@ -211,9 +240,10 @@ def run_simulated(logs: Path, each: int, kind: str) -> dict[str, Any]:
             configurations = {
                 "default": DEFAULT,
                 "prescribed": prescribed(model, of_activity(activity)),
-                "genetic": genetic(replay, known[name]),
             }
-            configurations["oracle"] = min([*grid, *configurations.values()], key=replay.exact)
+            if search:
+                configurations["genetic"] = genetic(replay, known[name])
+            configurations["oracle"] = min([*grid, None, *configurations.values()], key=replay.exact)
             seconds = {which: replay.exact(one) for which, one in configurations.items()}
             found[name] = {"configurations": configurations, "seconds": {**seconds, "none": replay.exact(None)}}
             print(name, {k: round(v, 3) for k, v in found[name]["seconds"].items()}, file=sys.stderr, flush=True)
@@ -255,7 +285,7 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
     """Shares of the oracle's saving over the default, and the time over the default's."""
     every = [entry["seconds"] for entry in document["programs"].values()]
     found: dict[str, Any] = {"programs": len(every)}
-    for which in ("prescribed", "genetic", "none"):
+    for which in [which for which in ("prescribed", "genetic", "none") if which in every[0]]:
         # The best of all that ran counts as the oracle: in real runs that is not always the simulated one.
         shares = [(s["default"] - s[which]) / (s["default"] - min(s.values())) for s in every]
         over = [s[which] / s["default"] for s in every]
@@ -272,12 +302,14 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Run a part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("profile", "simulated", "real"))
+    parser.add_argument("part", choices=("profile", "simulated", "campaign", "real"))
     parser.add_argument("source", nargs="?", type=Path, help="of real: what simulated has written")
     parser.add_argument("--logs", type=Path)
+    parser.add_argument("--campaign", type=Path, help="of simulated: the real runs to learn from")
     parser.add_argument("--darshan", help="libdarshan.so")
     parser.add_argument("--scratch", type=Path, default=Path("/dev/shm"))
     parser.add_argument("--each", type=int, default=60, help="configurations of a program in the campaign")
+    parser.add_argument("--search", action="store_true", help="also the study's search, 100 runs of each program")
     parser.add_argument("--model", default="boosting")
     parser.add_argument("--programs", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
@@ -287,8 +319,18 @@ def main() -> None:
     if given.part == "profile":
         profile_all(given.logs, given.darshan, given.scratch)
         return
+    if given.part == "campaign":
+        names = [*every_program()]
+        others = left_out(names)
+        with tempfile.TemporaryDirectory() as folder:
+            machine = Machine(given.scratch, simulation.build(Path(folder)))
+            measure_rows(machine, [n for n in names if n not in others], given.each, given.workers, given.out)
+        return
     if given.part == "simulated":
-        document = run_simulated(given.logs, given.each, given.model)
+        measured = (
+            None if given.campaign is None else [json.loads(line) for line in given.campaign.open(encoding="utf-8")]
+        )
+        document = run_simulated(given.logs, given.each, given.model, given.search, measured)
     else:
         source = json.loads(given.source.read_text("utf-8"))
         document = run_real(source, given.scratch, given.programs, given.repeats, given.workers)

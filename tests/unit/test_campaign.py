@@ -13,10 +13,14 @@ from pydantic import BaseModel
 
 from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
+from stripewise.model.registry import make_model
+from stripewise.prescribe.prescriber import Prescriber
+from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.profiling.designs import first_batch
 from stripewise.profiling.outcome import table_of
 from stripewise.profiling.plan import of_shard, parse_shard, schedule
 from stripewise.runner.native import benchmark_lines
+from stripewise.runner.native.benchmark import Bench
 from stripewise.spec.campaign import (
     Campaign,
     DesignEntry,
@@ -30,6 +34,7 @@ from stripewise.spec.campaign_points import Points
 from stripewise.spec.factor import Tunable
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Run, State
+from stripewise.spec.workload import Workload
 from stripewise.summaries import summarise
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"
@@ -329,3 +334,78 @@ def test_the_campaign_shown_is_accepted_and_every_preset_is_listed() -> None:
     campaign = parse_campaign(shown, "campaigns.md")
     assert len(first_batch(Points(campaign))) > 100
     assert set(preset_names()) <= set(re.findall(r"^\| `([\w-]+)`", text, re.MULTILINE))
+
+
+SWITCHED = """
+name = "cache"
+[env]
+CACHE = "on"
+[off]
+env = { CACHE = "off" }
+unset = ["LD_PRELOAD"]
+command = "without {program}"
+[[parameter]]
+name = "level"
+key = "LEVEL"
+kind = "ordinal"
+values = [1, 8]
+default = 1
+carrier = "env"
+"""
+CACHED = """
+name = "cached"
+program = "command"
+command = ["with", "{program}"]
+operations = ["read"]
+objective = "regex:seconds ([0-9.]+)"
+direction = "minimize"
+stacks = ["STACK"]
+[[workload]]
+name = "program"
+values = ["large", "small"]
+[[tunable]]
+name = "cache"
+values = [true, false]
+[[tunable]]
+name = "level"
+values = [1, 8]
+"""
+
+
+def test_a_campaign_and_its_model_switch_a_component_off(tmp_path: Path) -> None:
+    (tmp_path / "cache.toml").write_text(SWITCHED)
+    campaign = parse_campaign(CACHED.replace("STACK", str(tmp_path / "cache.toml")), "cached.toml")
+    points = Points(campaign)
+    seen = {}
+    for point in points.of("read"):
+        key = tuple(point.values[name] for name in ("program", "cache", "level"))
+        off = points.off(point)
+        seen[key] = ({s.key: s.value for s in points.settings(point)}, off.unset, off.command)
+    # A level means nothing while the cache is off.
+    assert len(seen) == 6 and ("small", False, 8) not in seen
+    assert seen["small", True, 8] == ({"CACHE": "on", "LEVEL": "8"}, [], None)
+    assert seen["small", False, 1] == ({"CACHE": "off"}, ["LD_PRELOAD"], "without {program}")
+    bench = Bench(campaign, points, tmp_path, {})
+    off = next(p for p in points.of("read") if not p.values["cache"])
+    assert (bench.launch(off, 1).command, bench.launch(off, 1).unset) == ("without large", ("LD_PRELOAD",))
+
+    best = {"large": (True, 8), "small": (False, 1)}
+    planned = schedule(points.of("read"), 0, 3, 0)
+    runs = {}
+    for entry in planned:
+        values = entry.point.values
+        seconds = 1.0 if (values["cache"], values["level"]) == best[str(values["program"])] else 9.0
+        runs[entry.number] = Run(
+            entry.number, entry.trial, Phase.SEARCH, State.FINISHED, seconds * (1 + 0.01 * entry.repeat)
+        )
+    table = table_of(points, planned, runs, Objective("seconds", "minimize", "s"), "Made up.", True)
+    model = make_model("tree").fit(table)
+    answers = {p: Prescriber(model).prescribe(PrescriptionRequest(Workload(), context={"program": p})) for p in best}
+    assert {p: {c.name: c.value for c in found.changes} for p, found in answers.items()} == {
+        "large": {"level": 8},
+        "small": {"cache": False},
+    }
+    assert [s.line() for s in answers["small"].plan.settings] == ["env CACHE off"]
+    said = "the best is to run without cache: CACHE=off, without LD_PRELOAD in the environment, run without {program}"
+    assert said in answers["small"].notes
+    assert "the plan does not switch cache on: set CACHE=on as well" in answers["large"].notes

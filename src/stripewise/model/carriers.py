@@ -77,6 +77,11 @@ class TunableColumn:
         return self.column.name
 
     @property
+    def is_switch(self) -> bool:
+        """Whether it switches the stack's component on and off."""
+        return self.stack is not None and self.parameter is not None and self.parameter == self.stack.switch
+
+    @property
     def at_creation(self) -> bool:
         """Whether it is fixed once the file exists."""
         return self.parameter is not None and self.parameter.when is When.CREATE
@@ -92,7 +97,9 @@ class TunableColumn:
 
 def known_parameters(schema: Schema) -> dict[str, tuple[Stack, Parameter]]:
     """Parameters that the columns of a table may be, by name, each with its stack."""
-    return {p.name: (stack, p) for stack in reversed(schema.stacks) for p in stack.parameters}
+    names = {column.name for column in schema.parameter if column.carrier is None}
+    stacks = [stack.with_switch(names) for stack in reversed(schema.stacks)]
+    return {p.name: (stack, p) for stack in stacks for p in stack.parameters}
 
 
 def _parameter(
@@ -197,7 +204,9 @@ def described(schema: Schema, stacks: Sequence[str]) -> Schema:
         If a stack cannot be read.
     """
     schema = with_stacks(schema, stacks)
-    known = {parameter.name: parameter for name in stacks for parameter in load_stack(name).parameters}
+    names = {column.name for column in schema.parameter if column.carrier is None}
+    loaded = [load_stack(name).with_switch(names) for name in stacks]
+    known = {parameter.name: parameter for stack in loaded for parameter in stack.parameters}
     columns = []
     for column in schema.parameter:
         parameter = known.get(column.name) if column.carrier is None else None

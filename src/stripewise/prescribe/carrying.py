@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stripewise.carriers import HINT, Setting
+from stripewise.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.model.carriers import TunableColumn, bytes_of, derived_settings
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.plan import settings_of, spell
@@ -38,6 +38,9 @@ def lines(
             word = "enable" if value is True or str(value).lower() == "true" else "disable"
             keys = {"read": ("read",), "write": ("write",)}.get(operation or "", ("write", "read"))
             settings += [Setting(HINT, f"romio_cb_{key}", word) for key in keys]
+        elif tunable.is_switch and tunable.stack is not None:
+            exports = tunable.stack.exports(value is True)
+            settings += [Setting(ENVIRONMENT, key, text) for key, text in exports.items()]
         elif tunable.parameter is not None:
             factor = bytes_of(tunable.column)
             carried = int(float(value) * factor) if factor != 1.0 and not isinstance(value, str) else value

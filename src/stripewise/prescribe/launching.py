@@ -23,7 +23,7 @@ from stripewise.model.base import PerformanceModel
 from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.prescribe.carrying import lines
 from stripewise.prescribe.points import default_of
-from stripewise.prescribe.prescriber import Prescriber, not_switched_on
+from stripewise.prescribe.prescriber import Prescriber, to_switch
 from stripewise.prescribe.prescription import Prescription
 from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.documents import explain_validation
@@ -151,20 +151,20 @@ def choose_for_launch(
     except UserError as error:
         return LaunchChoice(tuple(defaults), f"the defaults stay for {names}: {error.what} (from {report})", report)
     chosen = [setting for setting in found.plan.settings if not setting.carrier.decided]
-    if not chosen:
+    values = {change.name: change.value for change in found.changes}
+    remarks = to_switch([(tunable, values[tunable.name]) for tunable in columns if tunable.name in values])
+    if not chosen and not remarks:
         why = f"the defaults stay for {names}: {found.kept or 'the best combination has them'} (from {report})"
         return LaunchChoice(tuple(defaults), why, report, found)
     taken = {setting.target for setting in chosen}
     low, high = found.interval or (1.0, 1.0)
-    listed = " ".join(f"{setting.key}={setting.value}" for setting in chosen)
+    listed = " ".join(f"{setting.key}={setting.value}" for setting in chosen) or "; ".join(remarks)
     more = "" if len(chosen) == len(found.plan.settings) else " with the settings that the runtime can choose"
     why = (
         f"{listed}: predicted {found.speedup:.2f} times as fast (95% interval {low:.2f} to {high:.2f}){more}, not "
         f"measured (from {report})"
     )
     kept = [setting for setting in defaults if setting.target not in taken]
-    changed = {change.name for change in found.changes}
-    remarks = not_switched_on(tunable for tunable in columns if tunable.name in changed)
     return LaunchChoice((*chosen, *kept), why, report, found, tuple(remarks))
 
 

@@ -7,7 +7,7 @@ held, and comes back as advice. Today's settings stay unless the predicted gain 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -153,7 +153,7 @@ class Answer:
             advice=advice,
             reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
-            notes=(*notes, *self._remarks(changed), *unset),
+            notes=(*notes, *self._remarks(changed, chosen[0]), *unset),
         )
 
     def _simplified(
@@ -205,7 +205,7 @@ class Answer:
                 return str(self._value(tunable, chosen[0]))
         return ""
 
-    def _remarks(self, changed: Sequence[TunableColumn]) -> list[str]:
+    def _remarks(self, changed: Sequence[TunableColumn], chosen: Floats) -> list[str]:
         found = []
         if self._standin is not None and self._standin in changed:
             found.append(
@@ -217,7 +217,7 @@ class Answer:
             found.append("a layout acts on files that are created with it: existing files keep theirs")
         elif created:
             found.append("some settings act on files and datasets that are created with them: existing ones stay")
-        return [*found, *not_switched_on(changed)]
+        return [*found, *to_switch([(tunable, self._value(tunable, chosen)) for tunable in changed])]
 
     # -- advice --------------------------------------------------------------------------------------------
 
@@ -257,15 +257,18 @@ class Answer:
         return tuple(sorted(found, key=lambda entry: -entry.speedup)), unset
 
 
-def not_switched_on(changed: Iterable[TunableColumn]) -> list[str]:
-    """Name the variables that switch the components of changed settings on: a plan does not set them."""
-    stacks = {tunable.stack.name: tunable.stack for tunable in changed if tunable.stack is not None}
-    listed = {
-        name: " ".join(f"{variable}={value}" for variable, value in stack.env.items())
-        for name, stack in stacks.items()
-        if stack.env
-    }
-    return [f"the plan does not switch {name} on: set {text} as well" for name, text in listed.items()]
+def to_switch(changed: Sequence[tuple[TunableColumn, Value]]) -> list[str]:
+    """Say how the components of changed settings are switched on or off, where a plan does not do it."""
+    stacks = {tunable.stack.name: tunable.stack for tunable, _ in changed if tunable.stack is not None}
+    switched = {tunable.stack.name: value for tunable, value in changed if tunable.stack and tunable.is_switch}
+    found = []
+    for name, stack in stacks.items():
+        if name in switched and switched[name] is not True and stack.off is not None:
+            found.append(f"the best is to run without {name}: {stack.off.how or stack.off.description}")
+        elif name not in switched and stack.env:
+            text = " ".join(f"{variable}={value}" for variable, value in stack.env.items())
+            found.append(f"the plan does not switch {name} on: set {text} as well")
+    return found
 
 
 class Prescriber:

@@ -113,7 +113,9 @@ def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, An
     if carrier is None and factor.role not in WORKLOAD_ROLES and any("{" + key + "}" in w for w in campaign.command):
         carrier = ARGUMENT
     stacked = factor.carrier is None and any(
-        parameter.name == factor.name for name in campaign.stacks for parameter in load_stack(name).parameters
+        parameter.name == factor.name
+        for name in campaign.stacks
+        for parameter in load_stack(name).with_switch([factor.name]).parameters
     )
     own = carrier is not None and not stacked and not carrier.of_file_system
     return column.model_copy(

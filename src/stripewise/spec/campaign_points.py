@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from stripewise.carriers import ARGUMENT, LAYOUT, Setting
+from stripewise.carriers import ARGUMENT, ENVIRONMENT, LAYOUT, Setting
 from stripewise.errors import UserError
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.configuration import Configuration, Value
@@ -23,7 +23,7 @@ from stripewise.spec.factor import WORKLOAD_ROLES, Factor, Tunable
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.plan import settings_of, spell
 from stripewise.spec.space import Derived, Space
-from stripewise.spec.stack import load_stack
+from stripewise.spec.stack import OffEntry, Stack, all_off, load_stack
 from stripewise.spec.workload import Workload
 
 _MOST = 2_000_000
@@ -80,7 +80,8 @@ class Points:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
-        self._stacks = [load_stack(name) for name in campaign.stacks]
+        varied = {tunable.name for tunable in campaign.tunable if tunable.carrier is None}
+        self._stacks = [load_stack(name).with_switch(varied) for name in campaign.stacks]
         self._constraints = [Expression.parse(text) for text in campaign.constraints]
         self._known = {parameter.name: parameter for stack in self._stacks for parameter in stack.parameters}
         for tunable in campaign.tunable:
@@ -143,6 +144,11 @@ class Points:
         _, tuned, space = self._bound(point.operation, values)
         chosen = Configuration({f.name: values[f.name] for f in tuned})
         found = [s for s in settings_of(space, chosen) if s.carrier is not ARGUMENT] if tuned else []
+        found += [
+            Setting(ENVIRONMENT, key, value)
+            for stack in self._switches()
+            for key, value in stack.exports(_on(stack, point)).items()
+        ]
         named = {(s.carrier, s.key) for s in found}
         for factor in self.campaign.tunable:
             parameter = self._stacked(factor)
@@ -155,6 +161,15 @@ class Points:
                 layer = parameter.layer if parameter is not None else ""
                 found.append(Setting(carrier, name, spell(values[factor.name]), layer))
         return tuple(found)
+
+    def off(self, point: Point) -> OffEntry:
+        """Give how a point's runs are made without the components that are off in it."""
+        entries = [stack.off for stack in self._switches() if stack.off is not None and not _on(stack, point)]
+        return all_off(entries)
+
+    def _switches(self) -> list[Stack]:
+        """The stacks whose components are switched on and off."""
+        return [stack for stack in self._stacks if stack.switch is not None and stack.switch in stack.parameters]
 
     def levels(self, operation: str) -> NDArray[np.float64]:
         """Place each point of :meth:`of` on the unit cube, shape ``(n, d)``: ranks of values on every factor's axis."""
@@ -325,6 +340,10 @@ class Points:
         if share % transfer:
             return False
         return piece is None or workload.layout != "strided" or (piece <= transfer and transfer % piece == 0)
+
+
+def _on(stack: Stack, point: Point) -> bool:
+    return stack.switch is None or point.values[stack.switch.name] is True
 
 
 def _still(parameter: Parameter) -> Parameter:

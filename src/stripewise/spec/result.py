@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -25,6 +24,7 @@ from pydantic import (
 )
 
 from stripewise.spec.objective import Objective
+from stripewise.spec.stack import OffEntry
 from stripewise.spec.workload import Workload
 
 USUAL_LEVEL = 0.95
@@ -136,10 +136,8 @@ class Reference(Summary):
     @property
     def how(self) -> str:
         """How it was switched off, in words that can be copied, after a colon; empty where nothing is known."""
-        how = [f"{key}={value}" for key, value in self.off.get("env", {}).items()]
-        how += [f"without {name} in the environment" for name in self.off.get("unset", [])]
-        how += [f"run {_one_line(self.off['command'])}"] if self.off.get("command") else []
-        return f": {', '.join(how)}" if how else ""
+        how = OffEntry.model_construct(**self.off).how
+        return f": {how}" if how else ""
 
 
 class Arm(Summary):
@@ -429,12 +427,6 @@ class Result(_ResultPart):
         """The settings of a configuration that differ from the default's."""
         default = self.default.configuration
         return {k: v for k, v in (arm.configuration if arm else {}).items() if default.get(k) != v}
-
-
-def _one_line(command: str) -> str:
-    """A command that stands on several lines of its stack file: pasted so, each would be a command by itself."""
-    joined = " ".join(line.strip() for line in command.splitlines())
-    return joined if shlex.split(joined) == shlex.split(command) else command
 
 
 def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> dict[str, Any]:

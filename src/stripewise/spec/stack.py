@@ -5,8 +5,10 @@ A user's own file has the same form, so any component can be tuned without code;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
 
@@ -173,6 +175,20 @@ class OffEntry(BaseModel):
     unset: list[VariableName] = Field(default_factory=list)
     command: str | None = None
 
+    @property
+    def how(self) -> str:
+        """How to run without the component, in words that can be copied; empty where nothing is known."""
+        how = [f"{key}={value}" for key, value in self.env.items()]
+        how += [f"without {name} in the environment" for name in self.unset]
+        how += [f"run {_one_line(self.command)}"] if self.command else []
+        return ", ".join(how)
+
+
+def _one_line(command: str) -> str:
+    """A command that stands on several lines of its stack file: pasted so, each would be a command by itself."""
+    joined = " ".join(line.strip() for line in command.splitlines())
+    return joined if shlex.split(joined) == shlex.split(command) else command
+
 
 class StackFile(BaseModel):
     """A whole stack file."""
@@ -217,6 +233,48 @@ class Stack:
     knowledge: tuple[Knowledge, ...] = ()
     env: Mapping[str, str] | None = None
     off: OffEntry | None = None
+
+    @property
+    def switch(self) -> Parameter | None:
+        """Whether the component is on, for campaigns and models that vary it; None where nothing says how."""
+        if self.off is None:
+            return None
+        return Parameter(
+            name=re.sub(r"\W", "_", self.name),
+            kind=Kind.BOOLEAN,
+            values=(True, False),
+            default=True,
+            layer=self.layer,
+            when=When.START,
+            scope=Scope.PROCESS,
+            description="Whether the component is on.",
+        )
+
+    def with_switch(self, names: Collection[str]) -> Stack:
+        """Add :attr:`switch` as a parameter if its name is among some names: the others act only while it is on."""
+        switch = self.switch
+        if switch is None or switch.name not in names or any(p.name == switch.name for p in self.parameters):
+            return self
+        return replace(self, parameters=(switch, *(_while_on(p, switch.name) for p in self.parameters)))
+
+    def exports(self, on: bool) -> Mapping[str, str]:
+        """Give the variables that switch the component on, or off."""
+        return (self.env or {}) if on or self.off is None else self.off.env
+
+
+def all_off(entries: Sequence[OffEntry]) -> OffEntry:
+    """Give how to run without several components at once."""
+    return OffEntry(
+        description="; ".join(entry.description for entry in entries if entry.description),
+        env={key: value for entry in entries for key, value in entry.env.items()},
+        unset=[name for entry in entries for name in entry.unset],
+        command=next((entry.command for entry in reversed(entries) if entry.command), None),
+    )
+
+
+def _while_on(parameter: Parameter, switch: str) -> Parameter:
+    own = "" if parameter.active_if is None else f" and ({parameter.active_if.text})"
+    return replace(parameter, active_if=Expression.parse(f"{switch} == True{own}"))
 
 
 def _expression(text: str | None) -> Expression | None:

@@ -12,7 +12,7 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.stack import OffEntry, load_stack
+from stripewise.spec.stack import OffEntry, all_off, load_stack
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.space import BoundSpace
 
@@ -65,8 +65,7 @@ def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, t
     # Before the first run has shown the workload, only the stacks that the user named are known.
     stacks = bound.stacks if bound is not None else tuple(load_stack(name) for name in experiment.stacks)
     for stack in stacks:
-        off = stack.off if trial.role is Role.REFERENCE else None
-        exports = off.env if off is not None else stack.env or {}
+        exports = stack.exports(trial.role is not Role.REFERENCE)
         settings += [Setting(ENVIRONMENT, key, value) for key, value in exports.items()]
     if bound is not None and trial.role is Role.CANDIDATE:
         settings += settings_of(bound.space, trial.configuration)
@@ -75,13 +74,7 @@ def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, t
 
 def switched_off(bound: BoundSpace | None) -> OffEntry:
     """How the program runs without the components that can be switched off, all of them together."""
-    entries = [stack.off for stack in bound.stacks if stack.off is not None] if bound is not None else []
-    return OffEntry(
-        description="; ".join(entry.description for entry in entries if entry.description),
-        env={key: value for entry in entries for key, value in entry.env.items()},
-        unset=[name for entry in entries for name in entry.unset],
-        command=next((entry.command for entry in reversed(entries) if entry.command), None),
-    )
+    return all_off([stack.off for stack in bound.stacks if stack.off is not None] if bound is not None else [])
 
 
 def run_timeout(experiment: Experiment, trials: Sequence[Trial], spent_seconds: float | None) -> float:

@@ -138,8 +138,12 @@ class Bench:
         if not self.launches:
             return replace(launch, plan=Plan(settings, plan.identifier, override=True))
         own = self._with_files(f".run{number}") if self._at_once > 1 else self.campaign
+        off = self._points.off(point)
+        if off.command and own.program == "command":
+            own = own.model_copy(update={"command": shlex.split(off.command)})
         found = benchmark_lines.lines(own, point, settings, self._program)
-        return replace(launch, command=shlex.join(found.command), before=found.before, after=found.after)
+        command = shlex.join(found.command)
+        return replace(launch, command=command, before=found.before, after=found.after, unset=tuple(off.unset))
 
     def _with_files(self, ending: str) -> Campaign:
         """Name the files otherwise: those of runs side by side must not be the same."""
