@@ -205,6 +205,9 @@ def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Termi
     (terminal.folder / "w.toml").write_text("[workload]\noperation = 'write'\nnodes = 2\nfile_size = '4 GiB'\n")
     near, far = both("prescribe", "site.model", "--workload", "w.toml", "--table", "site")
     assert near.stdout == far.stdout and "stripe_count" in far.stdout
+    places = ("--place", "/home=site.model", "--place", "/scratch=site", "--place-by", "env:OUT_DIR")
+    near, far = both("prescribe", "--workload", "w.toml", *places)
+    assert near.stdout == far.stdout and "/scratch" in far.stdout
     both("train", "site", "--out", "x.model", "--model-option", "nonsense=1", code=2)
     both("validate", "site", "--folds", "100000", code=2)
 

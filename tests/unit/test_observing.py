@@ -85,6 +85,21 @@ def test_the_commands_do_the_same(folder: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["settings"] == {"cache": 1}
 
 
+def test_places_are_compared_by_their_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, _ = with_profiles(table(), "program", folder)
+    write_table(made, folder / "home")
+    write_table(
+        Table(made.schema, made.levels, made.context_levels, made.repeats, made.values / 10), folder / "scratch"
+    )
+    (folder / "new.json").write_text(json.dumps(profile(48 << 10)))
+    places = ["--place", f"/home={folder / 'home'}", "--place", f"/scratch={folder / 'scratch'}"]
+    words = ["prescribe", "--from", str(folder / "new.json"), *places, "--place-by", "env:OUT_DIR", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [place["place"] for place in found["places"]] == ["/scratch", "/home"]
+    assert found["settings"] == {"cache": 1} and found["plan"].endswith("env MY_CACHE 1\nenv OUT_DIR /scratch\n")
+
+
 def test_what_cannot_be_described_is_refused(folder: Path) -> None:
     with pytest.raises(UserError, match="has no context file"):
         with_profiles(table(), "file", folder)

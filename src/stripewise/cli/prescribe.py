@@ -18,8 +18,8 @@ from stripewise.measure.observed import observe
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.base import PerformanceModel
-from stripewise.model.registry import load_model
-from stripewise.model.table import read_table
+from stripewise.model.registry import load_model, make_model
+from stripewise.model.table import read_table, table_files
 from stripewise.prescribe.placement import carried_by, choose_place
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
@@ -55,7 +55,7 @@ def prescribe(
     place: Annotated[
         list[str] | None,
         typer.Option(
-            help="Instead of MODEL: a folder, or pool:NAME, and its model; repeat it, the current place first.",
+            help="Instead of MODEL: a folder or pool:NAME, and its model or table; repeat it, the current one first.",
             metavar="FOLDER=MODEL",
         ),
     ] = None,
@@ -85,26 +85,32 @@ def prescribe(
     if artifact is not None:
         _write_artifact(model, artifact, stack, json_output)
         return
-    if place and any(given is not None for given in (model, policy, table, server)):
-        raise UserError("--place names the models itself", "leave MODEL, --policy, --table and --server out")
+    if place and any(given is not None for given in (model, policy, table)):
+        raise UserError("--place names the models itself", "leave MODEL, --policy and --table out")
     if place_by is not None and not place:
         raise UserError("--place-by needs places", "give --place FOLDER=MODEL for each")
     if workload is None and observed is None:
         raise UserError("the workload is missing", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
-    if place:
-        _place(place, place_by, _request(workload, observed, None), stack, to, output, json_output)
-        return
     service = remote.server_of(None, server)
     if service is not None and stack:
         raise UserError(BOTH, STACK_THERE)
-    if service is not None:
-        client = remote.connect(service)
+    client = None if service is None else remote.connect(service)
+    if place:
+        models = _places(place, place_by)
+        if client is not None:
+            there = {name: {"model": remote.learned_there(client, given)} for name, given in models.items()}
+            found_at = _prescribed_there(client, there, workload, observed)
+        else:
+            found_at = {name: _learned(given, stack, workload, observed) for name, given in models.items()}
+        _deliver_place(found_at, place_by, to, output, json_output)
+        return
+    if client is not None:
         asked: dict[str, Any] = {"policy": policy, "osts": osts}
         asked["model"] = None if model is None else remote.model_there(client, model)
         asked["table"] = None if table is None else remote.table_there(client, table)
-        deliver(_prescribed_there(client, asked, workload, observed), to, output, json_output)
+        deliver(_prescribed_there(client, {"": asked}, workload, observed)[""], to, output, json_output)
         return
     loaded = None if model is None else _model(model, stack)
     request = _request(workload, observed, loaded)
@@ -115,22 +121,27 @@ def prescribe(
     deliver(found, to, output, json_output)
 
 
-def _place(
-    given: Sequence[str],
-    by: str | None,
-    request: PrescriptionRequest,
-    stacks: Sequence[str] | None,
-    to: str | None,
-    output: Path | None,
-    json_output: bool,
-) -> None:
-    """Choose among places, each by its own model."""
+def _places(given: Sequence[str], by: str | None) -> dict[str, str]:
+    """Check what names the places, and give the model or table of each."""
     models = pairs("--place", given, "/scratch/me=scratch.model")
     if len(models) < 2:
         raise UserError("one place leaves nothing to choose", "give --place FOLDER=MODEL for each, the current first")
     if by is not None:
         carried_by(by)
-    found = {name: Prescriber(_model(path, stacks)).prescribe(request) for name, path in models.items()}
+    return models
+
+
+def _learned(given: str, stacks: Sequence[str] | None, workload: Path | None, observed: Path | None) -> Prescription:
+    """Ask a model, or one that is made for a table, what it prescribes."""
+    table = read_table(given) if all(file.is_file() for file in table_files(given)) else None
+    model = _model(given, stacks) if table is None else _with_stacks(make_model("auto").fit(table), given, stacks)
+    return Prescriber(model, table).prescribe(_request(workload, observed, model))
+
+
+def _deliver_place(
+    found: Mapping[str, Prescription], by: str | None, to: str | None, output: Path | None, json_output: bool
+) -> None:
+    """Choose among places, and print them and what is prescribed."""
     chosen, places = choose_place(found, by)
     if not json_output and (to is None or output is not None):
         unit = "" if chosen.objective is None else chosen.objective.unit
@@ -149,16 +160,19 @@ def _place(
 
 
 def _prescribed_there(
-    client: Client, asked: dict[str, Any], workload: Path | None, observed: Path | None
-) -> Prescription:
-    """Ask a service; a log is uploaded and stays there as a diagnosis."""
+    client: Client, questions: Mapping[str, dict[str, Any]], workload: Path | None, observed: Path | None
+) -> dict[str, Prescription]:
+    """Ask a service the same of several models; a log is uploaded once and stays there as a diagnosis."""
+    about: dict[str, Any] = {}
     if workload is not None:
         request = _request(workload, None, None)
-        asked["workload"] = request.workload.model_dump(mode="json", exclude_none=True)
-        asked |= {"current": dict(request.current), "context": dict(request.context)}
+        about["workload"] = request.workload.model_dump(mode="json", exclude_none=True)
+        about |= {"current": dict(request.current), "context": dict(request.context)}
     if observed is not None:
-        asked["diagnosis"] = client.upload("/diagnoses", observed)["id"]
-    return prescription_of(client.post("/prescriptions", asked))
+        about["diagnosis"] = client.upload("/diagnoses", observed)["id"]
+    return {
+        name: prescription_of(client.post("/prescriptions", {**asked, **about})) for name, asked in questions.items()
+    }
 
 
 def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> PrescriptionRequest:
@@ -173,7 +187,10 @@ def _request(workload: Path | None, observed: Path | None, model: PerformanceMod
 
 
 def _model(path: str, stacks: Sequence[str] | None) -> PerformanceModel:
-    model = load_model(path)
+    return _with_stacks(load_model(path), path, stacks)
+
+
+def _with_stacks(model: PerformanceModel, path: str, stacks: Sequence[str] | None) -> PerformanceModel:
     if stacks:
         check_stacks(stacks, model.domain.names[model.domain.contexts :], f"the model {path}")
         model.add_stacks(stacks)

@@ -74,16 +74,23 @@ def follow(client: Client, identifier: str, progress: Progress, after: int = 0) 
 # -- tables, models, campaigns and logs ----------------------------------------------------------------------------
 
 
+def _table_here(table: str) -> tuple[Path, Path] | None:
+    """Give the two files of a table, if they lie here."""
+    from stripewise.model.table import table_files  # noqa: PLC0415  only with a service
+
+    files = table_files(table)
+    return files if all(file.is_file() for file in files) else None
+
+
 def table_there(client: Client, table: str) -> str:
     """Give the name that a table has on the service: one that lies here is sent, under a name made of its content."""
-    stem = Path(table).with_suffix("") if Path(table).suffix in (".csv", ".toml") else Path(table)
-    files = [stem.with_name(stem.name + ending) for ending in (".csv", ".toml")]
-    if not all(file.is_file() for file in files):
+    files = _table_here(table)
+    if files is None:
         return table
     try:
-        csv, toml = (file.read_bytes().decode() for file in files)
+        toml, csv = (file.read_bytes().decode() for file in files)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {stem}: {error}", "check its two files") from error
+        raise UserError(f"cannot read {table}: {error}", "check its two files") from error
     name = _name_of(csv, toml)
     with _known_already():
         client.keep_table(name, csv, toml)
@@ -99,6 +106,16 @@ def model_there(client: Client, model: str) -> str:
     name = _name_of(path.read_bytes())
     with _known_already():
         client.upload("/models", path, name=name)
+    return name
+
+
+def learned_there(client: Client, given: str) -> str:
+    """Give the name of a model on the service: a table that lies here is sent, and a model is trained on it there."""
+    if _table_here(given) is None:
+        return model_there(client, given)
+    name = table_there(client, given)
+    with _known_already():
+        wait(client, client.train(name, name, "auto"))
     return name
 
 

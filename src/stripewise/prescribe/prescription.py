@@ -174,6 +174,7 @@ class Prescription:
             "directory": self.directory,
             "current": self.current,
             "predicted": self.predicted,
+            "spread": self.spread,
             "speedup": self.speedup,
             "speedup_ci95": None if self.interval is None else list(self.interval),
             "combinations": self.combinations,
@@ -199,15 +200,15 @@ def prescription_of(document: Mapping[str, Any]) -> Prescription:
     interval, speedup = document["speedup_ci95"], document["speedup"]
     gain = None if speedup is None else math.log(speedup)
     # The upper end may be cut off where the measurements end.
-    spread = None if interval is None or gain is None else (gain - math.log(interval[0])) / _WIDE
-    given = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "combinations")
+    deviation = None if interval is None or gain is None else (gain - math.log(interval[0])) / _WIDE
+    given = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "spread", "combinations")
     return Prescription(
         workload=Workload.model_validate(document["workload"]),
         changes=tuple(SettingChange(**entry) for entry in document["changes"]),
         plan=Plan.parse(document["plan"], "the prescription's plan"),
         objective=None if document["objective"] is None else Objective(**document["objective"]),
         gain=gain,
-        deviation=spread,
+        deviation=deviation,
         reach=math.inf if interval is None else math.log(interval[1]),
         advice=tuple(Advice(**entry) for entry in document["advice"]),
         reasons=tuple(document["reasons"]),
