@@ -83,6 +83,16 @@ def test_every_tunable_of_the_layers_is_there():
 
 
 @pytest.mark.parametrize("stack", STACKS)
+def test_every_stack_names_its_source_and_stands_in_a_guide(stack: str):
+    root = Path(__file__).resolve().parents[2]
+    source = tomllib.loads((root / "src/stripewise/spec/stacks" / f"{stack}.toml").read_text("utf-8"))["source"]
+    # The vendor's sources cannot be had, and the stack says so.
+    assert re.search(r"\d\.\d|\b[0-9a-f]{12}\b", source) or "partly from memory" in source
+    guides = "".join(path.read_text("utf-8") for path in (root / "docs" / "how-to").glob("*.md"))
+    assert re.search(rf'--stack {stack}\b|stacks = \[[^]]*"{stack}"', guides)
+
+
+@pytest.mark.parametrize("stack", STACKS)
 def test_knowledge_is_moderate_and_sourced(stack):
     for piece in load_stack(stack).knowledge:
         assert 0.3 <= piece.gain <= 2.0
