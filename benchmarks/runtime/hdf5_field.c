@@ -1,7 +1,8 @@
-/* hdf5_field FILE STEPS VALUES: ranks write a smooth field with noise collectively, one dataset of doubles per step.
+/* hdf5_field FILE STEPS VALUES: ranks write a smooth field with noise collectively, one dataset of doubles
+ * per step.
  *
- * Each rank writes VALUES numbers per step. Prints the seconds of creating, writing and closing. With FIELD_ACCURACY,
- * the file is read back afterwards, outside the time, and no number may be further off. */
+ * Each rank writes VALUES numbers per step. Prints the seconds of creating, writing and closing. With
+ * FIELD_ACCURACY, the file is read back afterwards, outside the time, and no number may be further off. */
 #include <hdf5.h>
 #include <math.h>
 #include <mpi.h>
