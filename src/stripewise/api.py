@@ -122,6 +122,14 @@ class Tuned:
         """Draw each configuration as a line over the parameters, coloured by its value."""
         return self._plot("parallel")
 
+    def plot_contour(self) -> Figure:
+        """Draw the best value at each pair of values of the two parameters that matter most."""
+        return self._plot("contour")
+
+    def plot_timeline(self) -> Figure:
+        """Draw when each run was made and how long it took."""
+        return self._plot("timeline")
+
     def plot_importance(self) -> Figure:
         """Draw how much each parameter mattered."""
         return self._plot("importance")

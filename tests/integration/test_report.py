@@ -157,9 +157,9 @@ def test_page_is_well_formed_and_accessible(page):
     assert len(page.of("table")) == len(page.of("caption")) > 4
     assert all(a["scope"] in ("row", "col") for a in page.of("th"))
     plots = [a for a in page.of("div") if a.get("class") == "plot"]
-    assert len(plots) == 6
+    assert len(plots) == 8
     assert all(a["role"] == "group" and len(a["aria-label"]) > 20 for a in plots)
-    assert len(page.of("figcaption")) == 6
+    assert len(page.of("figcaption")) == 8
     assert all(a.get("aria-label") for a in page.of("button"))
 
 
@@ -309,6 +309,18 @@ def test_incumbent_is_the_best_median_of_the_search_only():
         trial(4, Role.CANDIDATE, 800.0, phase=Phase.CONFIRMATION, first=5),
     )
     assert Reading(record, trials).incumbent() == [(0, 100.0), (1, 300.0), (2, 200.0), (4, 250.0)]
+
+
+def test_two_parameters_together_are_those_that_matter_most():
+    record, trials = finished()
+    reading = Reading(record, trials)
+    (across, up), grid = reading.contour()
+    assert [across.name, up.name] == list(record.result.importance)[:2]
+    best = max(line.value for line in reading.lines()[1])
+    assert max(value for row in grid for value in row if value is not None) == best
+    assert any(value is None for row in grid for value in row)
+    times = reading.times()
+    assert len(times) == sum(1 for run, _ in reading.runs if run.elapsed) and times[0].start == 0.0
 
 
 def test_spending_adds_up_to_the_whole_time():

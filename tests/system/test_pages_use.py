@@ -272,6 +272,11 @@ def test_the_experiments_page_answers_to_every_control(site, page):  # noqa: PLR
     page.goto(f"/experiments/{made['finished']}")
     page.watched.settle(page)
     assert page.locator("[data-figure]").count() >= 10
+    loaded = page.evaluate(
+        "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".reduce((sum, one) => sum + one.encodedBodySize, 0)"
+    )
+    assert loaded <= 300 * 1024
     assert page.evaluate("document.documentElement.scrollHeight") <= 4000
     page.get_by_role("radio", name="trials, repeats taken together").check()
     title = "document.querySelector('[data-figure=trajectory]')._fullLayout.xaxis.title.text"

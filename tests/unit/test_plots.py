@@ -236,3 +236,20 @@ def test_few_runs_get_a_tick_each_from_zero():
     figure = places.progress({"a": [(0, 1.0), (1, 1.5)]}, {"a": 1})
     assert (figure.layout.xaxis.dtick, figure.layout.xaxis.tick0) == (1, 0)
     assert places.progress({"a": [(0, 1.0), (40, 1.5)]}, {"a": 40}).layout.xaxis.dtick is None
+
+
+def test_pairs_of_values_show_the_best_and_leave_the_untried_empty():
+    pair = (plots.Axis("cb_write", ["enable", "<b>"]), plots.Axis("cb_nodes", ["1", "2"]))
+    figure = plots.contour(pair, [[200.0, None], [300.0, 250.0]], **SCALE)
+    (cells,) = figure.data
+    assert list(cells.z[0]) == [200.0, None] and list(cells.text[0]) == ["200", ""] and cells.x[1] == "&lt;b&gt;"
+    wide = plots.contour(pair, [[1.0, None], [100.0, None]], **SCALE).data[0]
+    assert wide.z[1][0] == 2.0 and wide.text[1][0] == "100" and not wide.showscale
+
+
+def test_runs_are_drawn_when_they_were_made():
+    figure = plots.timeline([plots.RunTime("search", 0.0, 60.0, "<b>"), plots.RunTime("failed", 7200.0, 1800.0)])
+    assert [(bar.y[0], bar.base[0], bar.x[0]) for bar in figure.data] == [
+        ("search", 0.0, 1 / 60), ("failed", 2.0, 0.5),
+    ]  # fmt: skip
+    assert "&lt;b&gt;" in figure.data[0].text[0]

@@ -5,10 +5,10 @@ for colour-blind readers and for print.
 """
 
 from stripewise.plots.bounds import BoundedRun, bounds
-from stripewise.plots.parameters import Axis, Line, importance, parallel_coordinates
+from stripewise.plots.parameters import Axis, Line, contour, importance, parallel_coordinates
 from stripewise.plots.proof import ChartPoint, Limits, PairPoint, confirmation, control_chart, cost
 from stripewise.plots.style import PALETTE, template
-from stripewise.plots.trajectory import RunPoint, trajectory
+from stripewise.plots.trajectory import RunPoint, RunTime, timeline, trajectory
 
 __all__ = [
     "PALETTE",
@@ -19,12 +19,15 @@ __all__ = [
     "Line",
     "PairPoint",
     "RunPoint",
+    "RunTime",
     "bounds",
     "confirmation",
+    "contour",
     "control_chart",
     "cost",
     "importance",
     "parallel_coordinates",
     "template",
+    "timeline",
     "trajectory",
 ]

@@ -109,6 +109,40 @@ def parallel_coordinates(
     return figure
 
 
+def contour(
+    axes: Sequence[Axis], grid: Sequence[Sequence[float | None]], *, quantity: str, unit: str, maximize: bool
+) -> go.Figure:
+    """Draw the best that was measured at each pair of values of two parameters.
+
+    Parameters
+    ----------
+    axes : sequence of two Axis
+        To the right and upwards.
+    grid : sequence of sequences of float or None
+        A row for each value of the second; None where the pair was not tried.
+    quantity, unit : str
+        The objective.
+    maximize : bool
+    """
+    across, up = axes
+    figure = blank("Two parameters together", 180 + 34 * len(up.labels))
+    words = [["" if value is None else number(value) for value in row] for row in grid]
+    logarithmic = wide([value for row in grid for value in row if value is not None])
+    stops = WORST_TO_BEST if maximize else [(1 - place, colour) for place, colour in WORST_TO_BEST[::-1]]
+    figure.add_heatmap(
+        z=[[math.log10(value) if logarithmic and value else value for value in row] for row in grid],
+        showscale=not logarithmic, text=words, texttemplate="%{text}", xgap=2, ygap=2, hoverongaps=False,
+        colorscale=[list(stop) for stop in stops],
+        textfont={"color": "#ffffff", "size": 11},
+        hovertemplate=f"{plain(across.name)} %{{x}}, {plain(up.name)} %{{y}}: %{{text}} {plain(unit)}<extra></extra>",
+        x=[plain(label) for label in across.labels], y=[plain(label) for label in up.labels],
+        colorbar={"title": {"text": axis_title(quantity, unit), "side": "right"}, "thickness": 12, "outlinewidth": 0},
+    )  # fmt: skip
+    figure.update_xaxes(title_text=plain(across.name), type="category", showgrid=False)
+    figure.update_yaxes(title_text=plain(up.name), type="category", showgrid=False)
+    return figure
+
+
 def _height(level: int, axis: Axis) -> float:
     return 0.5 if len(axis.labels) < 2 else level / (len(axis.labels) - 1)
 

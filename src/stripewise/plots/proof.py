@@ -17,6 +17,7 @@ from stripewise.plots.style import (
     PURPLE,
     axis_title,
     blank,
+    clock_of,
     curve,
     lines,
     marks,
@@ -27,8 +28,6 @@ from stripewise.plots.style import (
     wide,
 )
 from stripewise.spec.result import Interval
-
-_CLOCKS = (("hours", 3600.0, 7200.0), ("minutes", 60.0, 180.0), ("seconds", 1.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
     """
     figure = blank("The default over the session: was it the machine?", 380)
     span = max((p.when for p in points), default=0.0)
-    clock, step = next(((name, size) for name, size, least in _CLOCKS if span >= least))
+    clock, step = clock_of(span)
     curve(figure, [(p.when / step, p.value) for p in points], colour=GREY, width=1)
     for broken, name, colour, symbol in (
         (False, "run of the default", ORANGE, "diamond"),

@@ -17,6 +17,7 @@ GREY = "#7a7f87"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, GREY)
 
 _LOG_RATIO = 20.0
+_CLOCKS = (("hours", 3600.0, 7200.0), ("minutes", 60.0, 180.0), ("seconds", 1.0, 0.0))
 
 
 def template(dark: bool = False) -> go.layout.Template:
@@ -93,6 +94,11 @@ def value_axis(figure: go.Figure, quantity: str, unit: str, values: Sequence[flo
     figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", **more)
     if wide(values):
         figure.update_yaxes(type="log", **more)
+
+
+def clock_of(span: float) -> tuple[str, float]:
+    """Give the unit for a span of seconds, and how many seconds it has."""
+    return next((name, size) for name, size, least in _CLOCKS if span >= least)
 
 
 def counting_axis(figure: go.Figure, title: str, last: int) -> None:

@@ -14,6 +14,7 @@ from stripewise.plots.style import (
     ORANGE,
     PURPLE,
     blank,
+    clock_of,
     counting_axis,
     curve,
     lines,
@@ -53,6 +54,45 @@ class RunPoint:
     value: float | None
     kind: str
     label: str = ""
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """When a run was made.
+
+    Attributes
+    ----------
+    kind : str
+        As in :class:`RunPoint`.
+    start, seconds : float
+        Since the first run, and how long it took.
+    label : str
+        What to say about it.
+    """
+
+    kind: str
+    start: float
+    seconds: float
+    label: str = ""
+
+
+def timeline(runs: Sequence[RunTime]) -> go.Figure:
+    """Draw when each run was made and how long it took, a row for each kind of run."""
+    figure = blank("When each run was made", 300)
+    clock, step = clock_of(max((run.start + run.seconds for run in runs), default=0.0))
+    for kind, (name, colour) in {**{key: row[:2] for key, row in _KINDS.items()}, "failed": ("failed", ORANGE)}.items():
+        own = [run for run in runs if run.kind == kind]
+        if own:
+            figure.add_bar(
+                orientation="h", base=[run.start / step for run in own], x=[run.seconds / step for run in own],
+                y=[name] * len(own), text=[f"{number(run.seconds, 's')}<br>{lines(run.label)}" for run in own],
+                textposition="none", hovertemplate="%{text}<extra></extra>", showlegend=False, opacity=0.85,
+                marker={"color": colour, "line": {"color": GREY, "width": 0.5}},
+            )  # fmt: skip
+    figure.update_layout(barmode="overlay")
+    figure.update_xaxes(title_text=f"{clock} since the first run")
+    figure.update_yaxes(autorange="reversed")
+    return figure
 
 
 def trajectory(

@@ -75,6 +75,11 @@ FIGURES: dict[str, tuple[Callable[[Reading], bool], Callable[[Reading], go.Figur
         lambda reading: bool(reading.lines()[0]) and len(reading.lines()[1]) > 1,
         lambda reading: plots.parallel_coordinates(*reading.lines(), **reading.scale),
     ),
+    "contour": (
+        lambda reading: bool(reading.contour()[0]),
+        lambda reading: plots.contour(*reading.contour(), **reading.scale),
+    ),
+    "timeline": (lambda reading: len(reading.times()) > 1, lambda reading: plots.timeline(reading.times())),
     "importance": (lambda reading: bool(reading.result.importance), _importance),
     "confirmation": (lambda reading: bool(reading.pairs()), _confirmation),
     "bounds": (lambda reading: bool(reading.bounded()), lambda reading: plots.bounds(reading.bounded())),

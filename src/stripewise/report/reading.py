@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from stripewise.plots import Axis, BoundedRun, Line, PairPoint, RunPoint
+from stripewise.plots import Axis, BoundedRun, Line, PairPoint, RunPoint, RunTime
 from stripewise.report.machine import Control, control
 from stripewise.report.markup import changes, value_text
 from stripewise.spec.result import ParameterSummary, Result
@@ -16,6 +16,8 @@ from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import Record
 
 _MOST_LEVELS = 200
+_MOST_CELLS = 16
+_LEAST_LINES = 4
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,35 @@ class Reading:
             if trial.value is not None and all(name in full[trial.number] for name, _ in order)
         ]
         return axes, lines
+
+    def contour(self) -> tuple[list[Axis], list[list[float | None]]]:
+        """The two parameters that matter most, and the best at each pair of their values; empty if fewer varied."""
+        axes, lines = self.lines()
+        shares = self.result.importance
+        few = [index for index, axis in enumerate(axes) if len(axis.labels) <= _MOST_CELLS]
+        chosen = sorted(few, key=lambda index: -shares.get(axes[index].name, 0.0))[:2]
+        if len(chosen) < 2 or len(lines) < _LEAST_LINES:
+            return [], []
+        across, up = (axes[index] for index in chosen)
+        grid: list[list[float | None]] = [[None] * len(across.labels) for _ in up.labels]
+        for line in lines:
+            column, row = (line.levels[index] for index in chosen)
+            before = grid[row][column]
+            if before is None or (line.value > before) == self.maximize:
+                grid[row][column] = line.value
+        return [across, up], grid
+
+    def times(self) -> list[RunTime]:
+        """When each run was made; nothing where runs were computed rather than made."""
+        if self.result.simulated or self.started is None:
+            return []
+        return [
+            RunTime(
+                kind(run, trial), run.started - self.started, run.elapsed, f"run {run.number}: {self.describe(trial)}"
+            )
+            for run, trial in self.runs
+            if run.started is not None and run.elapsed
+        ]
 
     def pairs(self) -> list[PairPoint]:
         """The confirmation's pairs."""
