@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class StripewiseError(Exception):
@@ -65,6 +66,28 @@ class RunFailed(StripewiseError):  # noqa: N818  a run that failed is a result, 
 
 class NothingWorks(StripewiseError):  # noqa: N818
     """The program fails even with its default settings, so there is nothing to compare with."""
+
+
+@contextmanager
+def optional(extra: str) -> Iterator[None]:
+    """Import packages that an extra of ours brings, and say how to install them where they are missing.
+
+    Parameters
+    ----------
+    extra : str
+        As in ``pip install 'stripewise[EXTRA]'``.
+
+    Raises
+    ------
+    UserError
+        If one is not installed, or does not load.
+    """
+    try:
+        yield
+    except ImportError as error:
+        missing = f"the package {error.name} is not installed"
+        what = missing if isinstance(error, ModuleNotFoundError) else f"a package of '{extra}' does not load: {error}"
+        raise UserError(what, f"install it: pip install 'stripewise[{extra}]'") from error
 
 
 def choose(word: str, known: Iterable[str]) -> str:

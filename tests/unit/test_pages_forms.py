@@ -9,6 +9,7 @@ from stripewise.search.resampling import ResamplingOptions
 from stripewise.server.bounded_work import fields
 from stripewise.server.forms import flat, inputs, nested
 from stripewise.server.html import _indented
+from stripewise.server.resources import new
 from stripewise.server.resources.new import definition_of, samplers, values_of
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.workload import Workload
@@ -103,3 +104,9 @@ def test_values_are_told_with_their_unit(value, unit, text):
 def test_a_name_that_is_a_field_and_a_group_is_refused():
     with pytest.raises(UserError, match="both 'runs' and"):
         nested({"budget.runs": "4", "budget.runs.more": "5"}, "budget")
+
+
+def test_samplers_of_optuna_are_offered_where_it_is_installed(monkeypatch):
+    for installed in (True, False):
+        monkeypatch.setattr(new, "find_spec", lambda name, there=installed: name if there else None)
+        assert ("optuna" in [sampler["name"] for sampler in samplers()]) is installed

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stripewise.carriers import Setting
 from stripewise.carriers.hdf5 import HDF5
-from stripewise.errors import UserError
+from stripewise.errors import UserError, optional
 from stripewise.interpreter import python
 from stripewise.spec.result import Interval
 
@@ -130,10 +130,8 @@ def load_h5py() -> Any:
     UserError
         If it is not installed.
     """
-    try:
-        import h5py  # noqa: PLC0415  optional
-    except ImportError as error:
-        raise UserError("h5py is not installed", "install it: pip install 'stripewise[hdf5]'") from error
+    with optional("hdf5"):
+        import h5py  # noqa: PLC0415
     return h5py
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stripewise.errors import UserError
+from stripewise.errors import optional
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix
 from stripewise.spec.options import Options
@@ -175,8 +175,6 @@ def import_torch() -> Any:
     UserError
         If it is not installed.
     """
-    try:
+    with optional("ann"):
         import torch  # noqa: PLC0415  3 GB: only where networks are wanted
-    except ImportError as error:
-        raise UserError("the model ann needs PyTorch", "pip install 'stripewise[ann]'") from error
     return torch

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, optional
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.costs import Costs
 from stripewise.search.unseen import Seen
@@ -166,10 +166,8 @@ def _propose(study: Any, space: Space, seen: Seen) -> Levels:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Optuna from announcing studies and its experimental classes, and say how to get it if it is missing."""
-    try:
-        import optuna  # noqa: PLC0415  optional
-    except ImportError as error:
-        raise UserError("Optuna is not installed", "pip install stripewise[optuna]") from error
+    with optional("optuna"):
+        import optuna  # noqa: PLC0415
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

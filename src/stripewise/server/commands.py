@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stripewise.client.transport import default_socket, token_file
-from stripewise.errors import UserError
+from stripewise.errors import UserError, optional
 from stripewise.spec.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
@@ -96,15 +96,11 @@ def serve(
     """
     from stripewise.runner.allow_list import AllowList  # noqa: PLC0415
 
-    try:
+    with optional("server"):
         from stripewise.server.app import serve as listen  # noqa: PLC0415
         from stripewise.server.app import tcp_socket, unix_socket  # noqa: PLC0415
         from stripewise.server.connections import Proxies  # noqa: PLC0415
         from stripewise.server.service import BASE_PATH, Settings  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"the package {error.name} is not installed", "install it: pip install 'stripewise[server]'"
-        ) from error
     if host is not None and socket is not None:
         raise UserError("both --socket and --host are given", "leave one of them out")
     base_path = base_path.rstrip("/")

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from stripewise.errors import StoreError, UserError
+from stripewise.errors import StoreError, UserError, optional
 from stripewise.ownership import check_own
 from stripewise.store import service_schema as service_schema  # noqa: PLC0414  adds its tables to the metadata
 from stripewise.store.base import MEMORY, Store
@@ -175,15 +175,12 @@ def postgresql_engine(text: str) -> sa.Engine:
     if url.get_backend_name() != "postgresql":
         raise UserError(f"a store of kind '{url.get_backend_name()}' is unknown", "use sqlite, postgresql or journal")
     try:
-        return sa.create_engine(
-            url.set(drivername="postgresql+psycopg"),
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
-        )
-    except ModuleNotFoundError as error:
-        raise UserError(
-            "the PostgreSQL driver psycopg is not installed", "install it: pip install 'stripewise[postgresql]'"
-        ) from error
+        with optional("postgresql"):
+            return sa.create_engine(
+                url.set(drivername="postgresql+psycopg"),
+                pool_pre_ping=True,
+                connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
+            )
     except (sa.exc.ArgumentError, TypeError, ValueError):
         raise UserError(
             "the address of the PostgreSQL store has an option that is unknown",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 from fastapi import Query, Request
@@ -58,10 +59,9 @@ def samplers() -> list[dict[str, Any]]:
 
 
 def _optuna() -> list[dict[str, Any]]:
-    try:
-        cls = sampler_class("optuna:TPESampler")
-    except (ImportError, UserError):
+    if find_spec("optuna") is None:
         return []
+    cls = sampler_class("optuna:TPESampler")
     own = [one for one in inputs(cls.Options, "sampler.optuna") if not one.name.endswith(".sampler")]
     name = Input(
         "sampler.optuna.name", "Optuna's sampler", "class name in optuna.samplers", "text", "TPESampler"
