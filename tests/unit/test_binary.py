@@ -7,17 +7,23 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stripewise.carriers import Setting
+from stripewise.carriers.hdf5 import HDF5
 from stripewise.errors import UserError
+from stripewise.runner.inject.injection import inject
 from stripewise.runner.program.binary import FileKind, find_program, inspect
 from stripewise.runner.program.elf import Elf, NotElf, find_library, read_elf
 from stripewise.runner.program.mpi import is_mpi_library, library_of_launcher, script_of
+from stripewise.runner.program.preflight import look
 from stripewise.runner.program.python import names_module
+from stripewise.spec.plan import Plan
 from tests.conftest import require
 
 PATH = {"PATH": os.environ["PATH"]}
@@ -223,6 +229,18 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
 def test_a_program_without_mpi_asks_for_none(tmp_path: Path) -> None:
     path = compiled(tmp_path, "app", "int main(void) { return 0; }")
     assert find_library(path, is_mpi_library, {}) == (None, "")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_hdf5_in_the_program_itself_is_said_and_its_properties_are_lost(tmp_path: Path, inside: bool) -> None:
+    text = "HDF5 library version: 1.10.8" if inside else "HDF5"
+    path = compiled(tmp_path, "app", f'const char info[] = "{text}"; int main(void) {{ return 0; }}')
+    found = look([str(path)], PATH, tmp_path)
+    assert any("h5pcc -shlib" in warning for warning in found.warnings) is inside
+    plan = Plan((Setting(HDF5, "alignment", "4096"),))
+    program_of_mpi = replace(found.program, abi="mpich", without_mpi="")
+    lost = inject(plan, program_of_mpi, Path("/lib/runtime.so"), tmp_path).lost
+    assert ["HDF5 is linked into" in entry.wins for entry in lost] == [True] * inside
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ class Program:
         Of its MPI library, as that names itself; empty if unknown.
     own_files : tuple of (str, Path)
         Files of the user's that the command names as ``{CARRIER:FILE}``, with the carrier's name.
+    hdf5_inside : bool
+        Whether HDF5 is linked into the program's file, so that the runtime does not see calls of it.
     """
 
     abi: str = ""
@@ -103,6 +105,7 @@ class Program:
     without_mpi: str = ""
     version: str = ""
     own_files: tuple[tuple[str, Path], ...] = ()
+    hdf5_inside: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ class Hdf5Property(Carrier):
         """Let the runtime set the property."""
         if not launch.preloaded:
             return Carried(setting, LOST, "only the runtime can apply it, and it cannot be preloaded here")
+        if launch.program.hdf5_inside:
+            return Carried(setting, LOST, "HDF5 is linked into the program, where the runtime cannot reach it")
         wins = RUNTIME_OVERRIDES if launch.override else "properties that the program sets itself win"
         return Carried(setting, RUNTIME, wins)
 

@@ -135,6 +135,12 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
     if mpi is not None and launcher is not None and not obstacle:
         _check_family(mpi, launcher, environment)
     cray = mpi is not None and ("cray" in mpi.path.name.lower() or "CRAY" in mpi.version)
+    inside = next((binary.path for binary in binaries if _has_hdf5(binary)), None)
+    if inside is not None:
+        warnings.append(
+            f"HDF5 is linked into {inside}: the runtime sees the MPI-IO below it, but neither datasets nor properties "
+            "of HDF5; link the shared library (h5pcc -shlib)"
+        )
     program = Program(
         abi=mpi.abi if mpi else "",
         io=mpi.io if mpi else None,
@@ -144,8 +150,15 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         without_mpi=_without_mpi(binaries, line, mpi),
         version=mpi.version if mpi else "",
         own_files=own_files(words, cwd),
+        hdf5_inside=inside is not None,
     )
     return Target(line, binaries[0], mpi, program, launcher, script_of(line.program, home), tuple(warnings))
+
+
+def _has_hdf5(binary: Binary) -> bool:
+    """Say whether HDF5 is part of a program's file, and not a shared library."""
+    shared = binary.elf is None or any("hdf5" in library for library in binary.elf.needed)
+    return not shared and binary.kind is FileKind.ELF and contains(binary.path, b"HDF5 library version: ")
 
 
 def _without_mpi(binaries: Sequence[Binary], line: CommandLine, mpi: Mpi | None) -> str:
