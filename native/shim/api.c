@@ -23,8 +23,8 @@ SW_EXPORT stripewise_explain_function stripewise_explain;
 
 /* The latest decisions, for those who ask. */
 static struct {
-    const char *path; /* interned */
-    char text[SW_JOURNAL_TEXT + SW_WHY];
+    const char *path;                        /* interned */
+    char text[SW_JOURNAL_TEXT + SW_WHY + 2]; /* "SETTINGS: WHY" */
 } explained[EXPLAINED];
 static unsigned explanations;
 static sw_lock lock = ATOMIC_FLAG_INIT;
