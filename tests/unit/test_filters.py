@@ -61,8 +61,8 @@ def test_a_gain_within_the_noise_of_the_bandwidth_is_no_reason_for_a_filter():
     assert noisy.filter.name == "none"
 
 
-def test_chunks_are_those_of_the_runtime():
-    # As tests/integration/test_runtime_hdf5.py sees them.
+def test_chunks_keep_the_fastest_dimensions_whole():
+    # tests/integration/test_runtime_hdf5.py compares with what the runtime does.
     assert chunk_shape((128, 256), 8, 65536) == (32, 256)
     assert chunk_shape((5, 3, 1000), 8, 64) == (1, 1, 8)
 
