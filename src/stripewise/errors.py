@@ -80,13 +80,18 @@ def optional(extra: str) -> Iterator[None]:
     Raises
     ------
     UserError
-        If one is not installed, or does not load.
+        If one is not installed, is too old, or does not load.
     """
     try:
         yield
     except ImportError as error:
-        missing = f"the package {error.name} is not installed"
-        what = missing if isinstance(error, ModuleNotFoundError) else f"a package of '{extra}' does not load: {error}"
+        package, part, _ = (error.name or "").partition(".")
+        if not isinstance(error, ModuleNotFoundError):
+            what = f"a package of '{extra}' does not load: {error}"
+        elif part:
+            what = f"the package {package} is too old: it has no {error.name}"
+        else:
+            what = f"the package {package} is not installed"
         raise UserError(what, f"install it: pip install 'stripewise[{extra}]'") from error
 
 

@@ -23,7 +23,7 @@ import typer
 
 from stripewise import __version__
 from stripewise.client.client import Client
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import StripewiseError, UserError, optional
 from stripewise.runner.allow_list import AllowList
 from stripewise.server.commands import DataOption, StoreOption, data_folder, log_to_stderr
 from stripewise.spec.policy import load_policy
@@ -83,16 +83,11 @@ def serve_assistant(
 
     The protocol runs over standard input and output.
     """
-    try:
+    with optional("mcp"):
         import mcp.server.mcpserver  # noqa: F401, PLC0415  an extra: what is missing is said before anything starts
 
         from stripewise.server.app import serve, unix_socket  # noqa: PLC0415
         from stripewise.server.service import Settings  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"the package {(error.name or '').partition('.')[0]} is not installed or too old",
-            "install it: pip install 'stripewise[mcp]'",
-        ) from error
     log_to_stderr()
     roots = tuple(folder.absolute() for folder in (root or [Path.cwd()]))
     if server is not None:
