@@ -29,6 +29,7 @@ from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.table import Column, ObjectiveColumn, Schema
 from stripewise.prescribe.carrying import lines
 from stripewise.report.export import TARGETS, export
+from stripewise.runner.inject.foreground import prepare
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.formats import CARRIERS as CARRIER_WORDS
 from stripewise.spec.plan import Plan
@@ -165,3 +166,10 @@ def test_the_page_says_what_each_carrier_can_do(tmp_path: Path) -> None:
     text = PAGE.read_text("utf-8")
     head, table = TABLE, text[text.index(TABLE) :].split("\n\n")[0].splitlines()[2:]
     assert table == wanted, "put these lines under the head of the table:\n" + "\n".join((head, *wanted))
+
+
+def test_an_argument_without_a_place_in_the_command_is_named(tmp_path: Path) -> None:
+    plan = Plan((Setting(ARGUMENT, "out", "/scratch"),))
+    assert prepare(plan, ["echo", "{out}/a"], tmp_path / "run").words == ("echo", "/scratch/a")
+    found = prepare(plan, ["echo", "a"], tmp_path / "run")
+    assert "out=/scratch is not applied: the command has no {out}" in found.warnings

@@ -12,7 +12,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.native.build import runtime_for
-from stripewise.runner.program.command import substitute
+from stripewise.runner.program.command import placeholders, substitute
 from stripewise.runner.program.preflight import look
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
@@ -85,6 +85,8 @@ def prepare(
             f"the runtime cannot be preloaded: {target.why_not_preloaded}; the MPI's own hints carry the plan"
         )
     warnings += [f"{entry.setting.key}={entry.setting.value} is not applied: {entry.wins}" for entry in injection.lost]
+    named = placeholders(command)
+    warnings += [f"{k}={v} is not applied: the command has no {{{k}}}" for k, v in values.items() if k not in named]
     try:
         make_folder(folder)
         for name, text in injection.files.items():
