@@ -1,6 +1,7 @@
 """What every test may use: `from tests.conftest import require`."""
 
 import os
+import signal
 
 # Several workers share the cores. Threads of OpenBLAS and OpenMP beyond that spin while they wait for one another: a
 # model takes three times the processor time then. Both libraries read these as they are loaded, hence before all else.
@@ -17,6 +18,15 @@ THOROUGH = os.environ.get("STRIPEWISE_THOROUGH") == "1"
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("thorough"), max_examples=20)
 settings.load_profile("thorough" if THOROUGH else "quick")
+
+
+# A shell without job control starts what runs in the background with SIGINT ignored, nohup starts programs with SIGHUP
+# ignored, and programs inherit both. Tests send these signals to programs, which must find them as a terminal leaves
+# them.
+for _signal in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        # A handler is not inherited: a program gets the default action instead.
+        signal.signal(_signal, lambda *_: None)
 
 
 LONG = ["test_tune", "test_tune_hdf5", "test_kernel", "test_kernel_hdf5", "test_runtime_fortran", "test_runtime_core"]

@@ -229,7 +229,7 @@ def queue_of(fake: Path, name: str) -> JobQueue:
 def wait(queue: JobQueue, ticket: Any, phase: JobPhase) -> Standing:
     import time
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (found := queue.standing(ticket)).phase is not phase:
         assert time.monotonic() < deadline, found
         time.sleep(0.1)

@@ -41,6 +41,7 @@ class Slurm:
 
     def fix(self, name: str) -> None:
         (self.home / name).unlink()
+        (self.home / "unheard").unlink(missing_ok=True)
 
     def job(self, number: int) -> Path:
         return self.home / str(number)
@@ -50,6 +51,10 @@ class Slurm:
 
     def end(self, number: int, state: str) -> None:
         fake_slurm.end(self.job(number), state)
+
+    def unheard(self) -> bool:
+        """Whether a command has found the scheduler down since it went down."""
+        return (self.home / "unheard").exists()
 
     @property
     def count(self) -> int:
@@ -78,7 +83,7 @@ def launch(number: int = 0, **fields: Any) -> Launch:
     return Launch("x", number, Configuration({}), Plan(identifier=f"x.{number}"), Phase.SEARCH, **fields)
 
 
-def wait(runner: BatchRunner, seconds: float = 20.0) -> Outcome:
+def wait(runner: BatchRunner, seconds: float = 60.0) -> Outcome:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for outcome in runner.poll(0.2):
@@ -86,7 +91,7 @@ def wait(runner: BatchRunner, seconds: float = 20.0) -> Outcome:
     raise AssertionError("no outcome")
 
 
-def until(runner: BatchRunner, condition: Any, seconds: float = 15.0) -> None:
+def until(runner: BatchRunner, condition: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -114,7 +119,7 @@ def test_queue_time_is_apart_from_run_time_and_no_limit_counts_it(slurm: Slurm, 
         assert runner.queued_seconds > 4.5
         assert outcome.folder is not None
         assert (outcome.folder / "stdout").read_text() == "done\n"
-        assert outcome.facts.node_hours == pytest.approx(outcome.elapsed / 3600, rel=0.5)
+        assert outcome.elapsed <= outcome.facts.node_hours * 3600 < 4.5
 
 
 def test_a_script_of_the_users_own_keeps_its_directives_and_gets_the_environment(slurm: Slurm, tmp_path: Path) -> None:
@@ -284,15 +289,16 @@ def test_a_requeued_job_starts_anew_and_counts_once(slurm: Slurm, tmp_path: Path
 
 
 def test_a_scheduler_that_restarts_loses_nothing(slurm: Slurm, tmp_path: Path) -> None:
-    with runner_of(slurm, tmp_path, ["sh", "-c", "sleep 3; echo x"]) as runner:
+    with runner_of(slurm, tmp_path, ["sh", "-c", "until [ -e enough ]; do sleep 0.1; done; echo x"]) as runner:
         slurm.fault("down")
         runner.start(launch())
-        assert runner.poll(0.5) == []
+        until(runner, slurm.unheard)
         slurm.fix("down")
         until(runner, lambda: slurm.count == 1)
         slurm.fault("down")
-        assert runner.poll(1.2) == []
+        until(runner, slurm.unheard)
         slurm.fix("down")
+        (tmp_path / "enough").touch()
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason
 
@@ -307,7 +313,8 @@ def test_the_record_is_believed_while_the_scheduler_is_away(slurm: Slurm, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("objective", "limit", "code"), [("regex:([0-9]+)", 2.0, "sleep 30"), ("elapsed", 20.0, "sleep 3")]
+    ("objective", "limit", "code"),
+    [("regex:([0-9]+)", 4.0, "sleep 30"), ("elapsed", 60.0, "until [ -e enough ]; do sleep 0.1; done")],
 )
 def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
     slurm: Slurm, tmp_path: Path, objective: str, limit: float, code: str
@@ -317,8 +324,9 @@ def test_a_run_that_may_have_waited_for_the_scheduler_is_made_again(
         runner.start(launch(timeout=limit))
         until(runner, (tmp_path / "ran").exists)
         slurm.fault("down")
-        assert runner.poll(1.5) == []
+        until(runner, slurm.unheard)
         slurm.fix("down")
+        (tmp_path / "enough").touch()
         outcome = wait(runner)
     assert outcome.facts["resubmissions"] == 1
     assert "the scheduler did not answer while it ran" in outcome.facts.notes[0]
@@ -439,7 +447,7 @@ def test_the_result_of_a_job_that_outlived_its_tuner_is_taken(slurm: Slurm, tmp_
     killed = runner_of(slurm, tmp_path, command)
     killed.start(launch())
     killed.poll(0.0)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (tmp_path / "runs" / "0" / "ended").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

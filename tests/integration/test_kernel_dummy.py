@@ -170,15 +170,15 @@ def test_a_setting_can_fail_or_hang(mpich: Mpi, kernel: Callable[[Mpi], Path], t
     hints = tmp_path / "hints"
     hints.write_text("cb_nodes 3\n")
 
-    def start(*options: object) -> subprocess.CompletedProcess[str]:
+    def start(*options: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         words = command(mpich, kernel(mpich), ("--dummy-virtual", "-U", hints, *options), 2)
-        return subprocess.run(words, capture_output=True, text=True, timeout=3, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
 
     assert start("--dummy-fail-if", "cb_nodes=3").returncode == 1
     assert start("--dummy-fail-if", "cb_nodes=2", "--dummy-hang-if", "cb_nodes=2").returncode == 0
     for options in (["--dummy-hang-if", "cb_nodes=3"], ["--dummy-hang"]):
         with pytest.raises(subprocess.TimeoutExpired):
-            start(*options)
+            start(*options, timeout=2)
 
 
 def test_real_delays_last_as_long_as_computed_ones(mpich: Mpi, kernel: Callable[[Mpi], Path], dummy: Dummy) -> None:
@@ -186,10 +186,11 @@ def test_real_delays_last_as_long_as_computed_ones(mpich: Mpi, kernel: Callable[
     [computed] = dummy(*options)["repetitions"]
     start = time.monotonic()
     done = subprocess.run(
-        command(mpich, kernel(mpich), options, 2), capture_output=True, text=True, timeout=60, check=False
+        command(mpich, kernel(mpich), (*options, "-i", "3"), 2), capture_output=True, text=True, timeout=60, check=False
     )
     elapsed = time.monotonic() - start
-    [slept] = json.loads(done.stdout)["repetitions"]
+    # Another program may hold up one of them.
+    slept = min(json.loads(done.stdout)["repetitions"], key=lambda repetition: repetition["access"])
     assert computed["access"] == pytest.approx(0.4)
     assert computed["access"] * 0.99 <= slept["access"] <= elapsed
     assert slept["access"] < computed["access"] + 0.5, "short sleeps add up"

@@ -190,14 +190,14 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(bench: Bench) ->
     )
     assert outcome.state is State.FAILED
     assert outcome.reason.startswith("still running at its time limit of 1 s")
-    assert 1.0 <= outcome.elapsed < 10
+    assert 1.0 <= outcome.elapsed < 60
     assert bench.leftovers() == []
 
 
 def test_what_a_program_leaves_behind_is_ended_and_told(bench: Bench) -> None:
     outcome = bench.shell("setsid sleep 300 >/dev/null 2>&1 & exit 0")
     assert outcome.state is State.FINISHED
-    assert outcome.elapsed < 1
+    assert outcome.elapsed < 60
     assert "1 process(es) were still running" in outcome.facts.notes[0]
     assert bench.leftovers() == []
 
@@ -241,16 +241,17 @@ def test_a_full_disk_keeps_the_experiment(tmp_path: Path) -> None:
 
 
 def test_setup_lines_share_the_programs_shell_and_are_not_timed(bench: Bench) -> None:
-    setup = ["sleep 1", "export LOADEDMODULES=hdf5/1.14:mpi/4", "ulimit -n 123", "set -- changed"]
+    setup = ["sleep 2", "export LOADEDMODULES=hdf5/1.14:mpi/4", "ulimit -n 123", "set -- changed"]
     with bench.runner(
         "bash", "-c", "ulimit -n; echo $LOADEDMODULES $WINS; exit 0", setup=setup, env={"WINS": "mine"}
     ) as runner:
         preflight = runner.prepare()
         assert preflight.environment["modules"] == ["hdf5/1.14", "mpi/4"]
         assert preflight.fingerprint["the list of loaded modules"] == "hdf5/1.14, mpi/4"
-        outcome = run(runner, launch(0, timeout=0.9))
+        begin = time.monotonic()
+        outcome = run(runner, launch(0, timeout=1.9))
     assert outcome.state is State.FINISHED, outcome.reason
-    assert outcome.elapsed < 0.9
+    assert outcome.elapsed <= time.monotonic() - begin - 2
     assert (bench.runs / "0/stdout").read_text() == "123\nhdf5/1.14:mpi/4 mine\n"
 
 
@@ -297,13 +298,14 @@ def test_a_setup_line_that_fails_later_fails_its_run(bench: Bench) -> None:
 def test_hooks_are_outside_the_time_and_see_the_run(bench: Bench) -> None:
     (bench.cwd / "old.dat").write_text("x")
     hooks = {
-        "before": ["sleep 0.5", 'ls > seen; echo "$STRIPEWISE_RUN" >> seen'],
+        "before": ["sleep 1.5", 'ls > seen; echo "$STRIPEWISE_RUN" >> seen'],
         "after": ["sleep 0.5; cat {run_folder}/stdout > after"],
         "delete": ["old.*"],
     }
-    outcome = bench.shell("echo hello > new.dat; echo ran", hooks=hooks, planned=launch(2, timeout=0.4))
+    begin = time.monotonic()
+    outcome = bench.shell("echo hello > new.dat; echo ran", hooks=hooks, planned=launch(2, timeout=1.4))
     assert outcome.state is State.FINISHED, outcome.reason
-    assert outcome.elapsed < 0.4
+    assert outcome.elapsed <= time.monotonic() - begin - 2
     assert (bench.cwd / "seen").read_text() == "seen\n2\n"
     assert (bench.cwd / "after").read_text() == "ran\n"
 
@@ -366,7 +368,7 @@ def tuner(bench: Bench, *more: str) -> subprocess.Popen[bytes]:
 def test_an_interrupt_ends_children_and_grandchildren(bench: Bench) -> None:
     process = tuner(bench)
     process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.wait(120)
     assert bench.leftovers() == []
 
 
@@ -374,7 +376,7 @@ def test_the_guard_ends_what_a_killed_tuner_left(bench: Bench) -> None:
     process = tuner(bench)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while bench.leftovers():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -600,17 +602,17 @@ def faults(mpich: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"),
+    ("fault", "limit", "reason"),
     [
-        ("segv", "ended by SIGSEGV"),
-        ("abort", "exit code 5"),
-        ("hang", "still running at its time limit of 3 s"),
+        ("segv", 60.0, "ended by SIGSEGV"),
+        ("abort", 60.0, "exit code 5"),
+        ("hang", 3.0, "still running at its time limit of 3 s"),
     ],
 )
 def test_a_rank_that_fails_fails_the_run_with_its_reason(
-    fault: str, reason: str, mpich: Mpi, faults: Path, bench: Bench
+    fault: str, limit: float, reason: str, mpich: Mpi, faults: Path, bench: Bench
 ) -> None:
-    outcome = bench.run(*mpich.mpiexec(2), str(faults), fault, planned=launch(0, timeout=3.0))
+    outcome = bench.run(*mpich.mpiexec(2), str(faults), fault, planned=launch(0, timeout=limit))
     assert outcome.state is State.FAILED
     assert reason in outcome.reason
     assert bench.leftovers() == []

@@ -63,7 +63,7 @@ async def passed_on() -> None:
     async with served(answer_late, proxies=("127.0.0.1",)) as port:
         connections = [await _opened(port, REQUEST) for _ in range(6)]
         for reader, _ in connections:
-            assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200")
+            assert (await asyncio.wait_for(reader.readuntil(b"ok"), 30.0)).startswith(b"HTTP/1.1 200")
 
 
 async def attacked() -> None:
@@ -79,7 +79,7 @@ async def attacked() -> None:
         assert await _rest(first, SECONDS / 2) == b""
         for held in (silent, half):
             assert await _rest(held, 2 * SECONDS) == b"", "a request that does not come ends its connection"
-        answer = await asyncio.wait_for(asked[0].readuntil(b"ok"), 5.0)
+        answer = await asyncio.wait_for(asked[0].readuntil(b"ok"), 30.0)
         assert answer.startswith(b"HTTP/1.1 200"), "a slow answer comes"
         assert await _rest(asked, 2 * SECONDS) == b"", "and an idle connection ends after it"
 
@@ -92,9 +92,9 @@ async def taken_from_many_addresses() -> None:
             made[1].write(REQUEST[:20])
             strangers.append(made)
         reader, _ = await _opened(port, REQUEST)
-        assert (await asyncio.wait_for(reader.readuntil(b"ok"), 5.0)).startswith(b"HTTP/1.1 200")
+        assert (await asyncio.wait_for(reader.readuntil(b"ok"), 30.0)).startswith(b"HTTP/1.1 200")
         for stranger in strangers[:8]:
-            assert await _rest(stranger, 5.0) == b"", "all of loopback is one peer"
+            assert await _rest(stranger, 30.0) == b"", "all of loopback is one peer"
 
 
 async def unread() -> int:
@@ -105,14 +105,14 @@ async def unread() -> int:
         await asyncio.sleep(6 * SECONDS)
         taken = 0
         with contextlib.suppress(ConnectionResetError):
-            while data := await asyncio.wait_for(reader.read(1 << 20), 5.0):
+            while data := await asyncio.wait_for(reader.read(1 << 20), 30.0):
                 taken += len(data)
         return taken
 
 
 async def _rest(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], seconds: float) -> bytes:
     try:
-        return await asyncio.wait_for(connection[0].read(), seconds + 0.5)
+        return await asyncio.wait_for(connection[0].read(), seconds + 30)
     except ConnectionResetError:
         return b""
 
@@ -148,7 +148,7 @@ def test_slow_connections_keep_nobody_waiting(tmp_path: Path) -> None:
     with running(tmp_path) as found:
         waits = asyncio.run(crowded(found, [found.create() for _ in range(3)]))
     # A second on a machine that does nothing else; a request that had to wait for the slow ones would take a minute.
-    assert len(waits) >= 3 and max(waits) < 10.0, waits
+    assert len(waits) >= 3 and max(waits) < 30.0, waits
 
 
 def test_a_large_answer_is_handed_on_in_pieces(tmp_path: Path) -> None:

@@ -141,14 +141,14 @@ def test_a_job_that_makes_steps_is_not_stuck(store: Store, tmp_path: Path, monke
     def work(job: Any, data: Path, items: Items, stopping: Callable[[], bool]) -> dict[str, Any]:
         for _ in range(12):
             stopping()
-            time.sleep(0.1)
+            time.sleep(0.2)
         return {}
 
     monkeypatch.setitem(WORK, "training", work)
     monkeypatch.setattr(_Heartbeat, "_give_up", lambda self: pytest.fail("was ended"))
     jobs = Jobs(database_of(store))
     job = jobs.submit("training", "a", "ada")
-    Worker(store, tmp_path, 1.0, stuck_seconds=0.9).run(until_idle=True)
+    Worker(store, tmp_path, 1.0, stuck_seconds=2.0).run(until_idle=True)
     assert jobs.get(job.id).state == "done"
 
 

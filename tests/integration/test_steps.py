@@ -82,7 +82,7 @@ def launch(number: int, pair: int | None = None, attempt: int = 0) -> Launch:
 
 def collect(runner: StepsRunner, count: int) -> dict[int, Outcome]:
     found: dict[int, Outcome] = {}
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(found) < count:
         assert time.monotonic() < deadline
         found |= {outcome.number: outcome for outcome in runner.poll(1.0)}
