@@ -35,7 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "tree": {},
     "forest": {"trees": 12},
     "boosting": {"rounds": 25},
-    "auto": {},
+    "auto": {"folds": 2},
 }
 
 

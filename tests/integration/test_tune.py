@@ -46,7 +46,7 @@ def told(*words, env):
 
 
 def strided_write(mpi, kernel, file, *more):
-    words = ["--api", "mpiio", "--write", "--collective", "--layout", "strided", "--piece", "1k", "--size", "4m"]
+    words = ["--api", "mpiio", "--write", "--collective", "--layout", "strided", "--piece", "1k", "--size", "1m"]
     return [*mpi.mpiexec(4), str(kernel(mpi)), *words, "--file", str(file), *more]
 
 
@@ -224,7 +224,7 @@ def test_interrupt_says_how_to_go_on(mpich, kernel, home, tmp_path):
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "resume" in output and "Traceback" not in output
     assert json.loads(told("list", "--json", env=home))[0]["state"] == "stopped"
