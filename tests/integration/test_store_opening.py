@@ -9,7 +9,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,10 +26,33 @@ from stripewise.store.base import MEMORY
 from stripewise.store.journal_files import MARKER
 from stripewise.store.locality import network_name, statfs_type
 from stripewise.store.opening import default_path, open_store
+from stripewise.store.service import database_of
+from stripewise.store.service.tokens import Tokens
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
 
 FILES = ("sqlite:///{}/s.db", "journal:{}/s.db")
 EXT4, TMPFS, FUSE = 0xEF53, 0x01021994, 0x65735546
+
+
+def test_readers_do_not_wait_for_those_who_want_to_write(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/s.db") as store:
+        tokens = Tokens(database_of(store))
+        _, secret = tokens.create("ada", "viewer")
+        other = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        writers = [threading.Thread(target=tokens.create, args=(f"t{n}", "viewer")) for n in range(20)]
+        for writer in writers:
+            writer.start()
+        with ThreadPoolExecutor(1) as reader:
+            try:
+                time.sleep(0.3)
+                # The token was not used before: that it is now is kept after the answer.
+                assert reader.submit(tokens.check, secret).result(timeout=5) is not None
+            finally:
+                other.execute("ROLLBACK")
+        for writer in writers:
+            writer.join()
+        assert len(tokens.all()) == 21
 
 
 def mode(path: Path) -> int:

@@ -359,6 +359,11 @@ class Guard:
         user: Token | None = scope["state"].get("user")
         if user is None:
             return
+        # After the answer, which need not wait for it.
+        try:
+            await run_in_threadpool(self._service.tokens.note_use, user.id)
+        except StripewiseError as error:
+            log.warning("%s", error)
         refused = status in (401, 403, 429)
         looks = scope["method"] in SAFE and "subject" not in scope["state"]
         if not refused and (looks or scope["path"] in VIEWERS_MAY_POST[:2]):

@@ -121,6 +121,7 @@ class Hub:
         self._first = True
         # Looks and the beginnings of listeners come from threads of a pool.
         self._turn = threading.Lock()
+        self._beginnings = asyncio.Lock()
 
     @property
     def listeners(self) -> int:
@@ -154,7 +155,10 @@ class Hub:
         try:
             said = 0
             if experiment is not None:
-                for change in await run_in_threadpool(self._beginning, experiment, after):
+                # One after the other: those who begin together must not take all threads to wait for one another.
+                async with self._beginnings:
+                    changes = await run_in_threadpool(self._beginning, experiment, after)
+                for change in changes:
                     said = max(said, change.number)
                     yield change.text()
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 from collections.abc import Mapping
@@ -47,6 +48,19 @@ def _namespace() -> str:
         return ""
 
 
+@functools.lru_cache(maxsize=1)
+def _of_process(pid: int) -> Holder:
+    """Identify this process, once in its life: a service asks for each claim that it reads."""
+    return Holder(
+        host=socket.gethostname(),
+        machine=_text(Path("/etc/machine-id")),
+        boot=_text(_PROC / "sys/kernel/random/boot_id"),
+        namespace=_namespace(),
+        pid=pid,
+        start=_start(pid) or 0,
+    )
+
+
 @dataclass(frozen=True)
 class Holder:
     """The process behind a claim.
@@ -72,15 +86,7 @@ class Holder:
     @classmethod
     def current(cls) -> Holder:
         """Identify this process."""
-        pid = os.getpid()
-        return cls(
-            host=socket.gethostname(),
-            machine=_text(Path("/etc/machine-id")),
-            boot=_text(_PROC / "sys/kernel/random/boot_id"),
-            namespace=_namespace(),
-            pid=pid,
-            start=_start(pid) or 0,
-        )
+        return _of_process(os.getpid())
 
     @classmethod
     def read(cls, data: Any) -> Holder | None:

@@ -121,7 +121,9 @@ def sqlite_engine(path: Path | None, *, reading: bool = False) -> sa.Engine:
         engine = sa.create_engine("sqlite://", poolclass=sa.pool.StaticPool, connect_args={"check_same_thread": False})
     else:
         url = sa.URL.create("sqlite", database=str(path))
-        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+        # As many as a service has threads: none of them waits for a connection.
+        pool = {"pool_size": 10, "max_overflow": 40}
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool)
 
     @sa.event.listens_for(engine, "connect")
     def _connect(connection: Any, _: Any) -> None:

@@ -41,6 +41,10 @@ class Transactions:
         # A database in memory has one connection for all threads.
         alone = isinstance(engine.pool, sa.pool.StaticPool)
         self._turn: contextlib.AbstractContextManager[object] = threading.RLock() if alone else contextlib.nullcontext()
+        # SQLite lets those who want to write sleep and look again, up to 100 ms, without an order. Threads of one
+        # process wait for one another here instead, and only for other processes there.
+        lonely = engine.dialect.name == "sqlite" and not alone
+        self._writers: contextlib.AbstractContextManager[object] = threading.RLock() if lonely else self._turn
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run a function that sees one state of the database."""
@@ -51,7 +55,8 @@ class Transactions:
 
         Its second argument says whether an earlier try may have been committed although its answer was lost.
         """
-        return self._patiently(self._writing, work)
+        with self._writers:
+            return self._patiently(self._writing, work)
 
     def now(self, connection: sa.Connection) -> float:
         """Give the time that leases are judged by."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import re
 import secrets
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -104,6 +106,7 @@ class Tokens:
 
     def __init__(self, database: Transactions) -> None:
         self._database = database
+        self._noted: dict[str, float] = {}
 
     def create(self, name: str, role: str, seconds: float | None = None) -> tuple[Token, str]:
         """Make a token and give it with its secret text, which is shown once and never kept.
@@ -165,17 +168,13 @@ class Tokens:
         if shape is None:
             return None
 
-        def work(connection: sa.Connection) -> tuple[Token | None, float]:
+        def work(connection: sa.Connection) -> Token | None:
             row = connection.execute(sa.select(tokens).where(tokens.c.id == shape[1])).first()
-            now = self._database.now(connection)
             if row is None or not hmac.compare_digest(row.digest, _digest(shape[2])):
-                return None, now
-            return self._valid(_token(row), now), now
+                return None
+            return self._valid(_token(row), self._database.now(connection))
 
-        token, now = self._database.read(work)
-        if token is not None and (token.used is None or now - token.used > _USED_EVERY):
-            self._note_use(token.id)
-        return token
+        return self._database.read(work)
 
     def valid(self, identifiers: Collection[str]) -> set[str]:
         """Give those identifiers whose tokens are neither revoked nor expired, or whose sessions go on."""
@@ -193,7 +192,12 @@ class Tokens:
         over = token.revoked is not None or (token.expires is not None and token.expires <= now)
         return None if over else token
 
-    def _note_use(self, identifier: str) -> None:
+    def note_use(self, identifier: str) -> None:
+        """Keep that a token was used just now, at most once a minute: nobody waits for the store because of this."""
+        if time.monotonic() - self._noted.get(identifier, -math.inf) < _USED_EVERY:
+            return
+        self._noted[identifier] = time.monotonic()
+
         def work(connection: sa.Connection, again: bool) -> None:
             now = self._database.now(connection)
             connection.execute(tokens.update().where(tokens.c.id == identifier).values(used=now))
