@@ -8,10 +8,15 @@ __version__ = "0.1.0"
 __all__ = ["Client", "Search", "Tuned", "__version__", "floats", "integers", "tune"]
 
 if TYPE_CHECKING:
-    from stripewise.api import Search, Tuned, floats, integers, tune
+    from stripewise.api import Search, Tuned, tune
     from stripewise.client import Client
+    from stripewise.spec.from_python import floats, integers
 
-_HOMES = {**dict.fromkeys(("Search", "Tuned", "floats", "integers", "tune"), "api"), "Client": "client"}
+_HOMES = {
+    **dict.fromkeys(("Search", "Tuned", "tune"), "api"),
+    **dict.fromkeys(("floats", "integers"), "spec.from_python"),
+    "Client": "client",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,12 +6,11 @@ import html
 import math
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-import numpy as np
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -23,11 +22,9 @@ from stripewise.search.registry import make_sampler, sampler_rng
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.expression import Expression
+from stripewise.spec.from_python import space_of
 from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.store.base import Record
 from stripewise.store.opening import open_store
@@ -197,8 +194,8 @@ def tune(
         A callable gets a mapping from parameter name to value; ``compute`` gets the values in the space's order. Values
         must be above zero, because gains are ratios: add a constant to what can reach zero.
     space : Space, mapping or str
-        A space, a mapping from parameter name to its values (:func:`integers`, :func:`floats` or a list; the first
-        is the default unless ``default`` says otherwise), or a stack's name or file.
+        A space, a mapping from parameter name to its values (:func:`stripewise.integers`, :func:`stripewise.floats` or
+        a list; the first is the default unless ``default`` says otherwise), or a stack's name or file.
     budget : int
         Calls in all, those of the confirmation included.
     direction : {"minimize", "maximize"}
@@ -371,66 +368,6 @@ class Search:
         raise UserError(f"{dict(configuration)} is not waited for", "tell what ask gave, once")
 
 
-def integers(low: int, high: int, step: int = 1, *, log: bool = False) -> Sequence[int]:
-    """Give the whole numbers from ``low`` to ``high``, both included, as the values of a parameter.
-
-    Parameters
-    ----------
-    low, high : int
-    step : int
-        Between neighbours; not with ``log``.
-    log : bool
-        Evenly spread by factors: powers of two times ``low``, then ``high``.
-
-    Raises
-    ------
-    UserError
-        If the range is empty, or ``log`` is given for a range that begins below 1.
-
-    Examples
-    --------
-    >>> integers(1, 100, log=True)
-    [1, 2, 4, 8, 16, 32, 64, 100]
-    """
-    if high < low or step < 1 or (log and low < 1):
-        raise UserError(
-            f"integers({low}, {high}, {step}, log={log}) has no values", "give low <= high, and low >= 1 for log"
-        )
-    if not log:
-        return range(low, high + 1, step)
-    powers = [low << place for place in range((high // low).bit_length())]
-    return powers if powers[-1] == high else [*powers, high]
-
-
-def floats(low: float, high: float, points: int = 33, *, log: bool = False) -> list[float]:
-    """Give evenly spread numbers from ``low`` to ``high``, both included, as the values of a parameter.
-
-    Parameters
-    ----------
-    low, high : float
-    points : int
-        How many.
-    log : bool
-        Evenly spread by factors.
-
-    Raises
-    ------
-    UserError
-        If the range is empty, or ``log`` is given for a range that does not begin above 0.
-
-    Examples
-    --------
-    >>> floats(0.01, 1, 3, log=True)
-    [0.01, 0.1, 1.0]
-    """
-    if not low < high or points < 2 or (log and low <= 0):
-        raise UserError(
-            f"floats({low:g}, {high:g}, {points}, log={log}) has no values", "give low < high, and low > 0 for log"
-        )
-    spread = np.geomspace if log else np.linspace
-    return [float(value) for value in spread(low, high, points).round(12)]
-
-
 def _sampler(sampler: str | Sampler, options: Mapping[str, Any] | None) -> Sampler:
     if isinstance(sampler, str):
         return make_sampler(sampler, dict(options or {}))
@@ -471,64 +408,3 @@ def _callable(
             "give a function, or an object with .compute",
         )
     return objective
-
-
-def space_of(
-    space: Space | Mapping[str, Sequence[Value]] | str, default: Mapping[str, Value], constraints: Sequence[str]
-) -> Space:
-    """Make a space of what :func:`tune` takes for one.
-
-    Raises
-    ------
-    UserError
-        If it is not one.
-    """
-    if isinstance(space, Space):
-        return space
-    if isinstance(space, str):
-        stack = load_stack(space)
-        return Space.bind(stack.parameters, stack.constraints, stack.derived, {}, stack.knowledge)
-    if not space:
-        raise UserError("the space has no parameters", "give a mapping from parameter name to its values")
-    unknown = default.keys() - space.keys()
-    if unknown:
-        raise UserError(
-            f"default names {sorted(unknown)[0]}, which is not a parameter", f"parameters: {', '.join(space)}"
-        )
-    parameters = [_parameter(name, values, default) for name, values in space.items()]
-    texts = [constraints] if isinstance(constraints, str) else constraints
-    return Space.bind(parameters, [Expression.parse(text) for text in texts])
-
-
-def _parameter(name: str, values: Sequence[Value], default: Mapping[str, Value]) -> Parameter:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise UserError(f"parameter {name} has {values!r} in place of its values", "give a list of them")
-    listed = values if isinstance(values, range) else tuple(_plain(name, value) for value in values)
-    if len(listed) == 0:
-        raise UserError(f"parameter {name} has no values", "list at least one")
-    first = _plain(name, default.get(name, listed[0]))
-    if set(listed) == {False, True} and all(isinstance(value, bool) for value in listed):
-        return Parameter(name, Kind.BOOLEAN, (False, True), first)
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed):
-        ordered = listed if isinstance(listed, range) and listed.step > 0 else tuple(sorted(listed, key=float))
-        return Parameter(name, Kind.ORDINAL, ordered, first, scale=_scale([float(v) for v in ordered]))
-    return Parameter(name, Kind.CATEGORICAL, listed, first)
-
-
-def _plain(name: str, value: Any) -> Value:
-    """A value as the store keeps it: arrays have number types of their own."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(plain, bool | int | float | str) or (isinstance(plain, float) and not math.isfinite(plain)):
-        raise UserError(f"parameter {name}: {value!r} is not a value", "use numbers, texts, True and False")
-    return plain
-
-
-def _scale(values: list[float]) -> Scale:
-    """Values that grow by factors lie on a log axis: 1, 2, 4, 8 are evenly spaced there."""
-    if len(values) < 3 or values[0] <= 0:
-        return Scale.LINEAR
-    return (
-        Scale.LOG2
-        if values[-1] / values[0] >= 8 and values[1] - values[0] < (values[-1] - values[-2]) / 2
-        else Scale.LINEAR
-    )

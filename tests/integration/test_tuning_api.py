@@ -11,6 +11,7 @@ from stripewise import api
 from stripewise.errors import NothingWorks, UserError
 from stripewise.search.base import Sampler, suggest
 from stripewise.search.registry import make_sampler
+from stripewise.spec import from_python
 from stripewise.store.opening import open_store
 
 
@@ -194,6 +195,7 @@ def test_the_package_shows_what_there_is():
 
 
 def test_examples_of_the_docstrings_run():
-    done = doctest.testmod(api, extraglobs={"tune": sw.tune})
-    assert done.attempted >= 7
-    assert not done.failed
+    for module, examples in ((api, 5), (from_python, 2)):
+        done = doctest.testmod(module, extraglobs={"integers": sw.integers})
+        assert done.attempted >= examples
+        assert not done.failed

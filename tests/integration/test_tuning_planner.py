@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stripewise.api import space_of
 from stripewise.errors import NothingWorks
 from stripewise.model.importance import Importance
 from stripewise.runner.base import Preflight, Runner
 from stripewise.search.registry import sampler_rng
 from stripewise.spec.experiment import Budget, Confirmation, Experiment
+from stripewise.spec.from_python import space_of
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import Effect

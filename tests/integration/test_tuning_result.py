@@ -6,10 +6,10 @@ import math
 import pytest
 
 import stripewise as sw
-from stripewise.api import space_of
 from stripewise.runner.base import Preflight
 from stripewise.runner.function import FunctionRunner
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.from_python import space_of
 from stripewise.spec.objective import Objective
 from stripewise.spec.plan import Plan
 from stripewise.store.opening import open_store

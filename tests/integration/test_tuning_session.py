@@ -7,12 +7,12 @@ import random
 import pytest
 
 import stripewise as sw
-from stripewise.api import space_of
 from stripewise.errors import NothingWorks, StoreError, UserError
 from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.runner.function import FunctionRunner
 from stripewise.spec.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
 from stripewise.spec.facts import RunFacts
+from stripewise.spec.from_python import space_of
 from stripewise.spec.launch import Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Role, State
