@@ -130,6 +130,8 @@ def test_a_dataset_with_filters_of_its_own_is_named(file, capsys):
         (["--bandwidth", "1GiB", "--dataset", "t*"], "no dataset of numbers that t* matches"),
         (["--bandwidth", "1GiB", "--plugin", "12"], "--plugin 12 is not the number of a filter"),
         (["--bandwidth", "1GiB", "--plugin", "65000"], "HDF5_PLUGIN_PATH"),
+        (["--bandwidth", "1GiB", "--chunk-size", "0"], "--chunk-size 0 is not possible"),
+        (["--from", "none.json"], "none.json is not a report"),
         (["--bandwidth", "1GiB", "--accuracy", "0"], "--accuracy 0.0 is not possible"),
     ],
 )

@@ -27,6 +27,8 @@ from stripewise.spec.report import read_report_file
 from stripewise.spec.sizes import format_size, parse_size
 
 _TEST_FILE = 32 << 20
+_LARGEST_CHUNK = 0xFFFFFFFF
+"""HDF5's own limit, in bytes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -76,9 +78,11 @@ def filters(
     if sum(given is not None for given in (bandwidth, folder, report)) != 1:
         raise UserError("the bandwidth of the storage is not known", "give one of --bandwidth, --folder and --from")
     size = parse_size(chunk_size)
+    if not 0 < size <= _LARGEST_CHUNK:
+        raise UserError(f"--chunk-size {chunk_size} is not possible", "give a size above 0 and below 4 GiB")
+    rates = _rates(bandwidth, folder, report)
     taken = take_sample(file, dataset, size, parse_size(sample))
     tried, left = candidates(taken, accuracy, plugin or (), processes)
-    rates = _rates(bandwidth, folder, report)
     measured, lost = measure(taken, tried)
     expected = expect(measured, rates, processes, reads)
     chosen = best(expected)
@@ -134,6 +138,8 @@ def _rates(bandwidth: str | None, folder: Path | None, report: Path | None) -> l
     if folder is not None:
         return measure_folder(folder, _TEST_FILE)
     assert report is not None
+    if not report.is_file():
+        raise UserError(f"{report} is not a report", "name the report.json of a run: stripewise run says where it is")
     rate_seen = read_report_file(report).totals.write_bandwidth
     if not rate_seen:
         raise UserError(f"{report} tells no write bandwidth", "name a report of a run that wrote, or give --bandwidth")

@@ -169,7 +169,7 @@ def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> 
     load_h5py()
     fix = "name a file that the program has written"
     if not path.is_file():
-        raise UserError(f"{path} is not a regular file", fix)
+        raise UserError(f"{path} is not a regular file" if path.exists() else f"{path} does not exist", fix)
     asked = json.dumps([os.fspath(path.absolute()), dataset, chunk_size, most]).encode()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
