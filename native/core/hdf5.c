@@ -136,6 +136,16 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
         sw_pattern_add(&transfers->pattern, transfer->bytes, shapes[transfer->selection], transfer->place);
 }
 
+/* Bytes of the whole dataset, unpacked; the most there can be where that is not known. */
+static uint64_t extent_of(const struct sw_dataset_facts *facts) {
+    double bytes = (double)facts->element_size;
+    if (!facts->known || facts->dimensions >= SW_DIMENSIONS)
+        return UINT64_MAX;
+    for (uint32_t i = 0; i < facts->dimensions; i++)
+        bytes *= (double)facts->size[i];
+    return bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;
+}
+
 struct sw_hdf5_moved sw_hdf5_sum(const struct sw_hdf5 *hdf5) {
     struct sw_hdf5_moved moved = {.flat = true};
     for (int op = 0; op < SW_H5_OPERATIONS; op++)
@@ -151,6 +161,12 @@ struct sw_hdf5_moved sw_hdf5_sum(const struct sw_hdf5 *hdf5) {
             moved.collective += transfers->collective;
             moved.independent += transfers->independent;
             moved.flat &= dataset->facts.dimensions == 1;
+            if (write || !transfers->bytes)
+                continue;
+            moved.packed |=
+                (dataset->facts.filters & ~(uint32_t)(SW_FILTER_SHUFFLE | SW_FILTER_FLETCHER32)) != 0;
+            uint64_t extent = extent_of(&dataset->facts);
+            moved.extent = extent > UINT64_MAX - moved.extent ? UINT64_MAX : moved.extent + extent;
         }
     return moved;
 }

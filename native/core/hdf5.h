@@ -106,7 +106,9 @@ struct sw_hdf5_moved {
     int64_t time;
     uint64_t bytes[2], calls[2], strided[2]; /* reads, writes; without calls that only take part */
     uint64_t collective, independent;
-    bool flat; /* all datasets have one dimension */
+    bool flat;       /* all datasets have one dimension */
+    bool packed;     /* a dataset that was read has filters that change its size */
+    uint64_t extent; /* bytes of the datasets that were read, unpacked */
 };
 struct sw_hdf5_moved sw_hdf5_sum(const struct sw_hdf5 *hdf5);
 

@@ -48,7 +48,7 @@ void sw_history_learn(struct sw_history *history, struct sw_arena *arena, const 
     sw_lock_release(&history->lock);
 }
 
-void sw_history_recall(struct sw_history *history, const char *path, bool write,
+void sw_history_recall(struct sw_history *history, const char *path, bool write, double stored,
                        struct sw_workload *workload) {
     char folded[SW_MAX_PATH];
     struct sw_workload seen = {.extras = 0};
@@ -59,7 +59,9 @@ void sw_history_recall(struct sw_history *history, const char *path, bool write,
     if (site) {
         site->used = ++history->clock;
         if (site->file_size > 0)
-            sw_workload_number(&seen, SW_WORD_FILE_SIZE, site->file_size);
+            sw_workload_number(&seen, SW_WORD_FILE_SIZE,
+                               stored > 0 && site->stored > 0 ? stored * site->file_size / site->stored
+                                                              : site->file_size);
         if (site->transfer_size > 0)
             sw_workload_number(&seen, SW_WORD_TRANSFER_SIZE, site->transfer_size);
         if (site->collective >= 0)

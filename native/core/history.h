@@ -17,6 +17,7 @@ struct sw_past {
     bool write;
     uint64_t used; /* when it was last asked for or learned, in calls */
     double file_size, transfer_size;
+    double stored; /* bytes of the file on storage; filters make them differ from file_size. 0: unknown */
     signed char collective, strided; /* -1: unknown */
     uint32_t opens;
 };
@@ -32,8 +33,10 @@ struct sw_history {
 void sw_history_learn(struct sw_history *history, struct sw_arena *arena, const char *path,
                       struct sw_past past);
 
-/* Fills what is unknown of a workload from the last open of this kind. */
-void sw_history_recall(struct sw_history *history, const char *path, bool write,
+/* Fills what is unknown of a workload from the last open of this kind. stored: bytes of the file that is
+ * about to be read, which holds as much per byte as the last one did; 0: it is written, and as large as the
+ * last. */
+void sw_history_recall(struct sw_history *history, const char *path, bool write, double stored,
                        struct sw_workload *workload);
 
 #endif

@@ -132,13 +132,12 @@ void sw_known_workload(const struct sw_opening *opening, struct sw_workload *wor
         int fullest = (opening->size + opening->nodes - 1) / opening->nodes; /* at least */
         sw_workload_number(&seen, SW_WORD_PROCESSES_PER_NODE, fullest);
     }
-    if (exists && reads)
-        sw_workload_number(&seen, SW_WORD_FILE_SIZE, (double)status.st_size);
     sw_file_system_name(opening->path, name, sizeof name);
     sw_workload_text(&seen, SW_WORD_FILE_SYSTEM, name);
     sw_workload_text(&seen, SW_WORD_API, opening->hdf5 ? "hdf5" : "mpiio");
     sw_workload_fill(workload, &seen);
-    sw_history_recall(&history, opening->path, !reads, workload);
+    sw_history_recall(&history, opening->path, !reads, exists && reads ? (double)status.st_size : 0,
+                      workload);
     if (exists && !workload->known[SW_WORD_FILE_SIZE])
         sw_workload_number(workload, SW_WORD_FILE_SIZE, (double)status.st_size);
 }
@@ -148,6 +147,7 @@ void sw_choice_learn(const char *path, const struct sw_use *use) {
         return;
     struct sw_past past = {.write = use->write,
                            .file_size = use->file_size,
+                           .stored = use->stored,
                            .transfer_size = use->transfer_size,
                            .collective = use->collective,
                            .strided = use->shapeless ? -1 : use->strided};

@@ -52,7 +52,7 @@ void sw_declare(const char *path, const struct sw_workload *words);
 struct sw_use {
     bool write, strided, shapeless; /* shapeless: whether it is strided says nothing of the layout */
     signed char collective;         /* -1: neither or both */
-    double bytes, transfer_size, file_size;
+    double bytes, transfer_size, file_size, stored; /* stored: of the file, as the file system has it */
 };
 void sw_choice_learn(const char *path, const struct sw_use *use);
 

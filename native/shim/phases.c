@@ -3,6 +3,7 @@
 #include "phases.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,9 +162,11 @@ void sw_phase_within(int64_t began) {
     within = began;
 }
 
-/* What this process did in a phase at one level. */
+/* What this process did in a phase at one level. held: the bytes that the program has in the file, as far as
+ * its calls tell. */
 struct done {
-    double bytes, seconds;
+    double bytes, seconds, held;
+    bool packed; /* which may be more than the file's size on storage */
     struct sw_use use;
 };
 
@@ -196,6 +199,9 @@ static struct done in_hdf5(const struct sw_hdf5_moved *before, const struct sw_h
     int64_t closing = within ? sw_tick() - within : 0;
     return (struct done){.bytes = moved[0] + moved[1],
                          .seconds = (double)(now->time - before->time + closing) * 1e-9,
+                         /* What is read again is there only once. */
+                         .held = write ? moved[0] + moved[1] : fmin(moved[0], (double)now->extent),
+                         .packed = !write && now->packed,
                          .use = {.write = write,
                                  .strided = 2 * strided > calls,
                                  .shapeless = !now->flat || (strided && strided < calls),
@@ -208,13 +214,13 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
     struct sw_seen now = sw_seen_of(record);
     struct done done[LEVELS] = {in_mpi_io(&tracking->before, &now),
                                 in_hdf5(&tracking->before.hdf5, &now.hdf5)};
-    double bytes[LEVELS] = {done[BELOW].bytes, done[DATASETS].bytes},
-           seconds[LEVELS] = {done[BELOW].seconds, done[DATASETS].seconds},
-           all[LEVELS] = {bytes[0], bytes[1]}, slowest[LEVELS] = {seconds[0], seconds[1]};
+    double bytes[LEVELS + 1] = {done[BELOW].bytes, done[DATASETS].bytes, done[DATASETS].held};
+    double seconds[LEVELS] = {done[BELOW].seconds, done[DATASETS].seconds};
+    double all[LEVELS + 1] = {bytes[0], bytes[1], bytes[2]}, slowest[LEVELS] = {seconds[0], seconds[1]};
     bool tracked = tracking->tracked;
     if (tracked && tracking->comm != MPI_COMM_NULL) {
         tracked =
-            sw_pmpi.Reduce(bytes, all, LEVELS, MPI_DOUBLE, MPI_SUM, 0, tracking->comm) == MPI_SUCCESS &&
+            sw_pmpi.Reduce(bytes, all, LEVELS + 1, MPI_DOUBLE, MPI_SUM, 0, tracking->comm) == MPI_SUCCESS &&
             sw_pmpi.Reduce(seconds, slowest, LEVELS, MPI_DOUBLE, MPI_MAX, 0, tracking->comm) == MPI_SUCCESS;
         sw_pmpi.Comm_free(&tracking->comm);
     }
@@ -224,11 +230,12 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
     if (root && bytes[level] > 0 && strcmp(record->path, SW_OTHER_FILES) != 0) {
         struct sw_use *use = &done[level].use;
         use->bytes = bytes[level];
-        use->file_size = (double)now.size;
-        /* Alignment and chunks make a file larger than what the program puts into it; a model is asked of
-         * that. */
-        double held = tracked ? all[level] : bytes[level] * tracking->ranks;
-        if (level == DATASETS && tracking->created && use->write && held < use->file_size)
+        use->file_size = use->stored = (double)now.size;
+        /* Alignment and chunks make a file larger than what the program puts into it, filters smaller than
+         * what it gets out of it; a model is asked of that. */
+        double held = tracked ? all[LEVELS] : bytes[LEVELS] * tracking->ranks;
+        if (level == DATASETS && use->write ? tracking->created && held < use->file_size
+                                            : done[level].packed && held > use->file_size)
             use->file_size = held;
         sw_choice_learn(record->path, use);
         struct sw_opening again = {.comm = MPI_COMM_SELF,

@@ -66,16 +66,21 @@ static void test_history(void) {
         &history, &arena, "/run1/chk0001",
         (struct sw_past){.write = true, .file_size = 7, .transfer_size = 3, .collective = 1, .strided = 1});
     struct sw_workload workload = {.extras = 0}, other = {.extras = 0};
-    sw_history_recall(&history, "/run1/chk0002", true, &workload);
+    sw_history_recall(&history, "/run1/chk0002", true, 0, &workload);
     CHECK(workload.number[SW_WORD_FILE_SIZE] == 7 && workload.number[SW_WORD_COLLECTIVE] == 1);
     CHECK_TEXT(workload.text[SW_WORD_LAYOUT], "strided");
-    sw_history_recall(&history, "/run1/chk0002", false, &other);
+    sw_history_recall(&history, "/run1/chk0002", false, 5, &other);
     CHECK(!other.known[SW_WORD_FILE_SIZE]);
+    /* A compressed file is asked about as what it holds, in proportion to its size on storage. */
+    struct sw_workload packed = {.extras = 0};
+    sw_history_learn(&history, &arena, "/table1", (struct sw_past){.file_size = 96, .stored = 8});
+    sw_history_recall(&history, "/table2", false, 4, &packed);
+    CHECK(packed.number[SW_WORD_FILE_SIZE] == 48);
     for (int i = 0; i < 3 * SW_HISTORY_SITES; i++) {
         char name[32];
         snprintf(name, sizeof name, "/x%c%c", 'a' + i % 26, 'a' + i / 26);
         sw_history_learn(&history, &arena, name, (struct sw_past){.write = true, .file_size = i});
-        sw_history_recall(&history, "/run1/chk0003", true, &other); /* what is in use stays */
+        sw_history_recall(&history, "/run1/chk0003", true, 0, &other); /* what is in use stays */
     }
     CHECK(other.known[SW_WORD_FILE_SIZE]);
     sw_arena_close(&arena);

@@ -1,5 +1,6 @@
 """HDF5 under the preloaded runtime, on Debian's parallel libraries of both MPIs: what is seen, set and left alone."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,10 @@ def test_a_candidate_holds_hints_and_properties(bench: Hdf5Bench, tmp_path: Path
     for line in lines:
         assert "api=hdf5" in line["workload"] and "transfer_size=5000" in line["workload"], line
         assert "file_size=30000" in line["workload"], line
+    # A compressed file is asked about as what its datasets hold: 3 tables of 64 rows.
+    journal.unlink()
+    phases(bench, tmp_path / "table", 2, "tables", **online)
+    assert [re.findall(r" file_size=(\d+)", line) for line in journal.read_text().splitlines()[1:]] == [["960000"]] * 2
     # The plan of a program is a candidate as a whole.
     plan = HEADER + "hdf5 alignment 4096\nhint cb_nodes 1\n"
     planned = phases(bench, tmp_path / "own", 2, "small", plan=plan, STRIPEWISE_MODE="online")
