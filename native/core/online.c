@@ -65,10 +65,23 @@ uint32_t sw_site_pick(struct sw_site *site) {
     return site->choice = next;
 }
 
-static void reopen(struct sw_site *site) {
+static double cheapest(const struct sw_site *site) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < site->count; i++)
+        if (site->candidates[i].count && site->candidates[i].mean < least)
+            least = site->candidates[i].mean;
+    return least;
+}
+
+/* Begins anew, without the candidates that cost more than hopeless: what made the others slower or faster
+ * made these so too. */
+static void reopen(struct sw_site *site, double hopeless) {
     for (uint32_t i = 0; i < site->count; i++) {
         struct sw_candidate *own = &site->candidates[i];
-        *own = (struct sw_candidate){.settings = own->settings, .gain = own->gain};
+        if (own->count && own->mean > hopeless)
+            own->dropped = true;
+        else
+            *own = (struct sw_candidate){.settings = own->settings, .gain = own->gain};
     }
     site->settled = false;
     site->phases = 0;
@@ -81,7 +94,7 @@ static bool is_usual(struct sw_site *site, double bytes) {
     if (site->bytes > 0 && (bytes > 2 * site->bytes || 2 * bytes < site->bytes)) {
         if (++site->strange < IN_A_ROW)
             return false;
-        reopen(site);
+        reopen(site, INFINITY);
     }
     site->strange = 0;
     site->bytes = bytes;
@@ -96,14 +109,6 @@ static bool has_drifted(struct sw_site *site, const struct sw_candidate *own, do
     return (site->off >= IN_A_ROW || site->off <= -IN_A_ROW) && site->phases >= steady;
 }
 
-static double cheapest(const struct sw_site *site) {
-    double least = INFINITY;
-    for (uint32_t i = 0; i < site->count; i++)
-        if (site->candidates[i].count && site->candidates[i].mean < least)
-            least = site->candidates[i].mean;
-    return least;
-}
-
 void sw_site_learn(struct sw_site *site, uint32_t candidate, double bytes, double seconds) {
     if (candidate >= site->count || !(bytes > 0) || !(seconds > 0) || !isfinite(bytes) ||
         !isfinite(seconds) || !is_usual(site, bytes))
@@ -112,16 +117,19 @@ void sw_site_learn(struct sw_site *site, uint32_t candidate, double bytes, doubl
     double cost = log(seconds) - log(bytes);
     site->phases++;
     if (site->settled && has_drifted(site, own, cost)) {
-        reopen(site);
+        reopen(site, fmax(cheapest(site) + log(SW_ONLINE_FAR), cost + log(SW_ONLINE_EXCESS)));
         site->phases = 1;
     }
     double least = cheapest(site), step = cost - own->mean;
     own->count++;
     own->mean += step / own->count;
     own->squares += step * (cost - own->mean);
-    /* The default is never dropped: it is what is known to work. */
     if (candidate && !site->settled && cost > least + log(SW_ONLINE_EXCESS))
         own->dropped = true;
+    /* The default, which is known to work, is dropped for much more: the first phase may have warmed up. */
+    struct sw_candidate *plain = &site->candidates[0];
+    if (!site->settled && plain->count && plain->mean > cheapest(site) + log(SW_ONLINE_FAR))
+        plain->dropped = true;
 }
 
 void sw_site_seed(struct sw_site *site, uint32_t candidate, uint32_t count, double mean) {

@@ -4,10 +4,11 @@
  * caller measures.
  *
  * A site explores in two rounds over its candidates, the default first. One that costs more than
- * SW_ONLINE_EXCESS times the cheapest so far is dropped at once and for good; so after at most two phases a
- * candidate the site is settled. From then on each phase takes the candidate whose performance is best by its
- * lower bound, and updates it: a lucky winner gives way when its luck ends. Three phases in a row that are
- * all SW_ONLINE_DRIFT off on one side reopen the site. */
+ * SW_ONLINE_EXCESS times the cheapest so far is dropped at once; the default is, if it costs SW_ONLINE_FAR
+ * times as much. So after at most two phases a candidate the site is settled. From then on each phase takes
+ * the candidate whose performance is best by its lower bound, and updates it: a lucky winner gives way when
+ * its luck ends. Three phases in a row that are all SW_ONLINE_DRIFT off on one side reopen the site, except
+ * for what was far behind and still would be. */
 #ifndef STRIPEWISE_ONLINE_H
 #define STRIPEWISE_ONLINE_H
 
@@ -19,6 +20,7 @@
 #define SW_ONLINE_EXCESS                                                                                     \
     1.25                    /* of predictions over the default's, and of measurements over the cheapest's    \
                              */
+#define SW_ONLINE_FAR 4.0   /* times the cheapest: a second phase of it is not worth its time */
 #define SW_ONLINE_DRIFT 0.3 /* in ln(cost) */
 #define SW_ONLINE_STEADY 12 /* phases between two reopenings, doubled each time */
 
@@ -27,7 +29,7 @@ struct sw_candidate {
     double gain;          /* predicted ln of how many times better than the default; 0 if nobody predicts */
     uint32_t count;       /* measured phases */
     double mean, squares; /* of ln(cost): mean, and sum of squared deviations from it */
-    bool dropped;
+    bool dropped;         /* tried no more; the default still comes back if all others become worse */
 };
 
 struct sw_site {

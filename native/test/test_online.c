@@ -131,6 +131,31 @@ static void test_drift_reopens(void) {
     CHECK(switched > 30 && switched <= 38);
 }
 
+/* Of 60 phases, how many take the default from the 30th on, when the truth changes. */
+static int defaults_after(const double *before, const double *after, struct sw_site *site) {
+    int taken = 0;
+    for (int phase = 0; phase < PHASES; phase++) {
+        uint32_t choice = sw_site_pick(site);
+        sw_site_learn(site, choice, BYTES, (phase < 30 ? before : after)[choice]);
+        taken += phase >= 30 && choice == 0;
+    }
+    return taken;
+}
+
+/* A default that is far behind costs one phase, not one more at each look: a busy storage slows all. */
+static void test_a_poor_default_is_not_tried_again(void) {
+    static const double before[] = {20, 1, 1.1, 1.2}, slower[] = {40, 2, 2.2, 2.4},
+                        worse[] = {20, 30, 30, 30};
+    struct sw_site site = new_site(SW_CANDIDATES);
+    uint32_t explored;
+    CHECK(run(&site, before, 0, &explored) <= 1.15 * PHASES + before[0]);
+    CHECK(site.candidates[0].count == 1 && site.candidates[0].dropped && site.choice == 1);
+    struct sw_site second = new_site(SW_CANDIDATES);
+    CHECK(defaults_after(before, slower, &second) == 0 && second.reopened == 1 && second.choice == 1);
+    struct sw_site third = new_site(SW_CANDIDATES);
+    CHECK(defaults_after(before, worse, &third) > 20 && third.choice == 0);
+}
+
 static void test_other_sizes_do_not_count(void) {
     struct sw_site site = new_site(2);
     sw_site_learn(&site, 0, BYTES, 1);
@@ -161,6 +186,7 @@ int main(void) {
     test_excess_drops_at_once();
     test_what_is_predicted_too_slow_is_no_candidate();
     test_drift_reopens();
+    test_a_poor_default_is_not_tried_again();
     test_other_sizes_do_not_count();
     test_earlier_jobs_spare_exploring();
     return failures != 0;
