@@ -43,6 +43,7 @@ void sw_decide_open(const struct sw_opening *opening, struct sw_matches *matches
     else if (opening->mode > SW_RUN_PREDICT)
         sw_phase_choose(opening, matches, orders);
     orders->decided = opening->mode > SW_RUN_APPLY;
+    orders->nodes = opening->nodes;
     orders->seconds = sw_now() - start;
 }
 
@@ -85,4 +86,13 @@ void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, str
         if (!sw_settings_get(&orders->decision.chosen, SW_HINT, fallback.settings[i].key))
             sw_settings_put(&orders->decision.chosen, SW_HINT, fallback.settings[i].key,
                             fallback.settings[i].value);
+}
+
+void sw_choose_as_told(const struct sw_opening *opening, struct sw_matches *matches,
+                       struct sw_orders *orders) {
+    struct sw_decided_set dropped = {.count = 0};
+    drop_layouts(&orders->decision.chosen);
+    if (opening->mode == SW_RUN_ONLINE)
+        sw_matches_take(matches, false, &dropped);
+    sw_matches_decide(matches, &orders->decision.chosen, NULL);
 }

@@ -8,6 +8,16 @@
 static MPI_Group world;
 static bool world_known;
 
+static struct {
+    MPI_Comm comm;
+    int size, nodes; /* 0: not shared */
+    bool by_threads; /* several threads may talk */
+} shared;
+
+static __thread struct {
+    bool on, used;
+} lending __attribute__((tls_model("initial-exec")));
+
 void sw_comm_set_world(MPI_Group group) {
     world = group;
     world_known = true;
@@ -58,6 +68,8 @@ int sw_comm_nodes(MPI_Comm comm, int rank, int size) {
     uint64_t own = node_number();
     if (size == 1)
         return 1;
+    if (size == shared.size && shared.nodes)
+        return shared.nodes;
     uint64_t few[FEW], *all = size <= FEW ? few : rank == 0 ? malloc((size_t)size * sizeof *all) : NULL;
     int whole = size <= FEW || rank != 0 || all != NULL, nodes = 0;
     /* A root without memory tells the others so: nobody may be left waiting. */
@@ -73,4 +85,72 @@ int sw_comm_nodes(MPI_Comm comm, int rank, int size) {
     if (all != few)
         free(all);
     return nodes;
+}
+
+void sw_comm_share(MPI_Comm comm) {
+    int rank = 0, size = 0, level = MPI_THREAD_MULTIPLE;
+    shared.size = shared.nodes = 0;
+    if (comm == MPI_COMM_NULL)
+        return;
+    sw_pmpi.Comm_rank(comm, &rank);
+    sw_pmpi.Comm_size(comm, &size);
+    int nodes = sw_comm_nodes(comm, rank, size);
+    if (sw_pmpi.Bcast(&nodes, 1, MPI_INT, 0, comm) != MPI_SUCCESS)
+        return;
+    sw_pmpi.Query_thread(&level);
+    shared.comm = comm;
+    shared.by_threads = level == MPI_THREAD_MULTIPLE;
+    shared.nodes = nodes;
+    shared.size = size;
+}
+
+MPI_Comm sw_comm_own(MPI_Comm comm, int size, int *root) {
+    MPI_Comm own;
+    MPI_Group group;
+    int first = 0;
+    *root = 0;
+    if (size != shared.size || shared.by_threads)
+        return sw_pmpi.Comm_dup(comm, &own) == MPI_SUCCESS ? own : MPI_COMM_NULL;
+    if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    bool known = sw_pmpi.Group_translate_ranks(group, 1, &first, world, root) == MPI_SUCCESS;
+    sw_pmpi.Group_free(&group);
+    return known ? shared.comm : MPI_COMM_NULL;
+}
+
+void sw_comm_disown(MPI_Comm *own) {
+    if (*own != MPI_COMM_NULL && !(shared.size && *own == shared.comm))
+        sw_pmpi.Comm_free(own);
+    *own = MPI_COMM_NULL;
+}
+
+void sw_comm_lend_begin(void) {
+    lending.on = true;
+    lending.used = false;
+}
+
+bool sw_comm_lend_end(void) {
+    lending.on = false;
+    return lending.used;
+}
+
+SW_EXPORT int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy) {
+    static int (*next)(MPI_Comm, MPI_Comm *);
+    if (lending.on) {
+        lending.used = true;
+        *copy = comm;
+        return MPI_SUCCESS;
+    }
+    SW_RESOLVE_OR_FAIL(next, "MPI_Comm_dup");
+    return next(comm, copy);
+}
+
+SW_EXPORT int MPI_Comm_free(MPI_Comm *comm) {
+    static int (*next)(MPI_Comm *);
+    if (lending.on) {
+        *comm = MPI_COMM_NULL;
+        return MPI_SUCCESS;
+    }
+    SW_RESOLVE_OR_FAIL(next, "MPI_Comm_free");
+    return next(comm);
 }

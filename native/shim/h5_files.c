@@ -34,10 +34,12 @@ static void follow(struct sw_h5_opening *opening, struct sw_h5_request *request,
 /* How the open went on all ranks: none, some or all of them failed. */
 enum { FAILED_NOWHERE, FAILED_SOMEWHERE, FAILED_EVERYWHERE };
 
-static int failure(const struct sw_h5_request *request, bool failed) {
-    int here[2] = {failed, !failed}, anywhere[2] = {here[0], here[1]};
+/* Also decides whether the phase is measured: all ranks follow it, or none. */
+static int agree(const struct sw_h5_request *request, bool failed) {
+    int here[3] = {failed, !failed, !sw_phase_waits()}, anywhere[3] = {here[0], here[1], here[2]};
     if (request->size > 1)
-        sw_pmpi.Allreduce(here, anywhere, 2, MPI_INT, MPI_MAX, request->comm);
+        sw_pmpi.Allreduce(here, anywhere, 3, MPI_INT, MPI_MAX, request->comm);
+    sw_phase_agree(!anywhere[2], request->comm, request->size);
     return !anywhere[0] ? FAILED_NOWHERE : anywhere[1] ? FAILED_SOMEWHERE : FAILED_EVERYWHERE;
 }
 
@@ -47,8 +49,19 @@ static void leave_creation(struct sw_h5_request *request, const char *why) {
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE, why);
 }
 
+static sw_hid make_plainly(struct sw_h5_opening *opening, struct sw_h5_request *request, bool tracked,
+                           int64_t start) {
+    sw_hid file = opening->make(opening, opening->creation, opening->access);
+    if (tracked)
+        agree(request, file < 0);
+    if (file >= 0)
+        follow(opening, request, file, opening->access, start);
+    return file;
+}
+
 /* With settings, and as the application asked for it if that fails. */
-static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *request, int64_t start) {
+static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *request, bool tracked,
+                         int64_t start) {
     struct sw_h5_silence silence;
     sw_h5_silence_begin(&silence);
     sw_hid access = sw_h5_tuned_access(request, opening->access), creation = opening->creation;
@@ -57,26 +70,23 @@ static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *re
     else
         leave_creation(request, "the file exists");
     sw_hid file = opening->make(opening, creation, access);
-    int failed = failure(request, file < 0);
+    int failed = agree(request, file < 0);
     if (failed == FAILED_NOWHERE) {
-        sw_hid own = opening->access_of(file); /* collective: it copies the communicator */
+        sw_hid own = sw_h5_lend(request, opening->access_of, file);
         follow(opening, request, file, own, start);
         sw_h5_remember(request);
         if (own >= 0)
-            sw_h5.H5Pclose(own);
+            sw_h5_close_lent(request, own);
     }
     sw_h5_silence_end(&silence);
     if (access != opening->access)
-        sw_h5.H5Pclose(access);
+        sw_h5_close_lent(request, access);
     if (creation != opening->creation)
         sw_h5.H5Pclose(creation);
     if (failed != FAILED_EVERYWHERE)
         return file;
     sw_h5_withdrawn(request, "the open failed with the plan's settings; the application's own were used");
-    file = opening->make(opening, opening->creation, opening->access);
-    if (file >= 0)
-        follow(opening, request, file, opening->access, start);
-    return file;
+    return make_plainly(opening, request, tracked, start);
 }
 
 sw_hid sw_h5_open(struct sw_h5_opening *opening) {
@@ -92,15 +102,13 @@ sw_hid sw_h5_open(struct sw_h5_opening *opening) {
     sw_hid file;
     /* Exclusively, a first try that fails may have made the file, and a second one would fail for that. */
     if (request.any && !(opening->flags & SW_H5_EXCLUSIVE)) {
-        file = make_tuned(opening, &request, start);
+        file = make_tuned(opening, &request, orders.tracked, start);
     } else {
         for (int key = 0; request.any && key < SW_H5_KEYS; key++)
             if (request.results[key].requested)
                 sw_h5_outcome(&request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
                               "the application creates the file exclusively");
-        file = opening->make(opening, opening->creation, opening->access);
-        if (file >= 0)
-            follow(opening, &request, file, opening->access, start);
+        file = make_plainly(opening, &request, orders.tracked, start);
         if (!request.any) /* what an earlier open of the file asked is over */
             sw_h5_remember(&request);
     }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,7 @@ struct told {
     int indexes[SW_H5_KEYS]; /* settings of the plan */
     bool decided;
     char values[SW_H5_KEYS][SW_DECIDED_VALUE]; /* of the decision; "" where it has none */
+    struct sw_orders orders;                   /* last: told only where something was decided */
 };
 
 /* On rank 0: one decision for the properties here and for what MPI_File_open below will set. */
@@ -267,6 +269,7 @@ static void decide(const struct sw_h5_request *request, const struct sw_h5_openi
     for (int key = 0; key < SW_H5_KEYS; key++)
         if (!sw_matches_get(&matches, SW_HDF5, sw_h5_key_names[key]))
             told->indexes[key] = -1; /* online, the plan is one of the candidates */
+    orders->settled = !(amode & MPI_MODE_CREATE) || !sw_layout_place(request->path);
     sw_matches_close(&matches);
     sw_h5_silence_end(&silence);
     told->decided = orders->decided;
@@ -291,9 +294,14 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, const s
         return;
     MPI_Info info = MPI_INFO_NULL;
     /* All ranks take this way: the open is collective. */
-    if (request->parallel &&
-        (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5Pget_fapl_mpio(opening->access, &request->comm, &info) < 0))
-        return;
+    if (request->parallel) {
+        sw_comm_lend_begin();
+        bool got =
+            sw_h5.H5Pget_fapl_mpio && sw_h5.H5Pget_fapl_mpio(opening->access, &request->comm, &info) >= 0;
+        request->lent = sw_comm_lend_end();
+        if (!got)
+            return;
+    }
     bool goes_on = (!request->parallel || one_plan(request->comm)) && (plan_has_hdf5() || decides);
     if (goes_on && request->parallel) {
         sw_pmpi.Comm_rank(request->comm, &request->rank);
@@ -307,8 +315,15 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, const s
         if (request->rank == 0)
             decide(request, opening, info, nodes, &told, orders);
     }
-    if (goes_on && request->size > 1)
-        sw_pmpi.Bcast(&told, (int)sizeof told, MPI_BYTE, 0, request->comm);
+    if (goes_on && request->size > 1) {
+        int64_t start = sw_now();
+        told.orders = *orders;
+        sw_pmpi.Bcast(&told, (int)(decides ? sizeof told : offsetof(struct told, orders)), MPI_BYTE, 0,
+                      request->comm);
+        if (decides)
+            *orders = told.orders;
+        orders->broadcast = sw_now() - start;
+    }
     if (info != MPI_INFO_NULL)
         sw_pmpi.Info_free(&info);
     for (int key = 0; goes_on && key < SW_H5_KEYS; key++) {
@@ -325,8 +340,25 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, const s
 }
 
 void sw_h5_request_close(struct sw_h5_request *request) {
-    if (request->comm != MPI_COMM_NULL)
+    if (request->comm != MPI_COMM_NULL && !request->lent)
         sw_pmpi.Comm_free(&request->comm);
+}
+
+sw_hid sw_h5_lend(const struct sw_h5_request *request, sw_hid (*list_of)(sw_hid), sw_hid id) {
+    if (request->lent)
+        sw_comm_lend_begin();
+    sw_hid list = list_of(id);
+    if (request->lent)
+        sw_comm_lend_end();
+    return list;
+}
+
+void sw_h5_close_lent(const struct sw_h5_request *request, sw_hid list) {
+    if (request->lent)
+        sw_comm_lend_begin();
+    sw_h5.H5Pclose(list);
+    if (request->lent)
+        sw_comm_lend_end();
 }
 
 /* The list with one more setting, unless the application has set it itself. */
@@ -358,7 +390,7 @@ static sw_hid tuned(struct sw_h5_request *request, sw_hid list, const sw_hid *cl
         any |= open_to(request, key);
     if (!any)
         return list;
-    sw_hid copy = list == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*class) : sw_h5.H5Pcopy(list);
+    sw_hid copy = list == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*class) : sw_h5_lend(request, sw_h5.H5Pcopy, list);
     for (int key = first; key < last; key++)
         if (open_to(request, key)) {
             if (copy < 0)

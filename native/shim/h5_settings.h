@@ -62,17 +62,24 @@ struct sw_h5_request {
     const char *origin[SW_H5_KEYS];       /* a note on who asks, unless it is the plan: NULL then */
     bool parallel;                        /* through MPI-IO */
     int rank, size;                       /* of the file's communicator */
-    MPI_Comm comm;                        /* MPI_COMM_NULL unless parallel; to be freed */
+    MPI_Comm comm;                        /* MPI_COMM_NULL unless parallel */
+    bool lent;                            /* it is the property list's own: not to be freed */
     struct sw_result results[SW_H5_KEYS]; /* requested is NULL where nobody asks */
 };
 
 /* Finds out what is asked of the file; on a file of several ranks rank 0 decides for all, in the modes
- * predict and online also for MPI_File_open below: orders->decided then. Collective where the open is. */
+ * predict and online also for MPI_File_open below: orders->decided then, on all ranks. Collective where the
+ * open is. */
 void sw_h5_request_open(struct sw_h5_request *request, const char *path, const struct sw_h5_opening *opening,
                         struct sw_orders *orders);
 void sw_h5_request_close(struct sw_h5_request *request);
 
-/* Copies of the application's property lists with the settings in them, to be closed; the list itself
+/* A property list with its communicator lent where that can be done, and its end: a copy of a communicator is
+ * agreed on by all ranks. */
+sw_hid sw_h5_lend(const struct sw_h5_request *request, sw_hid (*list_of)(sw_hid), sw_hid id);
+void sw_h5_close_lent(const struct sw_h5_request *request, sw_hid list);
+
+/* Copies of the application's property lists with the settings in them, for sw_h5_close_lent; the list itself
  * where nothing changes. */
 sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access);
 sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation);

@@ -15,6 +15,7 @@ struct sw_opening {
     int amode;
     MPI_Info info;
     bool hdf5; /* through HDF5 */
+    bool led;  /* a layer above agrees with the other ranks on the phase: sw_phase_agree */
     /* What a property of HDF5 has that cannot be chosen here, or NULL; lists: the program's. */
     const char *(*fixed)(const void *lists, const char *key);
     const void *lists;
@@ -23,6 +24,8 @@ struct sw_opening {
 /* What rank 0 tells the others. */
 struct sw_orders {
     bool decided, tracked;       /* tracked: the phase is measured */
+    bool settled;                /* MPI_File_open cannot add a layout: nobody need be told again */
+    int nodes;                   /* of the communicator */
     struct sw_decision decision; /* chosen: without layouts, which are done, when other ranks are told */
     int64_t seconds, broadcast;  /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
     uint32_t site, candidate;    /* of the learner, for rank 0 */

@@ -94,24 +94,33 @@ static void choose(const struct request *request, const struct sw_opening *openi
             sw_layouts_apply(matches, request->path, request->amode, &dropped);
         return;
     }
+    const struct sw_orders *before = sw_foreseen(request->path);
+    if (before)
+        *orders = *before;
     if (request->rank == 0)
         sw_choose(opening, matches, orders);
-    int64_t start = sw_now();
-    if (request->size > 1)
-        sw_pmpi.Bcast(orders, (int)sizeof *orders, MPI_BYTE, 0, request->comm);
-    orders->broadcast = sw_now() - start;
-    if (request->rank != 0) {
-        if (request->mode == SW_RUN_ONLINE)
-            sw_matches_take(matches, false, &dropped);
-        sw_matches_decide(matches, &orders->decision.chosen, NULL);
+    if (!orders->settled) {
+        int64_t start = sw_now();
+        if (request->size > 1)
+            sw_pmpi.Bcast(orders, (int)sizeof *orders, MPI_BYTE, 0, request->comm);
+        orders->broadcast = sw_now() - start;
     }
+    if (request->rank != 0)
+        sw_choose_as_told(opening, matches, orders);
+}
+
+static bool has_hints(const struct sw_decided_set *set) {
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->settings[i].carrier == SW_HINT)
+            return true;
+    return false;
 }
 
 static int open_chosen(const struct request *request, const struct sw_opening *opening,
                        struct sw_matches *matches, struct sw_orders *orders) {
     MPI_Info tuned;
     choose(request, opening, matches, orders);
-    if (!orders->decision.chosen.count && (!request->hints || request->mode == SW_RUN_ONLINE))
+    if (!has_hints(&orders->decision.chosen) && (!request->hints || request->mode == SW_RUN_ONLINE))
         return open_plainly(request);
     /* The application's own hints may differ from rank to rank, and so may whether ours change them; all
      * ranks take this way. */
@@ -187,8 +196,11 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
         before = sw_seen_of(record);
     sw_thread = (struct sw_thread){.file = record, .path = sw_path_without_prefix(request->name)};
     int64_t start = sw_now();
+    const struct sw_orders *foreseen = request->mode > SW_RUN_APPLY ? sw_foreseen(request->path) : NULL;
+    opening.led = foreseen != NULL;
     if (request->mode > SW_RUN_APPLY)
-        opening.nodes = sw_comm_nodes(request->comm, request->rank, request->size);
+        opening.nodes =
+            foreseen ? foreseen->nodes : sw_comm_nodes(request->comm, request->rank, request->size);
     int code = request->mode > SW_RUN_OBSERVE ? open_chosen(request, &opening, &matches, &orders)
                                               : open_plainly(request);
     if (record)

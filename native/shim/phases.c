@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "comms.h"
 #include "journal.h"
 #include "ordered.h"
 #include "setup.h"
@@ -23,9 +25,43 @@ struct sw_tracking {
     struct sw_seen before;
     bool tracked, created, ordered, settle;
     bool doubled; /* it has the settings of an order that another thread's phase carries out */
-    uint32_t site, candidate, order, missed, ranks, nodes;
-    MPI_Comm comm; /* MPI_COMM_NULL where a rank is alone */
+    uint32_t site, candidate, missed, ranks, nodes;
+    uint32_t wanted, order; /* of an order: to be carried out from when all ranks follow, and carried out */
+    MPI_Comm comm;          /* MPI_COMM_NULL where a rank is alone */
+    int root;               /* the rank in it of the file's rank 0 */
 };
+
+/* The phase that waits for the layer above to agree on it. */
+static __thread struct sw_tracking *waiting __attribute__((tls_model("initial-exec")));
+
+/* What all ranks did in a phase, in one call: sums and maxima. */
+struct cost {
+    double bytes[2], held, slowest[2]; /* below and of the datasets */
+};
+#define COST_NUMBERS (sizeof(struct cost) / sizeof(double))
+
+static MPI_Datatype cost_type;
+static MPI_Op cost_op;
+static bool cost_known;
+
+static void add_costs(void *from, void *into, int *count, MPI_Datatype *type) {
+    const struct cost *one = from;
+    struct cost *all = into;
+    (void)type;
+    for (int i = 0; i < *count; i++) {
+        all[i].held += one[i].held;
+        for (int level = 0; level < 2; level++) {
+            all[i].bytes[level] += one[i].bytes[level];
+            all[i].slowest[level] = fmax(all[i].slowest[level], one[i].slowest[level]);
+        }
+    }
+}
+
+static void describe_costs(void) {
+    cost_known = sw_pmpi.Type_contiguous((int)COST_NUMBERS, MPI_DOUBLE, &cost_type) == MPI_SUCCESS &&
+                 sw_pmpi.Type_commit(&cost_type) == MPI_SUCCESS &&
+                 sw_pmpi.Op_create(add_costs, 1, &cost_op) == MPI_SUCCESS;
+}
 
 void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
     bool room = atomic_load(&open_phases) < MOST_OPEN;
@@ -64,37 +100,56 @@ struct sw_seen sw_seen_of(struct sw_file *record) {
     return seen;
 }
 
+/* On all ranks: the phase is measured from here on. */
+static void start(struct sw_tracking *tracking, MPI_Comm comm, int size) {
+    if (size > 1)
+        tracking->comm = sw_comm_own(comm, size, &tracking->root);
+    tracking->tracked = size == 1 || tracking->comm != MPI_COMM_NULL;
+    if (!tracking->tracked)
+        return;
+    atomic_fetch_add(&open_phases, 1);
+    tracking->doubled = tracking->wanted && !sw_order_begin(tracking->wanted);
+    tracking->order = tracking->doubled ? 0 : tracking->wanted;
+}
+
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
                                    struct sw_seen before, bool here_too, uint32_t missed) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, describe_costs);
     /* Of a file that is never closed it stays to the end of the process. */
-    struct sw_tracking *tracking = here_too ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
-    MPI_Comm comm = MPI_COMM_NULL;
+    struct sw_tracking *tracking =
+        here_too && cost_known ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
     int here = tracking != NULL, everywhere = here;
-    if (orders->tracked && opening->size > 1) {
-        /* All ranks or none: at the close they meet again. */
+    bool waits = orders->tracked && opening->led && opening->size > 1;
+    if (orders->tracked && !waits && opening->size > 1) /* all ranks or none: at the close they meet again */
         sw_pmpi.Allreduce(&here, &everywhere, 1, MPI_INT, MPI_LAND, opening->comm);
-        if (everywhere && sw_pmpi.Comm_dup(opening->comm, &comm) != MPI_SUCCESS)
-            everywhere = 0;
-    }
-    if (!tracking)
-        return NULL;
-    *tracking = (struct sw_tracking){.before = before,
-                                     .tracked = orders->tracked && everywhere,
-                                     .created = opening->amode & MPI_MODE_CREATE,
-                                     .site = orders->site,
-                                     .candidate = orders->candidate,
-                                     .missed = missed,
-                                     .settle = orders->settle,
-                                     .ordered = opening->mode == SW_RUN_ORDERS,
-                                     .ranks = (uint32_t)opening->size,
-                                     .nodes = (uint32_t)opening->nodes,
-                                     .comm = comm};
-    if (tracking->tracked) {
-        atomic_fetch_add(&open_phases, 1);
-        tracking->doubled = orders->order && !sw_order_begin(orders->order);
-        tracking->order = tracking->doubled ? 0 : orders->order;
-    }
+    if (tracking)
+        *tracking = (struct sw_tracking){.before = before,
+                                         .created = opening->amode & MPI_MODE_CREATE,
+                                         .site = orders->site,
+                                         .candidate = orders->candidate,
+                                         .wanted = orders->order,
+                                         .missed = missed,
+                                         .settle = orders->settle,
+                                         .ordered = opening->mode == SW_RUN_ORDERS,
+                                         .ranks = (uint32_t)opening->size,
+                                         .nodes = (uint32_t)opening->nodes,
+                                         .comm = MPI_COMM_NULL};
+    if (waits)
+        waiting = tracking;
+    else if (tracking && orders->tracked && everywhere)
+        start(tracking, opening->comm, opening->size);
     return tracking;
+}
+
+bool sw_phase_waits(void) {
+    return waiting != NULL;
+}
+
+void sw_phase_agree(bool everywhere, MPI_Comm comm, int size) {
+    if (waiting && everywhere)
+        start(waiting, comm, size);
+    waiting = NULL;
 }
 
 bool sw_phase_settles(const struct sw_tracking *tracking) {
@@ -214,26 +269,28 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
     struct sw_seen now = sw_seen_of(record);
     struct done done[LEVELS] = {in_mpi_io(&tracking->before, &now),
                                 in_hdf5(&tracking->before.hdf5, &now.hdf5)};
-    double bytes[LEVELS + 1] = {done[BELOW].bytes, done[DATASETS].bytes, done[DATASETS].held};
-    double seconds[LEVELS] = {done[BELOW].seconds, done[DATASETS].seconds};
-    double all[LEVELS + 1] = {bytes[0], bytes[1], bytes[2]}, slowest[LEVELS] = {seconds[0], seconds[1]};
+    struct cost own = {.bytes = {done[BELOW].bytes, done[DATASETS].bytes},
+                       .held = done[DATASETS].held,
+                       .slowest = {done[BELOW].seconds, done[DATASETS].seconds}},
+                all = own;
     bool tracked = tracking->tracked;
+    if (waiting == tracking) /* the open failed above MPI-IO */
+        waiting = NULL;
     if (tracked && tracking->comm != MPI_COMM_NULL) {
         tracked =
-            sw_pmpi.Reduce(bytes, all, LEVELS + 1, MPI_DOUBLE, MPI_SUM, 0, tracking->comm) == MPI_SUCCESS &&
-            sw_pmpi.Reduce(seconds, slowest, LEVELS, MPI_DOUBLE, MPI_MAX, 0, tracking->comm) == MPI_SUCCESS;
-        sw_pmpi.Comm_free(&tracking->comm);
+            sw_pmpi.Reduce(&own, &all, 1, cost_type, cost_op, tracking->root, tracking->comm) == MPI_SUCCESS;
+        sw_comm_disown(&tracking->comm);
     }
     if (tracking->tracked)
         atomic_fetch_sub(&open_phases, 1);
-    int level = bytes[DATASETS] > 0 ? DATASETS : BELOW;
-    if (root && bytes[level] > 0 && strcmp(record->path, SW_OTHER_FILES) != 0) {
+    int level = own.bytes[DATASETS] > 0 ? DATASETS : BELOW;
+    if (root && own.bytes[level] > 0 && strcmp(record->path, SW_OTHER_FILES) != 0) {
         struct sw_use *use = &done[level].use;
-        use->bytes = bytes[level];
+        use->bytes = own.bytes[level];
         use->file_size = use->stored = (double)now.size;
         /* Alignment and chunks make a file larger than what the program puts into it, filters smaller than
          * what it gets out of it; a model is asked of that. */
-        double held = tracked ? all[LEVELS] : bytes[LEVELS] * tracking->ranks;
+        double held = tracked ? all.held : own.held * tracking->ranks;
         if (level == DATASETS && use->write ? tracking->created && held < use->file_size
                                             : done[level].packed && held > use->file_size)
             use->file_size = held;
@@ -246,7 +303,7 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
                                    .info = MPI_INFO_NULL,
                                    .hdf5 = level == DATASETS};
         if (tracked && !tracking->doubled)
-            learn(tracking, &now.layout, use, &again, all[level], slowest[level]);
+            learn(tracking, &now.layout, use, &again, all.bytes[level], all.slowest[level]);
     }
     if (tracking->order) /* the phase moved nothing, or could not be measured */
         sw_order_end(tracking->order, record->path, NULL);

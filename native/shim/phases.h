@@ -28,9 +28,15 @@ struct sw_seen sw_seen_of(struct sw_file *record);
 /* Begins to follow a file that was opened: its use is remembered, and its cost if orders say so. before: the
  * record's state before the open; here: there is a handle to follow; missed: settings of
  * an order that were not passed on. NULL if there is none, or no memory.
- * Collective over comm if orders->tracked. */
+ * Collective over comm if orders->tracked, unless the layer above agrees: it then calls sw_phase_agree. */
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
                                    struct sw_seen before, bool here, uint32_t missed);
+
+/* Is there a phase that this thread has begun and that waits for sw_phase_agree? */
+bool sw_phase_waits(void);
+
+/* It is measured if it waits on all ranks. Collective over comm then. */
+void sw_phase_agree(bool everywhere, MPI_Comm comm, int size);
 
 /* The call of HDF5 that this thread is in, which may close the file, began at this sw_tick; 0: it is in none.
  */

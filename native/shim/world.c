@@ -60,6 +60,8 @@ void sw_world_started(void) {
         sw_comm_set_world(world);
     sw_setup_check();
     sw_setup_share_plan(&route);
+    if (sw_runtime.mode > SW_RUN_APPLY)
+        sw_comm_share(route.all);
     sw_pmpi.Barrier(route.all);
     up = true;
     atexit(at_exit);
@@ -70,6 +72,7 @@ void sw_world_finishing(void) {
     if (!up || !sw_runtime.active || atomic_exchange(&finished, true))
         return;
     sw_lifecycle_report(&route, (uint64_t)route.size, true);
+    sw_comm_share(MPI_COMM_NULL);
     sw_route_close(&route);
     up = false;
 }

@@ -324,6 +324,24 @@ def test_a_candidate_holds_hints_and_properties(bench: Hdf5Bench, tmp_path: Path
     assert in_force(planned, "own.0001") == "hint cb_nodes 1;hdf5 alignment 4096"
 
 
+def test_a_phase_costs_three_collective_calls(bench: Hdf5Bench, tmp_path: Path) -> None:
+    """Ranks that wait for a processor pay for each: the decision, that all follow it, and what it cost."""
+    count, calls = 3, []
+    for mode in ("observe", "online"):
+        more: Any = {**deciding(mode, tmp_path), "behind": (bench.preload("count_collectives.c"),)}
+        outcome = phases(bench, tmp_path / "table", count, "tables", **more)
+        calls.append({name: int(number) for name, number in re.findall(r"counted (\w+) (\d+)", outcome.stdout)})
+    assert in_force(outcome, "table.0001") == "hdf5 chunk_cache 4194304"
+    # When the job begins, its nodes are counted once and for all.
+    assert {name: calls[1][name] - calls[0][name] for name in calls[1]} == {
+        "Allreduce": count,
+        "Bcast": count + 1,
+        "Gather": 1,
+        "Reduce": count,
+        "Comm_dup": 0,
+    }
+
+
 PROGRAMS = ["rows", "rows_all", "columns", "columns_all", "points", "many", "many_all", "large", "large_all"]
 PLANS = {
     "observe": None,
