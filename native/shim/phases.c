@@ -44,6 +44,7 @@ static MPI_Datatype cost_type;
 static MPI_Op cost_op;
 static bool cost_known;
 
+/* The parameters are MPI's. NOLINTNEXTLINE(readability-non-const-parameter) */
 static void add_costs(void *from, void *into, int *count, MPI_Datatype *type) {
     const struct cost *one = from;
     struct cost *all = into;
