@@ -20,7 +20,7 @@
 #define SW_ONLINE_EXCESS                                                                                     \
     1.25                    /* of predictions over the default's, and of measurements over the cheapest's    \
                              */
-#define SW_ONLINE_FAR 4.0   /* times the cheapest: a second phase of it is not worth its time */
+#define SW_ONLINE_FAR 3.0   /* times the cheapest: a second phase of it is not worth its time */
 #define SW_ONLINE_DRIFT 0.3 /* in ln(cost) */
 #define SW_ONLINE_STEADY 12 /* phases between two reopenings, doubled each time */
 
