@@ -7,8 +7,10 @@ import dataclasses
 import inspect
 import json
 import re
+import shlex
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,8 @@ from pydantic import BaseModel
 
 from stripewise.api import Tuned, tune
 from stripewise.cli.main import app
+from stripewise.cli.output import UsageProblem
+from stripewise.errors import UserError
 from stripewise.measure.evidence import RULES
 from stripewise.model.table import Column, ObjectiveColumn, Schema
 from stripewise.report.export import TARGETS
@@ -27,6 +31,7 @@ from stripewise.search.pruning import PruningOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
 from stripewise.search.resampling import ResamplingOptions
 from stripewise.search.stopping import StoppingOptions
+from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.experiment import Experiment, ParameterOverride, parse_experiment
 from stripewise.spec.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
 from stripewise.spec.plan import Plan, spell
@@ -79,6 +84,18 @@ def blocks(page: Path, language: str) -> Iterator[str]:
         if found["language"] == language:
             indent = len(found["indent"])
             yield "".join(line[indent:] if line.strip() else line for line in found["text"].splitlines(keepends=True))
+
+
+def blocks_that_run() -> list[tuple[Path, str]]:
+    """Blocks of commands on how-to pages for users, but for those whose page says above them why they are not run."""
+    found = []
+    for page in sorted((DOCS / "how-to").glob("*.md")):
+        whole = page.read_text("utf-8")
+        reasons = re.sub(r"<!-- not run in the tests: [^\n]+ -->\n *```\n", "```not_run\n", whole)
+        for block in FENCE.finditer(reasons):
+            if not block["language"] and not page.name.startswith("add-"):
+                found.append((page, textwrap.dedent(block["text"])))
+    return found
 
 
 def cases(language: str) -> list[Any]:
@@ -300,6 +317,10 @@ def test_toml_in_documents_is_accepted(text: str) -> None:
         assert parse_site(text, "docs").ost.count
     elif "limits" in shown:
         assert Policy.model_validate(shown).limits.jobs
+    elif "repeats" in shown:
+        assert parse_campaign(text, "docs").repeats
+    elif set(shown) == {"workload"} and "operation" in shown["workload"]:
+        assert Workload.model_validate(shown["workload"]).operation
     elif "project" not in shown and "settings" not in shown:  # those of simulate run: test_simulate_cli.py
         experiment = parse_experiment(text, "docs")
         check(experiment.model_copy(update={"stacks": [s for s in experiment.stacks if not s.endswith(".toml")]}))
@@ -379,6 +400,23 @@ def test_commands_shown_exist(page: Path) -> None:
         for word in words:
             if re.match(r"--?[a-z]", word):
                 assert word.partition("=")[0] in options, f"{name} has no option {word}"
+
+
+def test_commands_of_how_to_pages_are_complete() -> None:
+    """Every line with a command of ours is parsed as the program does: arguments, options and their values."""
+    told = []
+    for page in sorted((DOCS / "how-to").glob("*.md")):
+        text = "\n".join(blocks(page, "")).replace("\\\n", " ")
+        for line in re.findall(r"^(?:[A-Z_]+=\S+ )*(stripewise .+)$", text, re.MULTILINE):
+            words = shlex.split(re.sub(r"\s&$|\s+#.*$|\s+[|>&]+ .*$", "", line.partition(" -- ")[0]))[1:]
+            name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
+            if name not in COMMANDS:
+                continue  # Output that begins with our name.
+            try:
+                COMMANDS[name].make_context(name, words[len(name.split()) :], obj={"command": []})
+            except (UsageProblem, UserError) as error:
+                told.append(f"{name_of(page)}: {line}: {error}")
+    assert not told
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

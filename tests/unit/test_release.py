@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import runpy
 import sys
@@ -10,11 +11,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import stripewise
+from stripewise.cli.main import app
+from tests.unit.service import running
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -149,3 +153,30 @@ def test_an_audit_that_nobody_answered_is_not_called_one() -> None:
         "c 2: CVE-1, fixed in 3",
         "audit: not looked up: a",
     ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "packaging").rglob("*.yml")), ids=lambda path: path.name)
+def test_packaging_is_yaml(path: Path) -> None:
+    assert isinstance(yaml.safe_load(path.read_text("utf-8")), dict)
+
+
+def test_the_dashboard_asks_for_metrics_that_the_service_reports(tmp_path: Path) -> None:
+    board = json.loads((ROOT / "packaging" / "grafana" / "stripewise.json").read_text("utf-8"))
+    asked = {
+        name
+        for panel in board["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"stripewise_\w+", target["expr"])
+    }
+    with running(tmp_path) as served:
+        told = served.viewer.get("/api/metrics").text
+    assert asked
+    assert all(re.search(rf"^(# TYPE )?{name}\b", told, re.MULTILINE) for name in asked), told
+
+
+def test_the_entry_of_jupyter_names_options_that_the_service_has() -> None:
+    described = runpy.run_path(str(ROOT / "packaging" / "jupyter" / "stripewise_jupyter.py"))["setup"]()
+    program, command, *words = described["command"]
+    assert (program, command) == ("stripewise", "serve")
+    options = {option for parameter in typer.main.get_command(app).load("serve").params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options
