@@ -485,7 +485,9 @@ def test_a_shared_store_does_not_choose_what_pages_read(served: Running) -> None
     run = Run(0, 0, Phase.SEARCH)
     store.plan(identifier, claim, Trial(0, Configuration({}), Role.DEFAULT), run)
     store.begin(identifier, claim, 0)
-    store.accept(identifier, claim, replace(run, state=State.FAILED, facts=RunFacts(folder=str(place))))
+    failed = replace(run, state=State.FAILED, reason="=HYPERLINK(1)", facts=RunFacts(folder=str(place)))
+    store.accept(identifier, claim, failed)
+    assert ",'=HYPERLINK(1)" in served.viewer.get(f"/experiments/{identifier}/runs.csv").text, "no formula"
     assert "not for you" not in served.viewer.get(f"/experiments/{identifier}/runs/0").text
     with zipfile.ZipFile(io.BytesIO(served.viewer.get(f"/experiments/{identifier}/bundle.zip").content)) as archive:
         assert not [name for name in archive.namelist() if "output" in name]
