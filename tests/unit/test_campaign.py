@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from stripewise.carriers import LAYOUT
 from stripewise.errors import UserError
 from stripewise.model.registry import make_model
+from stripewise.prescribe.launching import choose_for_launch
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.profiling.designs import first_batch
@@ -36,6 +38,7 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Run, State
 from stripewise.spec.workload import Workload
 from stripewise.summaries import summarise
+from tests.unit.reports import recorded
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"
 
@@ -409,3 +412,7 @@ def test_a_campaign_and_its_model_switch_a_component_off(tmp_path: Path) -> None
     said = "the best is to run without cache: CACHE=off, without LD_PRELOAD in the environment, run without {program}"
     assert said in answers["small"].notes
     assert "the plan does not switch cache on: set CACHE=on as well" in answers["large"].notes
+    seen = tmp_path / "report.json"
+    seen.write_text(json.dumps(recorded("romio_strided_write")["default"]))
+    choice = choose_for_launch(model, iter([seen]), {"operation": "read", "program": "small"}, ["./my_app"])
+    assert [s.line() for s in choice.settings] == ["env CACHE off"] and said in choice.remarks

@@ -165,7 +165,8 @@ def choose_for_launch(
         f"measured (from {report})"
     )
     kept = [setting for setting in defaults if setting.target not in taken]
-    return LaunchChoice((*chosen, *kept), why, report, found, tuple(remarks))
+    # Where nothing is set, the reason has said all.
+    return LaunchChoice((*chosen, *kept), why, report, found, tuple(remarks) if chosen else ())
 
 
 def _first_readable(reports: Iterator[Path]) -> tuple[Path | None, Observed | None]:
