@@ -40,7 +40,6 @@ from stripewise.evaluation import filters
 from stripewise.filesystems import named, type_names
 from stripewise.measure.darshan_logs import _Reader
 from stripewise.measure.ior import parse_ior
-from stripewise.measure.journal import parse_journal
 from stripewise.model.artifact import format as form
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.registry import load_model, make_model
@@ -52,6 +51,7 @@ from stripewise.runner.program.elf import NotElf, read_elf
 from stripewise.schedulers.registry import all_schedulers
 from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.experiment import parse_experiment
+from stripewise.spec.journal import parse_journal
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import read_report
 from stripewise.spec.site import parse_site

@@ -193,8 +193,8 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
 #define SW_JOURNAL_KEYS(TEXT, NUMBER, WORD) TEXT(site, SW_JOURNAL_TEXT) WORD(operation) WORD(pattern) \
     NUMBER(ranks, 10, 4e9) NUMBER(nodes, 10, 4e9) NUMBER(bytes, 17, 1e30) NUMBER(seconds, 9, 1e15) \
     NUMBER(time, 13, 1e15) TEXT(settings, SW_JOURNAL_TEXT) TEXT(workload, SW_JOURNAL_TEXT) \
-    TEXT(program, SW_JOURNAL_WORD) TEXT(layout, SW_JOURNAL_WORD) NUMBER(order, 10, 4e9) \
-    NUMBER(missed, 10, 4e9) NUMBER(launch, 13, 1e15)
+    TEXT(program, SW_JOURNAL_WORD) TEXT(layout, SW_JOURNAL_WORD) TEXT(driver, SW_JOURNAL_WORD) \
+    NUMBER(order, 10, 4e9) NUMBER(missed, 10, 4e9) NUMBER(launch, 13, 1e15)
 
 /* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */
 enum sw_section { SW_STRINGS, SW_CONSTANTS, SW_CODE, SW_PROGRAMS, SW_INPUTS, SW_VALUES, SW_CONSTRAINTS,

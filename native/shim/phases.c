@@ -92,6 +92,7 @@ struct sw_seen sw_seen_of(struct sw_file *record) {
         seen.hdf5 = sw_hdf5_sum(record->hdf5);
     seen.size = record->facts.size;
     seen.layout = record->facts.layout;
+    seen.driver = record->driver;
     for (int write = 0; write < 2; write++) {
         const struct sw_pattern *pattern = record->patterns[write];
         seen.strided[write] = record->facts.view.in_pieces > record->facts.view.in_one ||
@@ -180,12 +181,12 @@ static const char *program_name(char *path, size_t size) {
 }
 
 /* On rank 0: the learner or its order, and the journal, receive the phase. */
-static void learn(const struct sw_tracking *tracking, const struct sw_layout *layout,
-                  const struct sw_use *use, const struct sw_opening *again, double bytes, double seconds) {
+static void learn(const struct sw_tracking *tracking, const struct sw_seen *now, const struct sw_use *use,
+                  const struct sw_opening *again, double bytes, double seconds) {
     struct sw_phase *phase = calloc(1, sizeof *phase);
     struct sw_workload workload;
     char exe[SW_MAX_PATH];
-    struct timespec now;
+    struct timespec clock;
     if (!phase)
         return;
     char pattern = use->collective == 1 ? 'c' : 'i';
@@ -196,9 +197,10 @@ static void learn(const struct sw_tracking *tracking, const struct sw_layout *la
     phase->bytes = bytes;
     phase->seconds = seconds;
     phase->missed = tracking->order ? tracking->missed : 0;
-    clock_gettime(CLOCK_REALTIME, &now);
-    phase->time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    print_layout(layout, phase->layout, sizeof phase->layout);
+    clock_gettime(CLOCK_REALTIME, &clock);
+    phase->time = (double)clock.tv_sec + (double)clock.tv_nsec * 1e-9;
+    print_layout(&now->layout, phase->layout, sizeof phase->layout);
+    snprintf(phase->driver, sizeof phase->driver, "%s", now->driver ? now->driver : "");
     snprintf(phase->program, sizeof phase->program, "%.*s", (int)sizeof phase->program - 1,
              program_name(exe, sizeof exe));
     sw_known_workload(again, &workload);
@@ -304,7 +306,7 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
                                    .info = MPI_INFO_NULL,
                                    .hdf5 = level == DATASETS};
         if (tracked && !tracking->doubled)
-            learn(tracking, &now.layout, use, &again, all.bytes[level], all.slowest[level]);
+            learn(tracking, &now, use, &again, all.bytes[level], all.slowest[level]);
     }
     if (tracking->order) /* the phase moved nothing, or could not be measured */
         sw_order_end(tracking->order, record->path, NULL);

@@ -22,6 +22,7 @@ struct sw_seen {
     struct sw_hdf5_moved hdf5;
     int64_t size;
     struct sw_layout layout;
+    const char *driver; /* interned; NULL: it is not told */
 };
 struct sw_seen sw_seen_of(struct sw_file *record);
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stripewise.measure.journal import JournalPhase
 from stripewise.profiling.importing import journal_rows
+from stripewise.spec.journal import JournalPhase
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.measure.journal import learned_lines
 from stripewise.measure.observed import observed_workload
 from stripewise.runner.local.scratch import Scratch
+from stripewise.spec.journal import learned_lines
 from stripewise.spec.report import parse_report, summed
 from tests.unit.reports import changed, recorded, report
 

@@ -20,7 +20,6 @@ from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, Sto
 from stripewise.cli.output import notes, print_json, printable, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import StripewiseError, UserError, choose
-from stripewise.measure.journal import learned_lines
 from stripewise.model.artifact.content import Artifact
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.reader import read_artifact, within
@@ -41,6 +40,7 @@ from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.spec.documents import read_document
 from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
+from stripewise.spec.journal import learned_lines
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
 from stripewise.spec.report import read_report_file

@@ -32,7 +32,7 @@ from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
 from stripewise.search.registry import sampler_names
 from stripewise.spec.documents import read_document
-from stripewise.spec.experiment import Experiment, parse_experiment
+from stripewise.spec.experiment import Budget, Experiment, parse_experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import stack_names
@@ -59,6 +59,10 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(resume)
 
 
+PHASES = 120
+"""Phases that ``--within`` may use where no budget is given."""
+
+
 def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """Complete a value in the shell: the names that begin as it does."""
 
@@ -75,6 +79,7 @@ _GROUPS = {
     ),
     "The search": ("sampler", "sampler_option", "model", "warm_start", "diagnosis", "seed"),
     "The proof": ("pairs", "minimum_effect", "confirm"),
+    "Inside one launch": ("within", "max_loss", "settle"),
     "Where experiments are kept": ("store", "server"),
 }  # fmt: skip
 """Options of ``tune`` under the headings of its help, the basic ones first, which have no heading of their own."""
@@ -172,6 +177,20 @@ def tune(
         str | None, typer.Option(help="Folder for the runs' output. Default: in the folder of Stripewise's state.")
     ] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
+    within: Annotated[
+        bool,
+        typer.Option("--within", help="Try settings inside one launch: each phase (open to close of a file) is a run."),
+    ] = False,
+    max_loss: Annotated[
+        float | None,
+        typer.Option(
+            help="With --within: the most I/O time that trying may lose, in percent. Default: 5.", metavar="PERCENT"
+        ),
+    ] = None,
+    settle: Annotated[
+        bool | None,
+        typer.Option("--settle", help="With --within: each phase pays for its own write-back (sync before close)."),
+    ] = None,
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
@@ -189,6 +208,16 @@ def tune(
         _confirm(confirm, pairs, store, server, report, json_output, yes)
         return
     experiment = _read(file) if file is not None else Experiment()
+    if within:
+        if runner not in (None, "within"):
+            raise UserError(f"--within and --runner {runner} exclude each other", "leave one of them out")
+        runner = "within"
+        # Phases are many and cheap; what a launch is measured by says nothing of them.
+        fresh = Budget() == experiment.budget
+        budget = budget if budget is not None or not fresh else PHASES
+        objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
+    elif max_loss is not None or settle is not None:
+        raise UserError("--max-loss and --settle belong to trials inside one launch", "add --within")
     experiment = with_options(
         experiment,
         command=context.obj["command"],
@@ -205,6 +234,7 @@ def tune(
         name=name,
         setup=setup,
         hooks={"delete": delete},
+        within={"max_loss": None if max_loss is None else max_loss / 100, "settle": settle},
         confirmation={"pairs": pairs, "minimum_effect": minimum_effect},
         timeout=timeout,
         scratch=scratch,

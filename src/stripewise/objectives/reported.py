@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from stripewise.errors import RunFailed
-from stripewise.objectives.base import ObjectiveKind, Phases
+from stripewise.errors import RunFailed, UserError
+from stripewise.objectives.base import Conditions, ObjectiveKind, Phases
 from stripewise.spec.launch import Outcome
 from stripewise.spec.report import Report
 
@@ -163,3 +163,32 @@ class ReadRate(WriteRate):
     name = "read_rate"
     about = "bytes read over the time in read calls alone (MiB/s)"
     operation = "read"
+
+
+class PhaseBandwidth(ObjectiveKind):
+    """Bytes over time of one phase of a launch; the runner knows it, since each phase is a run."""
+
+    name = "phase_bandwidth"
+    about = "of each phase within one launch (MiB/s)"
+    direction = "maximize"
+    unit = "MiB/s"
+    text = "OPERATION"
+    optional = True
+    example = "write"
+    timed = "inside the calls on a file from its open to its close, of the slowest rank"
+
+    def __init__(self, given: str = "") -> None:
+        if given not in ("", "read", "write"):
+            raise UserError(
+                f"objective '{self.name}:{given}' is unknown", f"write {self.name}:read or {self.name}:write"
+            )
+        super().__init__(given)
+
+    def check(self, conditions: Conditions) -> None:
+        """See :meth:`ObjectiveKind.check`."""
+        if conditions.runner != "within":
+            raise UserError(f"objective {self.title} is measured within one launch", "add --within")
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        raise RunFailed("the phase has no value")

@@ -16,11 +16,11 @@ from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import read_logs
 from stripewise.measure.ior import IorOutput, IorRow, parse_ior
-from stripewise.measure.journal import JournalPhase, is_journal, parse_journal
 from stripewise.measure.observed import Observed, of_activity, of_report
 from stripewise.profiling.importing_table import Row, known_hints
 from stripewise.spec.configuration import plain_number
 from stripewise.spec.formats import JOURNAL_HEADER
+from stripewise.spec.journal import JournalPhase, is_journal, parse_journal
 from stripewise.spec.report import read_report
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import load_stack

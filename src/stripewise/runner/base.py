@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.plan import Plan
 from stripewise.spec.space import Space
 from stripewise.spec.workload import Workload
 
@@ -82,6 +83,22 @@ class Runner(ABC):
     def queued_seconds(self) -> float:
         """Wall seconds in which all runs under way waited in a scheduler's queue; budgets do not count them."""
         return 0.0
+
+    @property
+    def over(self) -> str:
+        """Why no run can be started or end any more until the experiment is resumed; empty while one can."""
+        return ""
+
+    @property
+    def seen(self) -> tuple[Workload, Mapping[str, int]] | None:
+        """What runs without reports have shown: the workload, and the layout of the files; None if nothing."""
+        return None
+
+    def conclude(self, plan: Plan) -> None:  # noqa: B027  where every run is a launch, nothing is left to do
+        """Take note that the experiment is decided: what still runs may use the plan, whose settings are proven.
+
+        Called once at the end, with an empty plan where no gain is proven.
+        """
 
     def charged(self, timeout: float) -> tuple[float, int | None]:
         """Give the most that a run with a time limit can cost. Call it after :meth:`prepare`.

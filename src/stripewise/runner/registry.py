@@ -11,7 +11,7 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.policy import load_policy
 from stripewise.spec.site import site_names
 
-RUNNERS = ("local", "batch", "steps", "replay:TABLE", "sim:NAME-or-FILE")
+RUNNERS = ("local", "batch", "steps", "within", "replay:TABLE", "sim:NAME-or-FILE")
 """Names of runners, as ``--runner`` takes them."""
 
 
@@ -56,6 +56,10 @@ def make_runner(
 
         jobs = load_policy().limits.jobs
         return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
+    if experiment.in_one_launch:
+        from stripewise.runner.within import WithinRunner  # noqa: PLC0415
+
+        return WithinRunner(experiment, folder, runtime=runtime, cwd=cwd)
     if kind == "replay":
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")

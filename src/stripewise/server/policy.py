@@ -119,6 +119,9 @@ def files_of(stacks: Sequence[str]) -> list[str]:
 
 def _check_runner(runner: str, settings: Settings) -> None:
     """Confine the table or the site's file that a runner reads."""
+    if runner == "within":
+        # The program outlives its tuner, and with it the limits of the service.
+        raise Refused(403, "trials inside one launch are not for a service", "start them with the job: tune --within")
     kind, _, rest = runner.partition(":")
     name = rest.partition("@")[0]
     if kind == "replay":

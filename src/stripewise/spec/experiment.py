@@ -67,6 +67,20 @@ class Hooks(BaseModel):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
 
 
+class Within(BaseModel):
+    """The ``[within]`` table: the runner ``within``, for which each phase of one launch is a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_loss: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.05, description="the most time that trying may lose, as a part of the I/O time of the default"
+    )
+    factor: Annotated[float, Field(ge=1, le=100)] = Field(
+        default=1.25,
+        description="candidates that are expected to take longer than so many times the default are left out",
+    )
+    settle: bool = Field(default=False, description="synchronise files before they are closed, at the phase's cost")
+
+
 class ParameterOverride(BaseModel):
     """A ``[parameters.NAME]`` table: a change to a stack's parameter, or a whole parameter of the user's own."""
 
@@ -108,6 +122,7 @@ class Experiment(BaseModel):
     workload: Workload = Workload()
     hooks: Hooks = Hooks()
     batch: Batch = Batch()
+    within: Within = Within()
     confirmation: Confirmation = Confirmation()
     warmup: Annotated[int, Field(ge=0, le=100)] = 1
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
@@ -116,6 +131,16 @@ class Experiment(BaseModel):
     scratch: VariableValue | None = Field(default=None, description="folder for the runs' own folders")
     override: bool = Field(default=False, description="the plan wins over the application's own hints")
     files: str = Field(default="*", description="glob of the files that the plan governs")
+
+    @property
+    def in_one_launch(self) -> bool:
+        """Whether runs are phases of one launch."""
+        return self.runner == "within"
+
+    def counted(self, runs: int) -> str:
+        """Say how many launches, or phases of one, a number of runs is."""
+        word, ending = ("phase", "s") if self.in_one_launch else ("launch", "es")
+        return f"{runs} {word}{'' if runs == 1 else ending}"
 
     @field_validator("objective", mode="before")
     @classmethod

@@ -194,6 +194,10 @@ class _RunKeys(TypedDict, total=False):
     bounds: Mapping[str, Mapping[str, float]]
     binding: Mapping[str, str]
     slow_ost: int
+    # Of a phase of one launch.
+    file_family: str
+    after: str
+    lost: float
     # Of the loop that asked for the run.
     report: Mapping[str, Any]
     folder: str
@@ -268,6 +272,15 @@ class RunFacts(_Observed):
 
     notes = _Fact[list[str]](list)
     """What went wrong during the run and was corrected."""
+
+    file_family = _Fact(str)
+    """Of a phase: the files that it was of, as ``writing /scratch/chk.#``."""
+
+    after = _Fact(str)
+    """Of a phase: the settings of the phase before it; empty for the default."""
+
+    lost = _Maybe(float)
+    """Of a phase: what trying has cost in its launch so far, as a part of the I/O time of the default."""
 
     job = _Fact(str)
     """The scheduler's identifier of the run's job; empty where it has none."""

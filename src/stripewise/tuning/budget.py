@@ -67,7 +67,8 @@ def shortfall(experiment: Experiment) -> str:
     if experiment.confirmation.pairs is not None or most_pairs(experiment) > 0:
         return ""
     fewest = fewest_launches(experiment)
-    return f"{experiment.budget.runs} launches can prove no gain, so all are searched; {fewest} are the fewest that can"
+    held = experiment.counted(experiment.budget.runs)
+    return f"{held} can prove no gain, so all are searched; {fewest} are the fewest that can"
 
 
 def provable_pairs(rule: Confirmation) -> int:

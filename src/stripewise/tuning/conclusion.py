@@ -16,7 +16,7 @@ from stripewise.spec.trial import History, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import Spent, pairs_left, pairs_to_prove
 from stripewise.tuning.confirm import HOPELESS_PAIRS, Pair, arms, judge, more_pairs
-from stripewise.tuning.protocol import protocol_points
+from stripewise.tuning.protocol import phase_points, protocol_points
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,12 @@ def verdict(
     pairs, found = conclusion.speedup.pairs, conclusion.speedup.estimate
     bounds = conclusion.interval
     span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+    where = " within one launch" if experiment.in_one_launch else ""
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
-            return f"Proven in {pairs} pairs: {_failures(conclusion)}."
+            return f"Proven{where} in {pairs} pairs: {_failures(conclusion)}."
         case Decision.PROVEN:
-            return f"Proven: {found:.2f} times the default ({span}, {pairs} pairs)."
+            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs} pairs)."
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
@@ -151,6 +152,9 @@ def proof_of(
         workload,
         simulated,
     )
+    if experiment.in_one_launch and pairs:
+        held, broken = phase_points([run for p in pairs for run in (p.default, p.candidate) if run], experiment)
+        kept, not_kept = [*kept, *held], [*not_kept, *broken]
     proof = Proof(
         pairs=tuple(
             PairOfRuns(

@@ -7,6 +7,7 @@ have gone on undisturbed.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ import numpy as np
 from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import all_idle, effects_of, idle_settings
-from stripewise.search.base import Sampler
+from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.costs import at_one_level
 from stripewise.search.economy import economical
 from stripewise.search.failures import failed_once, retry
@@ -37,6 +38,8 @@ _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
+_ASKED_WITHIN = 8
+"""Suggestions that the sampler is asked for where some may be left out."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ class Planner:
     def _over_budget(self, spent: Spent) -> str:
         budget = self.experiment.budget
         if spent.runs >= budget.runs:
-            return f"the budget of {budget.runs} {'launch' if budget.runs == 1 else 'launches'} is used up"
+            return f"the budget of {self.experiment.counted(budget.runs)} is used up"
         if budget.seconds is not None and spent.seconds >= budget.seconds:
             return f"the time budget of {budget.seconds:g} s is used up"
         if budget.node_hours is not None and spent.node_hours >= budget.node_hours:
@@ -225,7 +228,7 @@ class Planner:
         untried = self._untried(history)
         if untried is not None:
             return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
-        suggestions = self.sampler.ask(self.space, history, self._rng(number), 1)
+        suggestions = self._asked(history, number)
         if not suggestions:
             again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
             if again is None:
@@ -235,6 +238,19 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _asked(self, history: History, number: int) -> list[Suggestion]:
+        """Ask the sampler; within one launch, what is expected to be far slower than the default is left out."""
+        assert self.space is not None
+        within = self.experiment.in_one_launch
+        found = self.sampler.ask(self.space, history, self._rng(number), _ASKED_WITHIN if within else 1)
+        expected = self.sampler.expectation(self.space) if within else None
+        if expected is None or not found:
+            return found
+        levels = self.space.levels([self.space.default, *(one.configuration for one in found)])
+        usual, *others = expected(self.space, levels)
+        least = usual - math.log(self.experiment.within.factor)
+        return [one for one, value in zip(found, others, strict=True) if value >= least]
 
     def _untried(self, history: History) -> Configuration | None:
         """The next of the configurations that the experiment asks for before those of the sampler."""
@@ -314,7 +330,7 @@ class Planner:
         if self.experiment.confirmation.pairs == 0:
             return "no confirmation was asked for"
         fewest = provable_pairs(self.experiment.confirmation)
-        return f"the budget leaves fewer than the {2 * fewest} launches that a proof takes"
+        return f"the budget leaves fewer than the {self.experiment.counted(2 * fewest)} that a proof takes"
 
     def candidate(self, trials: Sequence[Trial]) -> int | None:
         """The trial most likely to be best, if it looks better than the default; the reference competes too.

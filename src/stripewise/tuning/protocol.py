@@ -5,13 +5,16 @@ The points are those for shared production file systems; see ``docs/explanation/
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 from stripewise.filesystems import of_file
+from stripewise.measure.carryover import carry_over
 from stripewise.measure.statistics import Speedup
 from stripewise.objectives import kind_of
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Same
+from stripewise.spec.trial import Run, State
 from stripewise.spec.workload import Workload
 
 _LEAST_SECONDS = 10.0
@@ -87,6 +90,48 @@ def protocol_points(
             missed.append("each run had nodes of the scheduler's choice: the two of a pair may have had others")
         if experiment.runner != "batch":
             missed.append("one session on one allocation: no spread over days or other nodes")
+    return kept, missed
+
+
+def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str], list[str]]:
+    """The points of a confirmation within one launch; see :func:`protocol_points`.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Of the pairs: each is a phase, and its value a bandwidth.
+    experiment : Experiment
+    """
+    kept = [f"the phases of a pair were of one file family, {runs[-1].facts.file_family}"]
+    missed = [
+        "one launch: no spread over launches, days or nodes (tune --confirm measures again, in another launch)",
+    ]
+    arms: dict[str, list[tuple[float, bool]]] = {"default": [], "candidate": []}
+    for run in runs:
+        if run.value and run.state is State.FINISHED:
+            arms[run.arm].append((-math.log(run.value), bool(run.facts.after)))
+    found = carry_over(arms["default"], arms["candidate"])
+    if found is None:
+        missed.append("too few phases to test for carry-over")
+    else:
+        about = (
+            f"phases after one with settings took {found.ratio:.2f} times as long as those after the default "
+            f"(p = {found.p:.2g}, {found.phases} phases)"
+        )
+        if found.seen:
+            more = "" if experiment.within.settle else "; --settle makes each phase pay for its own write-back"
+            missed.append(f"carry-over: {about}{more}")
+        else:
+            kept.append(f"no carry-over was found: {about}")
+    if experiment.within.settle:
+        missed.append("files were synchronised before they were closed, which the program does not do by itself")
+    lost = max(runs, key=lambda run: run.number).facts.lost
+    if lost is not None:
+        most = experiment.within.max_loss
+        said = f"trying cost {lost:.1%} of the default's I/O time"
+        if lost <= 0:
+            said = f"trying saved {-lost:.1%} of the default's I/O time"
+        (kept if lost <= most else missed).append(f"{said} up to the last pair (at most {most:.1%} were allowed)")
     return kept, missed
 
 

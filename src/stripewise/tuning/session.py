@@ -23,6 +23,7 @@ from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.launch import Launch
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy
 from stripewise.spec.report import Report
 from stripewise.spec.result import Result
@@ -173,6 +174,8 @@ class Session:
             if isinstance(step, Finish) and not self._running:
                 return self._conclude(planner, step.reason)
             self._collect(planner)
+            if self._runner.over:
+                raise Stopped(self._runner.over, f"stripewise resume {self._identifier} goes on with another launch")
             self._tell("waiting")
             self._tell_changes(planner)
             if self._ledger.stop_requested():
@@ -315,6 +318,7 @@ class Session:
             simulated=self._runner.simulated,
         )
         self._ledger.set_state("finished", result)
+        self._runner.conclude(Plan.parse(result.plan, "the plan of the result") if result.confirmed else Plan())
         return result
 
     # -- workload and space --------------------------------------------------------------------------------
@@ -386,6 +390,8 @@ class Session:
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
+        if self._ledger.experiment.in_one_launch:
+            return  # the user's own launch, and no more
         seconds, nodes = self._runner.charged(self._timeout())
         # Where nothing is launched no hours pass, and no byte moves.
         launched = self._runner.kind == "measured"
@@ -442,6 +448,9 @@ class Session:
                     "them, and what the runtime measures is "
                     + (f"that of {named} alone" if named else "summed over all; --program NAME measures one alone"),
                 )
+        elif self._ledger.facts.workload is None and (seen := self._runner.seen) is not None:
+            workload = self._ledger.experiment.workload.merged(seen[0]).merged(workload)
+            layout = dict(seen[1])
         mpi = self._preflight.environment.get("mpi")
         largest = self._preflight.largest
 

@@ -45,6 +45,7 @@ def prepare(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     guidance: Guidance | None = None,
+    library: Path | None = None,
 ) -> Foreground:
     """Bring a plan into a command; the files it needs are written to ``folder`` and must stay while the program runs.
 
@@ -57,6 +58,8 @@ def prepare(
         By default those of this process.
     guidance : Guidance, optional
         What the runtime is to do; by default what the site allows.
+    library : Path, optional
+        The runtime to preload; by default it is found or built.
 
     Raises
     ------
@@ -69,8 +72,9 @@ def prepare(
     cwd = cwd or Path.cwd()
     values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
     target = look([substitute(word, values) for word in command], environment, cwd)
-    library = None
-    if not target.program.obstacle and target.mpi is not None:
+    if target.program.obstacle or target.mpi is None:
+        library = None
+    elif library is None:
         library = runtime_for(target.mpi, target.launcher, environment)
     guidance = guidance or Guidance.under(load_policy(environment))
     if library is None and guidance.mode:

@@ -44,6 +44,8 @@ class JournalPhase:
     program : str
     layout : mapping
         Of the file, where the file system told.
+    driver : str
+        What drove the file, as the runtime's report says it.
     order : int
         Number of the order that it carried out; 0 for none.
     missed : int
@@ -65,9 +67,15 @@ class JournalPhase:
     workload: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     layout: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
     order: int = 0
     missed: int = 0
     launch: float = 0.0
+
+    @property
+    def kind(self) -> tuple[str, str, bool, bool]:
+        """What phases must have in common to be compared: site, operation and pattern."""
+        return self.site, self.operation, self.collective, self.strided
 
     @property
     def bandwidth(self) -> float:
@@ -153,11 +161,18 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word if number == 1 else word + 's'}"
 
 
-def _phase(line: str) -> JournalPhase | None:
+def fields_of(line: str) -> dict[str, str] | None:
+    """Give the fields of a line as they are written, without its newline; None if it is damaged."""
     body = line[8:]
     if f"{zlib.crc32(body.encode('utf-8', 'surrogateescape')):08x}" != line[:8] or not body.startswith("\t"):
         return None
-    fields = dict(part.partition("=")[::2] for part in body[1:].split("\t"))
+    return dict(part.partition("=")[::2] for part in body[1:].split("\t"))
+
+
+def _phase(line: str) -> JournalPhase | None:
+    fields = fields_of(line)
+    if fields is None:
+        return None
     try:
         pattern = fields["pattern"]
         moved, seconds = float(fields["bytes"]), float(fields["seconds"])
@@ -179,6 +194,7 @@ def _phase(line: str) -> JournalPhase | None:
             workload=_pairs(_plain(fields.get("workload", ""))),
             program=_plain(fields.get("program", "")),
             layout=_pairs(_plain(fields.get("layout", ""))),
+            driver=_plain(fields.get("driver", "")),
             order=int(fields.get("order", "0")),
             missed=int(fields.get("missed", "0")),
             launch=float(fields.get("launch", "0")),

@@ -1,7 +1,7 @@
 """Orders: which settings the next phases of a running program are to try.
 
 A file of orders is append-only. The runtime reads it before each open, and answers in its journal
-(:mod:`stripewise.measure.journal`), whose lines have the same form.
+(:mod:`stripewise.spec.journal`), whose lines have the same form.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from stripewise.carriers import Setting
 from stripewise.errors import StripewiseError
 from stripewise.spec.formats import MAX_ORDERS, ORDERS_HEADER
+from stripewise.spec.journal import fields_of
 
-CARRIERS = ("hint", "layout", "hdf5")
-"""Verbs of the plan whose settings a phase can have: they act when a file is opened or created."""
+_MOST_SETTINGS, _MOST_BYTES = 24, 63
+"""What the runtime holds of an order: settings, and bytes of a key or value."""
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f%]")
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -36,13 +37,21 @@ class Order:
     operation : str
         ``write`` or ``read``.
     settings : sequence of Setting
-        Of :data:`CARRIERS`; none for the default.
+        Of carriers that act while the program runs; none for the default.
+    run : int or None
+        The run that it is, for the tuner that wrote it; the runtime passes it over.
     """
 
     number: int
     site: str
     operation: str
     settings: Sequence[Setting] = ()
+    run: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Its settings as the runtime reads them and answers; empty for the default."""
+        return ";".join(setting.line() for setting in self.settings)
 
     def line(self) -> str:
         """Write it, with its checksum and its newline.
@@ -52,10 +61,17 @@ class Order:
         ValueError
             If no phase can carry it out.
         """
-        if not 0 < self.number < MAX_ORDERS or any(setting.carrier.verb not in CARRIERS for setting in self.settings):
-            raise ValueError(f"{self} cannot be an order")
-        settings = ";".join(setting.line() for setting in self.settings)
-        fields = {"site": self.site, "operation": self.operation, "settings": settings, "order": str(self.number)}
+        words = [word for setting in self.settings for word in (setting.key, setting.value)]
+        if (
+            not 0 < self.number < MAX_ORDERS
+            or len(self.settings) > _MOST_SETTINGS
+            or not all(setting.carrier.decided for setting in self.settings)
+            or any(";" in word or len(word.encode("utf-8", "surrogateescape")) > _MOST_BYTES for word in words)
+        ):
+            raise ValueError(f"order {self.number} ({self.text}) cannot be carried out by a phase")
+        fields = {"site": self.site, "operation": self.operation, "settings": self.text, "order": str(self.number)}
+        if self.run is not None:
+            fields["run"] = str(self.run)
         body = "".join(f"\t{key}={_SPECIAL.sub(_escaped, value)}" for key, value in fields.items())
         return f"{zlib.crc32(body.encode('utf-8', 'surrogateescape')):08x}{body}\n"
 
@@ -89,6 +105,16 @@ def append_orders(path: Path, orders: Iterable[Order]) -> None:
             os.close(descriptor)
     except OSError as error:
         raise StripewiseError(f"cannot write orders to {path}: {error.strerror}", "make room") from error
+
+
+def runs_of(text: str) -> dict[int, int]:
+    """Read from a file of orders which order each run was given last."""
+    found = {}
+    for line in text.split("\n"):
+        fields = fields_of(line)
+        if fields is not None and {"run", "order"} <= fields.keys():
+            found[int(fields["run"])] = int(fields["order"])
+    return found
 
 
 def _escaped(found: re.Match[str]) -> str:

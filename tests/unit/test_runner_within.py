@@ -1,0 +1,227 @@
+"""Runs that are phases of one launch: which phases, what trying costs, which order comes when."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from stripewise.carriers import ENVIRONMENT, HINT, Setting
+from stripewise.measure.carryover import carry_over
+from stripewise.runner.within import Loss, WithinRunner, _Launched, choose_kind
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.journal import JournalPhase, fields_of, parse_journal
+from stripewise.spec.launch import Launch
+from stripewise.spec.orders import Order, append_orders, runs_of, site_of
+from stripewise.spec.plan import Plan
+from stripewise.spec.trial import Phase, State
+
+FEW = (Setting(HINT, "cb_nodes", "2"),)
+
+
+def phase(seconds: float = 1.0, site: str = "/a#", operation: str = "write", **more: object) -> JournalPhase:
+    return JournalPhase(site, operation, True, True, 4, 1, 1e6, seconds, **more)  # type: ignore[arg-type]
+
+
+def test_the_costliest_phases_that_repeat_are_tuned() -> None:
+    a, b, once = phase(1.0), phase(5.0, "/b#"), phase(99.0, "/c")
+    assert choose_kind([]) is None and choose_kind([once, a, b, a, b]) is None
+    assert choose_kind([once, a, b, a, b, a]) == b.kind
+    assert choose_kind([once, a, b, a, a]) == a.kind
+    read = phase(operation="read")
+    assert choose_kind([a, read, a, read, a, read], "read") == read.kind
+
+
+def test_the_loss_is_that_of_phases_with_settings_for_their_bytes() -> None:
+    assert Loss.of([]) is None and Loss.of([phase(9.0)]) is None  # the first one stands apart
+    tried = phase(1.5, settings={"cb_nodes": "2"})
+    loss = Loss.of([phase(9.0), phase(1.0), tried, phase(1.0)])
+    assert loss is not None and (loss.lost, loss.default) == pytest.approx((0.5, 4.0))
+    assert not loss.allows(0.25, 0.05) and loss.allows(0.0, 0.05) and loss.allows(0.25, 0.2)
+    long = Loss.of([phase(), *[phase()] * 8, tried])
+    assert long is not None and not long.allows(0.25, 0.05) and long.allows(0.25, 0.1)
+
+
+def test_carry_over_is_told_apart_from_what_the_settings_do() -> None:
+    assert carry_over([(0.0, False)] * 3, [(1.0, True)] * 9) is None  # nothing tells the two apart
+    wobble = [0.001 * (number * 7 % 5) for number in range(12)]
+    plain = [(x, number % 2 == 0) for number, x in enumerate(wobble)]
+    same = carry_over(plain, [(x - 1.0, after) for x, after in plain])
+    assert same is not None and not same.seen and same.ratio == pytest.approx(1, abs=0.01) and same.phases == 24
+    slowed = [(x + 0.3 * after, after) for x, after in plain]
+    found = carry_over(slowed, [(x - 1.0, after) for x, after in slowed])
+    assert found is not None and found.seen and found.ratio == pytest.approx(1.35, abs=0.02)
+
+
+def test_an_order_is_written_as_the_runtime_reads_it(tmp_path: Path) -> None:
+    order = Order(7, site_of("/run1/a b\t%.0003"), "write", FEW, run=3)
+    fields = fields_of(order.line().rstrip("\n"))
+    assert fields == {
+        "site": "/run#/a b%09%25.#",
+        "operation": "write",
+        "settings": "hint cb_nodes 2",
+        "order": "7",
+        "run": "3",
+    }
+    for wrong in (
+        Order(0, "/a", "write"),
+        Order(65536, "/a", "write"),
+        Order(1, "/a", "write", (Setting(ENVIRONMENT, "X", "1"),)),
+        Order(1, "/a", "write", (Setting(HINT, "x", "1;2"),)),
+        Order(1, "/a", "write", (Setting(HINT, "x", "1" * 64),)),
+    ):
+        with pytest.raises(ValueError, match="cannot be carried out"):
+            wrong.line()
+    path = tmp_path / "orders"
+    append_orders(path, [order])
+    path.write_bytes(path.read_bytes() + b"half a line")
+    append_orders(path, [Order(8, "/a", "write", run=3)])
+    assert path.read_text().startswith("stripewise-orders 1\n") and runs_of(path.read_text()) == {3: 8}
+
+
+class Program:
+    """Stands for a program with the runtime: carries out orders when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.carried_out, self.alive = folder, 0, True
+        self.clock = itertools.count(1_700_000_000)
+        append_orders(folder / "orders", ())
+        (folder / "answers").write_text("stripewise-journal 1\n")
+
+    def poll(self) -> int | None:
+        return None if self.alive else 0
+
+    returncode = 0
+
+    def write(self, seconds: float = 1.0, missed: int = 0, pattern: str = "C") -> None:
+        """Do one phase."""
+        lines = [fields_of(line) for line in (self.folder / "orders").read_text().split("\n")]
+        waiting = [fields for fields in lines if fields and int(fields["order"]) > self.carried_out]
+        order = waiting[0] if waiting else {"order": "0", "settings": ""}
+        self.carried_out = max(self.carried_out, int(order["order"]))
+        fields = {"site": "/a#", "operation": "write", "pattern": pattern, "ranks": 4, "nodes": 1, "bytes": 1e6}
+        fields |= {"seconds": seconds, "time": next(self.clock), "settings": order["settings"]}
+        fields |= {
+            "workload": "operation=write nodes=1 processes=4 layout=strided",
+            "driver": "UFS",
+            "layout": "stripe_count=2",
+        }
+        body = "".join(f"\t{k}={v}" for k, v in (fields | {"order": order["order"], "missed": missed}).items())
+        with (self.folder / "answers").open("a") as file:
+            file.write(f"{zlib.crc32(body.encode()):08x}{body}\n")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> tuple[WithinRunner, Program]:
+    runner = WithinRunner(Experiment(runner="within", objective="phase_bandwidth"), tmp_path)  # type: ignore[arg-type]
+    launched = _Launched(tmp_path)
+    program = Program(tmp_path)
+    launched.process = program  # type: ignore[assignment]
+    runner._launches.append(launched)
+    runner._joined = True
+    return runner, program
+
+
+def ask(runner: WithinRunner, number: int, *settings: Setting, role: Phase = Phase.SEARCH) -> None:
+    runner.start(Launch("x", number, Configuration({}), Plan(settings), role))
+
+
+def test_each_phase_is_a_run_and_the_first_one_stands_apart(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    ask(runner, 0, role=Phase.WARMUP)
+    program.write(3.0)
+    assert runner.poll(0) == []  # it may come once only
+    program.write()
+    program.write()
+    (first,) = runner.poll(0)
+    assert first.state is State.FINISHED and first.elapsed == 3.0
+    assert first.metrics == {"phase_bandwidth": pytest.approx(1e6 / 3.0 / 2**20)}
+    assert first.facts.file_family == "writing /a#"
+    assert runner.seen is not None and runner.seen[0].layout == "strided" and runner.seen[0].driver == "UFS"
+    assert runner.seen[1] == {"stripe_count": 2}
+    ask(runner, 1)
+    assert runner.poll(0) == []
+    program.write(2.0)
+    (default,) = runner.poll(0)
+    assert default.number == 1 and default.elapsed == 2.0
+    # Four phases of the default do not pay for one that may take a quarter longer; five do.
+    ask(runner, 2, *FEW)
+    runner.poll(0)
+    program.write()
+    assert runner.poll(0) == [] and program.carried_out == 1
+    program.write(0.5)
+    (tried,) = runner.poll(0)
+    assert tried.elapsed == 0.5 and program.carried_out == 2 and tried.facts.lost is not None and tried.facts.lost < 0
+    # It is known to be faster: it costs nothing.
+    ask(runner, 3, *FEW)
+    runner.poll(0)
+    program.write(0.5)
+    assert [(one.number, one.facts.after) for one in runner.poll(0)] == [(3, "cb_nodes=2")]
+
+
+def test_settings_that_were_not_passed_on_prove_nothing(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    for _ in range(8):
+        program.write()
+    ask(runner, 4, *FEW)
+    runner.poll(0)
+    program.write(missed=1)
+    (missed,) = runner.poll(0)
+    assert missed.state is State.FAILED and "1 of its settings were not passed on" in missed.reason
+
+
+def test_a_phase_that_did_something_else_is_asked_for_again(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    for _ in range(3):
+        program.write()
+    ask(runner, 4)
+    runner.poll(0)
+    program.write(pattern="i")
+    assert runner.poll(0) == []
+    program.write(2.0)
+    assert [one.elapsed for one in runner.poll(0)] == [2.0]
+
+
+def test_the_end_of_the_program_ends_the_session(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    ask(runner, 0, role=Phase.WARMUP)
+    program.write()
+    program.alive = False
+    (failed,) = runner.poll(0)
+    assert failed.state is State.FAILED and "before phases of I/O were repeated 3 times" in failed.reason
+    program.alive = True
+    for _ in range(3):
+        program.write()
+    runner._asked.clear()
+    ask(runner, 1)
+    runner.poll(0)
+    program.alive = False
+    assert runner.poll(0) == [] and "after 4 phases" in runner.over
+
+
+def test_the_rest_of_the_program_has_what_is_proven(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    for _ in range(3):
+        program.write()
+    runner.poll(0)
+    ask(runner, 1)
+    runner.poll(0)
+    program.write()
+    runner.poll(0)
+
+    class Ending(Program):
+        def poll(self) -> int | None:
+            program.write()
+            return None if program.carried_out < 40 else 0
+
+    ending = object.__new__(Ending)
+    runner._launches[-1].process = ending  # type: ignore[assignment]
+    begun = time.monotonic()
+    runner.conclude(Plan(FEW))
+    assert time.monotonic() - begun < 10
+    phases = parse_journal((program.folder / "answers").read_text()).phases
+    assert [one.settings for one in phases if one.order > 1] == [{"cb_nodes": "2"}] * 39
