@@ -12,8 +12,10 @@ from stripewise.cli import output, progress
 from stripewise.cli.main import main
 from stripewise.cli.progress import Progress
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.store.opening import open_store
 from stripewise.tuning.budget import Spent
 from stripewise.tuning.events import Event
 
@@ -166,6 +168,21 @@ def test_the_shell_completes_commands_options_and_values(line, offered, monkeypa
     with pytest.raises(SystemExit):
         main([])
     assert capsys.readouterr().out.split() == offered
+
+
+@pytest.mark.parametrize("command", ["show", "export"])
+def test_the_shell_completes_identifiers_of_experiments(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STRIPEWISE_STORE", f"sqlite:///{tmp_path}/s.db")
+    monkeypatch.delenv("STRIPEWISE_SERVER", raising=False)
+    with open_store(f"sqlite:///{tmp_path}/s.db") as opened:
+        first = opened.create(Experiment(command=["true"]))
+        opened.create(Experiment(command=["true"]))
+    monkeypatch.setenv("_STRIPEWISE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"stripewise {command} {first[:5]}")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == [first]
 
 
 def test_texts_do_not_steer_the_terminal(capsys):

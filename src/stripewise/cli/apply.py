@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, pairs
+from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, identifiers_and_files, pairs
 from stripewise.cli.output import notes, print_json, printable, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import StripewiseError, UserError, choose
@@ -60,7 +60,11 @@ def run(
     context: typer.Context,
     source: Annotated[
         str | None,
-        typer.Argument(help="A finished experiment, or a plan file; not needed with --mode.", metavar="ID|PLAN"),
+        typer.Argument(
+            help="A finished experiment, or a plan file; not needed with --mode.",
+            metavar="ID|PLAN",
+            autocompletion=identifiers_and_files,
+        ),
     ] = None,
     store: StoreOption = None,
     mode: Annotated[
@@ -278,7 +282,12 @@ def _tell(*lines: str) -> None:
 
 
 def export_plan(
-    source: Annotated[str, typer.Argument(help="A finished experiment, or a plan file.", metavar="ID|PLAN")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A finished experiment, or a plan file.", metavar="ID|PLAN", autocompletion=identifiers_and_files
+        ),
+    ],
     to: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "plan",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the text to this file.", metavar="FILE")

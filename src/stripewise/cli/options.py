@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +13,12 @@ import typer
 from typer.core import TyperCommand
 
 from stripewise.cli import hints
-from stripewise.errors import UserError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.model.carriers import described
 from stripewise.model.table import Table, read_table
 from stripewise.spec.stack import load_stack
+
+_COMPLETED = 200
 
 StoreOption = Annotated[
     str | None,
@@ -26,8 +30,38 @@ StoreOption = Annotated[
         callback=hints.remember,
     ),
 ]
+
+
+def identifiers(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete an identifier in the shell: those of the newest experiments that begin as it does."""
+    from stripewise.cli.remote import experiments_of  # noqa: PLC0415  opens stores, which few commands do
+    from stripewise.store.opening import open_store  # noqa: PLC0415
+
+    store, server = (
+        ctx.params.get(name) or os.environ.get(variable)
+        for name, variable in (("store", "STRIPEWISE_STORE"), ("server", "STRIPEWISE_SERVER"))
+    )
+    try:
+        with experiments_of(server) if server else open_store(store) as opened:
+            found = opened.records(limit=_COMPLETED, on_unreadable=lambda error: None)
+    except StripewiseError:
+        # The shell shows no errors; the command itself says what is wrong.
+        return []
+    return [record.id for record in found if record.id.startswith(incomplete)]
+
+
+def identifiers_and_files(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete an identifier or the path of a plan file."""
+    return [*identifiers(ctx, incomplete), *glob.glob(f"{glob.escape(incomplete)}*")]  # noqa: PTH207  as it was typed
+
+
 IdArgument = Annotated[
-    str, typer.Argument(help="The experiment; the first characters of its identifier are enough.", metavar="ID")
+    str,
+    typer.Argument(
+        help="The experiment; the first characters of its identifier are enough.",
+        metavar="ID",
+        autocompletion=identifiers,
+    ),
 ]
 TableArgument = Annotated[str, typer.Argument(help="Measured table (NAME.csv with NAME.toml).", metavar="TABLE")]
 TableStackOption = Annotated[
