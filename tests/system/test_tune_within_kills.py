@@ -17,6 +17,7 @@ import pytest
 from stripewise.spec.facts import Facts
 from stripewise.spec.journal import parse_journal
 from stripewise.store.opening import open_store
+from tests.conftest import require
 from tests.integration.building import ROOT
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench
@@ -24,8 +25,10 @@ from tests.integration.test_tune_within import answers, experiment
 
 
 @pytest.fixture
-def bench(mpich: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(mpich, tmp_path_factory)
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    folder = Path(sys.prefix) / "bin"
+    require((folder / "mpicc").exists(), f"no MPICH in {folder}: pip install 'stripewise[mpich]'")
+    return Bench(Mpi("mpich", folder / "mpicc", (str(folder / "mpiexec"),)), tmp_path_factory)
 
 
 SESSION = """
