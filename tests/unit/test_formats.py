@@ -92,7 +92,7 @@ def test_the_runtime_writes_each_key_and_no_other() -> None:
 
 
 def test_journals_have_the_keys_of_the_schema() -> None:
-    source = (ROOT / "src" / "stripewise" / "measure" / "journal.py").read_text()
+    source = (ROOT / "src" / "stripewise" / "spec" / "journal.py").read_text()
     assert set(re.findall(r'fields(?:\[|\.get\()"(\w+)"', source)) == set(generator().read_schema()["journal"])
 
 

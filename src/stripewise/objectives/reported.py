@@ -191,4 +191,6 @@ class PhaseBandwidth(ObjectiveKind):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        raise RunFailed("the phase has no value")
+        if self.title not in outcome.metrics:
+            raise RunFailed("the phase has no value")
+        return outcome.metrics[self.title]
