@@ -75,9 +75,9 @@ def test_from_the_page_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(c
         watched = Watched(page)
         log_in(page, base, secret)
         page.goto(f"{base}/new")
+        page.get_by_text("Advanced: where it runs").click()
         page.get_by_label("Where it runs").select_option("batch")
         page.get_by_role("checkbox", name=re.compile("^romio")).check()
-        page.locator("summary", has_text="Environment, hooks").click()
         page.locator("summary", has_text=re.compile("^Confirmation")).click()
         page.locator("summary", has_text=re.compile("^Pruning")).click()
         for name, value in {
@@ -102,6 +102,7 @@ def test_from_the_page_twelve_runs_four_at_once_one_hangs_and_a_node_goes_down(c
         with node_down(case.bed, node[-1]):
             # Nobody loads the page again: it follows by itself.
             page.locator("[data-state=finished]").wait_for(timeout=400_000)
+        page.locator("summary", has=page.get_by_role("heading", name="Runs", exact=True)).click()
         page.locator("#live-runs .state.failed").first.wait_for()
         shown = page.locator("#live-runs tbody tr").count()
         assert watched.errors == []
