@@ -28,8 +28,9 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def put(store, experiment, facts, trials, state, result=None):
-    """Keep an experiment as a worker would have; gives its identifier."""
+    """Keep an experiment as a worker would have; gives its identifier. Trials may be made for it."""
     identifier = store.create(experiment, facts)
+    trials = trials(identifier) if callable(trials) else trials
     if not trials and state == "created":
         return identifier
     claim = store.claim(identifier, "ada@node1:4711")
@@ -62,23 +63,28 @@ def fill(service, folder):
     """Put experiments in every state into a service's store; gives their identifiers."""
     record, trials = finished()
     store, made = service.store, {}
-    log = folder / "run"
-    log.mkdir(exist_ok=True)
-    (log / "stdout").write_text(f"writing 32 MiB\n{HOSTILE}\n")
-    (log / "stderr").write_text("")
-    placed = tuple(
-        replace(
-            trial,
-            runs=tuple(
-                replace(run, facts={**run.facts, "folder": str(log), "osts": [run.number % 4],
-                                    "hosts": [f"node{run.number % 2 + 1}"]})
-                for run in trial.runs
-            ),
-        )
-        for trial in trials
-    )  # fmt: skip
+
+    def placed(identifier):
+        """The runs, each with its output where runs of this experiment write it."""
+        log = folder / "runs" / identifier / "run"
+        log.mkdir(parents=True, exist_ok=True)
+        (log / "stdout").write_text(f"writing 32 MiB\n{HOSTILE}\n")
+        (log / "stderr").write_text("")
+        return tuple(
+            replace(
+                trial,
+                runs=tuple(
+                    replace(run, facts={**run.facts, "folder": str(log), "osts": [run.number % 4],
+                                        "hosts": [f"node{run.number % 2 + 1}"]})
+                    for run in trial.runs
+                ),
+            )
+            for trial in trials
+        )  # fmt: skip
+
     facts = {**record.facts, "folder": str(folder), "submitter": "ada"}
-    made["finished"] = put(store, record.experiment, facts, placed, "finished", record.result)
+    own = record.experiment.model_copy(update={"scratch": str(folder / "runs")})
+    made["finished"] = put(store, own, facts, placed, "finished", record.result)
     surroundings = {**record.result.environment, "mpi": "MPICH 4.1"}
     other = record.result.model_copy(update={"environment": surroundings})
     twin = record.experiment.model_copy(update={"name": "kernel on another MPI"})
