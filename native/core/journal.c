@@ -25,6 +25,12 @@ static uint32_t checksum(const char *data, size_t size) {
     return ~crc;
 }
 
+void sw_journal_seal(char *line, size_t length) {
+    char sum[9];
+    snprintf(sum, sizeof sum, "%08x", (unsigned)checksum(line + 8, length - 8));
+    memcpy(line, sum, 8);
+}
+
 static bool is_plain(unsigned char c) {
     return c >= ' ' && c != '%' && c != 0x7f;
 }
@@ -70,7 +76,7 @@ static void put_number(struct writer *writer, const char *key, double value, int
 size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size) {
     struct writer writer = {line, 8, size, size < 16};
     const char *operation = phase->write ? "write" : "read";
-    char sum[9], pattern[] = {phase->pattern, '\0'};
+    char pattern[] = {phase->pattern, '\0'};
     if (writer.full)
         return 0;
 #define TEXT(key, room) put_text(&writer, #key, phase->key);
@@ -83,8 +89,7 @@ size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size) {
     put_char(&writer, '\n');
     if (writer.full)
         return 0;
-    snprintf(sum, sizeof sum, "%08x", (unsigned)checksum(line + 8, writer.used - 9));
-    memcpy(line, sum, 8);
+    sw_journal_seal(line, writer.used - 1);
     return writer.used;
 }
 

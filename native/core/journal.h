@@ -29,6 +29,10 @@ struct sw_phase {
 /* Writes a record as a line with its newline. Returns its length, or 0 if it does not fit. */
 size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size);
 
+/* Write the checksum of what follows them over the first eight characters of a line; length is without its
+ * newline. */
+void sw_journal_seal(char *line, size_t length);
+
 /* Reads one line without its newline: its checksum and its fields, of which some may be missing. False if it
  * is damaged. */
 bool sw_journal_fields(const char *line, size_t length, struct sw_phase *phase);
