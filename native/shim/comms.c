@@ -135,22 +135,22 @@ bool sw_comm_lend_end(void) {
 }
 
 SW_EXPORT int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy) {
-    static int (*next)(MPI_Comm, MPI_Comm *);
+    static int (*_Atomic found)(MPI_Comm, MPI_Comm *);
     if (lending.on) {
         lending.used = true;
         *copy = comm;
         return MPI_SUCCESS;
     }
-    SW_RESOLVE_OR_FAIL(next, "MPI_Comm_dup");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Comm_dup");
     return next(comm, copy);
 }
 
 SW_EXPORT int MPI_Comm_free(MPI_Comm *comm) {
-    static int (*next)(MPI_Comm *);
+    static int (*_Atomic found)(MPI_Comm *);
     if (lending.on) {
         *comm = MPI_COMM_NULL;
         return MPI_SUCCESS;
     }
-    SW_RESOLVE_OR_FAIL(next, "MPI_Comm_free");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Comm_free");
     return next(comm);
 }

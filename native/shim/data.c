@@ -5,9 +5,9 @@
 
 #define WRAP(NAME, OP, COUNT, DATATYPE, OFFSET, PARAMETERS, ...)                                             \
     SW_EXPORT int NAME PARAMETERS {                                                                          \
-        static int(*next) PARAMETERS;                                                                        \
+        static int(*_Atomic found) PARAMETERS;                                                               \
         struct sw_call call;                                                                                 \
-        SW_RESOLVE_OR_FAIL(next, #NAME);                                                                     \
+        SW_RESOLVE_OR_FAIL(next, found, #NAME);                                                              \
         if (!sw_call_begin(&call, SW_OP_##OP, fh))                                                           \
             return next(__VA_ARGS__);                                                                        \
         int code = next(__VA_ARGS__);                                                                        \

@@ -33,8 +33,8 @@ static void report_error(MPI_Fint *ierr, int code) {
 }
 
 #define NEXT(NAME, PARAMETERS)                                                                               \
-    static void(*next) PARAMETERS; /* NOLINT(bugprone-macro-parentheses) */                                  \
-    SW_RESOLVE(next, #NAME);                                                                                 \
+    static void(*_Atomic found) PARAMETERS; /* NOLINT(bugprone-macro-parentheses) */                         \
+    SW_RESOLVE(next, found, #NAME);                                                                          \
     if (!next) {                                                                                             \
         report_error(ierr, MPI_ERR_INTERN);                                                                  \
         return;                                                                                              \

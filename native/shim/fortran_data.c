@@ -19,10 +19,10 @@ static void end(struct sw_call *call, const MPI_Fint *error, const MPI_Fint *cou
 
 #define WRAP(NAME, OP, COUNT, DATATYPE, OFFSET, PARAMETERS, ...)                                             \
     SW_EXPORT void NAME PARAMETERS {                                                                         \
-        static void(*next) PARAMETERS;                                                                       \
+        static void(*_Atomic found) PARAMETERS;                                                              \
         struct sw_call call;                                                                                 \
         MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare; /* ierror is optional in mpi_f08 */     \
-        SW_RESOLVE(next, #NAME);                                                                             \
+        SW_RESOLVE(next, found, #NAME);                                                                      \
         if (!next)                                                                                           \
             *error = MPI_ERR_INTERN;                                                                         \
         else if (!begin(&call, SW_OP_##OP, fh))                                                              \

@@ -120,9 +120,9 @@ void sw_h5_leave_to_connector(void);
 /* The function of this name behind this library, wherever HDF5 was loaded from; NULL if there is none. */
 void *sw_h5_next(const char *name);
 
-#define SW_H5_RESOLVE(pointer, name) SW_RESOLVE_BY(sw_h5_next, pointer, name)
-#define SW_H5_RESOLVE_OR_FAIL(pointer, name)                                                                 \
-    SW_H5_RESOLVE(pointer, name);                                                                            \
+#define SW_H5_RESOLVE(pointer, found, name) SW_RESOLVE_BY(sw_h5_next, pointer, found, name)
+#define SW_H5_RESOLVE_OR_FAIL(pointer, found, name)                                                          \
+    SW_H5_RESOLVE(pointer, found, name);                                                                     \
     if (!(pointer))                                                                                          \
     return -1
 

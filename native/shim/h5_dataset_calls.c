@@ -74,8 +74,8 @@ static sw_hid make_tuned(sw_hid place, const char *name, sw_hid type, sw_hid spa
 
 SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid links,
                             sw_hid creation, sw_hid access) {
-    static sw_hid (*next)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dcreate2");
+    static sw_hid (*_Atomic found)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dcreate2");
     if (!sw_h5_ready())
         return next(place, name, type, space, links, creation, access);
     double accuracy = 0;
@@ -89,8 +89,8 @@ SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid 
 }
 
 SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid creation) {
-    static sw_hid (*next)(sw_hid, const char *, sw_hid, sw_hid, sw_hid);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dcreate1");
+    static sw_hid (*_Atomic found)(sw_hid, const char *, sw_hid, sw_hid, sw_hid);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dcreate1");
     if (!sw_h5_ready())
         return next(place, name, type, space, creation);
     double accuracy = 0;
@@ -105,8 +105,8 @@ SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid 
 }
 
 SW_EXPORT sw_hid H5Dopen2(sw_hid place, const char *name, sw_hid access) {
-    static sw_hid (*next)(sw_hid, const char *, sw_hid);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dopen2");
+    static sw_hid (*_Atomic found)(sw_hid, const char *, sw_hid);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dopen2");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name, access);
     if (start && id >= 0)
@@ -115,8 +115,8 @@ SW_EXPORT sw_hid H5Dopen2(sw_hid place, const char *name, sw_hid access) {
 }
 
 SW_EXPORT sw_hid H5Dopen1(sw_hid place, const char *name) {
-    static sw_hid (*next)(sw_hid, const char *);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dopen1");
+    static sw_hid (*_Atomic found)(sw_hid, const char *);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dopen1");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name);
     if (start && id >= 0)
@@ -126,10 +126,10 @@ SW_EXPORT sw_hid H5Dopen1(sw_hid place, const char *name) {
 
 /* h5py opens datasets by H5Oopen. */
 SW_EXPORT sw_hid H5Oopen(sw_hid place, const char *name, sw_hid access) {
-    static sw_hid (*next)(sw_hid, const char *, sw_hid);
-    static int (*type_of)(sw_hid);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Oopen");
-    SW_H5_RESOLVE(type_of, "H5Iget_type");
+    static sw_hid (*_Atomic found)(sw_hid, const char *, sw_hid);
+    static int (*_Atomic found_type)(sw_hid);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Oopen");
+    SW_H5_RESOLVE(type_of, found_type, "H5Iget_type");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     sw_hid id = next(place, name, access);
     if (start && id >= 0 && type_of && type_of(id) == SW_H5_IS_DATASET)
@@ -138,8 +138,8 @@ SW_EXPORT sw_hid H5Oopen(sw_hid place, const char *name, sw_hid access) {
 }
 
 SW_EXPORT int H5Dset_extent(sw_hid id, const sw_hsize *size) {
-    static int (*next)(sw_hid, const sw_hsize *);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dset_extent");
+    static int (*_Atomic found)(sw_hid, const sw_hsize *);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dset_extent");
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     int64_t start = object ? sw_tick() : 0;
     int code = next(id, size);
@@ -195,8 +195,8 @@ static void *rounded(const struct sw_h5_object *object, sw_hid type, sw_hid memo
 
 SW_EXPORT int H5Dwrite(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,
                        const void *buffer) {
-    static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, const void *);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dwrite");
+    static int (*_Atomic found)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, const void *);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dwrite");
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     int64_t start = object ? sw_tick() : 0;
     void *copy = object && object->accuracy > 0
@@ -211,8 +211,8 @@ SW_EXPORT int H5Dwrite(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_
 
 SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,
                       void *buffer) {
-    static int (*next)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, void *);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Dread");
+    static int (*_Atomic found)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, void *);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dread");
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     int64_t start = object ? sw_tick() : 0;
     int code = next(id, type, memory_space, file_space, list, buffer);
@@ -225,8 +225,8 @@ SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_s
 #define TRANSFER_MULTI(NAME, WRITES, BUFFERS)                                                                \
     SW_EXPORT int NAME(size_t number, sw_hid ids[], sw_hid types[], sw_hid memory_spaces[],                  \
                        sw_hid file_spaces[], sw_hid list, BUFFERS buffers) {                                 \
-        static int (*next)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFERS);                 \
-        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
+        static int (*_Atomic found)(size_t, sw_hid *, sw_hid *, sw_hid *, sw_hid *, sw_hid, BUFFERS);        \
+        SW_H5_RESOLVE_OR_FAIL(next, found, #NAME);                                                           \
         int64_t start = sw_h5_ready() ? sw_tick() : 0;                                                       \
         int code = next(number, ids, types, memory_spaces, file_spaces, list, buffers);                      \
         for (size_t i = 0; start && code >= 0 && i < number; i++) {                                          \

@@ -155,16 +155,16 @@ static sw_hid called(struct call *call) {
 }
 
 SW_EXPORT sw_hid H5Fcreate(const char *name, unsigned flags, sw_hid creation, sw_hid access) {
-    static sw_hid (*next)(const char *, unsigned, sw_hid, sw_hid);
-    SW_H5_RESOLVE(next, "H5Fcreate");
+    static sw_hid (*_Atomic found)(const char *, unsigned, sw_hid, sw_hid);
+    SW_H5_RESOLVE(next, found, "H5Fcreate");
     struct call call = {.opening = {.name = name, .flags = flags, .creation = creation, .access = access},
                         .create = next};
     return next ? called(&call) : -1;
 }
 
 SW_EXPORT sw_hid H5Fopen(const char *name, unsigned flags, sw_hid access) {
-    static sw_hid (*next)(const char *, unsigned, sw_hid);
-    SW_H5_RESOLVE(next, "H5Fopen");
+    static sw_hid (*_Atomic found)(const char *, unsigned, sw_hid);
+    SW_H5_RESOLVE(next, found, "H5Fopen");
     struct call call = {.opening = {.name = name, .flags = flags, .access = access}, .open = next};
     return next ? called(&call) : -1;
 }
@@ -190,8 +190,8 @@ static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, en
 
 #define ENDS(NAME)                                                                                           \
     SW_EXPORT int NAME(sw_hid id) {                                                                          \
-        static int (*next)(sw_hid);                                                                          \
-        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
+        static int (*_Atomic found)(sw_hid);                                                                 \
+        SW_H5_RESOLVE_OR_FAIL(next, found, #NAME);                                                           \
         struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;                                 \
         if (!object)                                                                                         \
             return next(id);                                                                                 \
@@ -204,16 +204,16 @@ ENDS(H5Oclose)
 
 /* As h5py does it; what is left is the number of references. */
 SW_EXPORT int H5Idec_ref(sw_hid id) {
-    static int (*next)(sw_hid);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Idec_ref");
+    static int (*_Atomic found)(sw_hid);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Idec_ref");
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     return object ? ended(next, id, object, object->dataset ? SW_H5_dataset_close : SW_H5_file_close)
                   : next(id);
 }
 
 SW_EXPORT int H5Fflush(sw_hid id, int scope) {
-    static int (*next)(sw_hid, int);
-    SW_H5_RESOLVE_OR_FAIL(next, "H5Fflush");
+    static int (*_Atomic found)(sw_hid, int);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Fflush");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     int code = next(id, scope);
     if (start && code >= 0)

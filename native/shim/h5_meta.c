@@ -5,8 +5,8 @@
 
 #define WRAP(RESULT, NAME, OP, PARAMETERS, ...)                                                              \
     SW_EXPORT RESULT NAME PARAMETERS {                                                                       \
-        static RESULT(*next) PARAMETERS; /* NOLINT(bugprone-macro-parentheses) */                            \
-        SW_H5_RESOLVE_OR_FAIL(next, #NAME);                                                                  \
+        static RESULT(*_Atomic found) PARAMETERS; /* NOLINT(bugprone-macro-parentheses) */                   \
+        SW_H5_RESOLVE_OR_FAIL(next, found, #NAME);                                                           \
         int64_t start = sw_h5_ready() ? sw_tick() : 0;                                                       \
         RESULT done = next(__VA_ARGS__);                                                                     \
         if (start && done >= 0)                                                                              \

@@ -6,8 +6,8 @@
 
 #define COUNTED(NAME, PARAMETERS, ...)                                                                       \
     SW_EXPORT int NAME PARAMETERS {                                                                          \
-        static int(*next) PARAMETERS;                                                                        \
-        SW_RESOLVE_OR_FAIL(next, #NAME);                                                                     \
+        static int(*_Atomic found) PARAMETERS;                                                               \
+        SW_RESOLVE_OR_FAIL(next, found, #NAME);                                                              \
         if (sw_thread.file)                                                                                  \
             sw_thread.messages++;                                                                            \
         return next(__VA_ARGS__);                                                                            \

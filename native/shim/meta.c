@@ -7,9 +7,9 @@
 
 #define WRAP(OP, FILE, PARAMETERS, ...)                                                                      \
     SW_EXPORT int MPI_File_##OP PARAMETERS {                                                                 \
-        static int(*next) PARAMETERS;                                                                        \
+        static int(*_Atomic found) PARAMETERS;                                                               \
         struct sw_call call;                                                                                 \
-        SW_RESOLVE_OR_FAIL(next, "MPI_File_" #OP);                                                           \
+        SW_RESOLVE_OR_FAIL(next, found, "MPI_File_" #OP);                                                    \
         if (!sw_call_begin(&call, SW_OP_##OP, FILE))                                                         \
             return next(__VA_ARGS__);                                                                        \
         int code = next(__VA_ARGS__);                                                                        \
@@ -22,9 +22,9 @@ WRAP(set_size, fh, (MPI_File fh, MPI_Offset size), fh, size)
 WRAP(preallocate, fh, (MPI_File fh, MPI_Offset size), fh, size)
 
 SW_EXPORT int MPI_File_set_info(MPI_File fh, MPI_Info info) {
-    static int (*next)(MPI_File, MPI_Info);
+    static int (*_Atomic found)(MPI_File, MPI_Info);
     struct sw_call call;
-    SW_RESOLVE_OR_FAIL(next, "MPI_File_set_info");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_set_info");
     if (!sw_call_begin(&call, SW_OP_set_info, fh))
         return next(fh, info);
     MPI_Info passed = sw_hints_given(call.handle, info);
@@ -59,9 +59,9 @@ void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datat
 
 SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype,
                                 const char *datarep, MPI_Info info) {
-    static int (*next)(MPI_File, MPI_Offset, MPI_Datatype, MPI_Datatype, const char *, MPI_Info);
+    static int (*_Atomic found)(MPI_File, MPI_Offset, MPI_Datatype, MPI_Datatype, const char *, MPI_Info);
     struct sw_call call;
-    SW_RESOLVE_OR_FAIL(next, "MPI_File_set_view");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_set_view");
     if (!sw_call_begin(&call, SW_OP_set_view, fh))
         return next(fh, disp, etype, filetype, datarep, info);
     MPI_Info passed = sw_hints_given(call.handle, info);
@@ -83,8 +83,8 @@ void sw_view_sought(MPI_File file) {
 }
 
 SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
-    static int (*next)(MPI_File, MPI_Offset, int);
-    SW_RESOLVE_OR_FAIL(next, "MPI_File_seek");
+    static int (*_Atomic found)(MPI_File, MPI_Offset, int);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_seek");
     int code = next(fh, offset, whence);
     if (code == MPI_SUCCESS)
         sw_view_sought(fh);

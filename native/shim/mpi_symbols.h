@@ -7,6 +7,7 @@
 #define STRIPEWISE_MPI_SYMBOLS_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #ifdef OPEN_MPI
@@ -35,17 +36,20 @@
 /* The function of this name behind this library, or NULL. */
 void *sw_next(const char *name);
 
-/* Fills pointer, a static, once; the search is repeated while it fails. */
-#define SW_RESOLVE_BY(find, pointer, name)                                                                   \
-    do {                                                                                                     \
-        if (!__atomic_load_n(&(pointer), __ATOMIC_RELAXED))                                                  \
-            __atomic_store_n(&(pointer), (__typeof__(pointer))find(name), __ATOMIC_RELAXED);                 \
-    } while (0)
-#define SW_RESOLVE(pointer, name) SW_RESOLVE_BY(sw_next, pointer, name)
+/* Declares pointer with what found, a static _Atomic, holds. That is filled once; the search is repeated
+ * while it fails. Threads come here together, and gcc loads an atomic pointer like any other where it is
+ * called. */
+#define SW_RESOLVE_BY(find, pointer, found, name)                                                            \
+    __typeof__(atomic_load(&(found))) pointer = atomic_load_explicit(&(found), memory_order_relaxed);        \
+    if (!(pointer)) {                                                                                        \
+        pointer = (__typeof__(pointer))find(name);                                                           \
+        atomic_store_explicit(&(found), pointer, memory_order_relaxed);                                      \
+    }
+#define SW_RESOLVE(pointer, found, name) SW_RESOLVE_BY(sw_next, pointer, found, name)
 
 /* The same; where such a function does not exist, the calling function returns an error. */
-#define SW_RESOLVE_OR_FAIL(pointer, name)                                                                    \
-    SW_RESOLVE(pointer, name);                                                                               \
+#define SW_RESOLVE_OR_FAIL(pointer, found, name)                                                             \
+    SW_RESOLVE(pointer, found, name);                                                                        \
     if (!(pointer))                                                                                          \
     return MPI_ERR_INTERN
 

@@ -242,9 +242,9 @@ static void agree(struct request *request) {
 }
 
 SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh) {
-    static open_function *next;
+    static open_function *_Atomic found;
     char path[SW_MAX_PATH];
-    SW_RESOLVE_OR_FAIL(next, "MPI_File_open");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_open");
     if (!sw_runtime.active || sw_thread.file || !filename || comm == MPI_COMM_NULL)
         return next(comm, filename, amode, info, fh);
     struct request request = {.comm = comm,
@@ -274,9 +274,9 @@ SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
 }
 
 SW_EXPORT int MPI_File_close(MPI_File *fh) {
-    static int (*next)(MPI_File *);
+    static int (*_Atomic found)(MPI_File *);
     struct sw_call call;
-    SW_RESOLVE_OR_FAIL(next, "MPI_File_close");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_close");
     if (!fh || !sw_call_begin(&call, SW_OP_close, *fh))
         return next(fh);
     struct sw_file *record = call.handle->record;
@@ -302,9 +302,9 @@ SW_EXPORT int MPI_File_close(MPI_File *fh) {
 }
 
 SW_EXPORT int MPI_File_delete(const char *filename, MPI_Info info) {
-    static int (*next)(const char *, MPI_Info);
+    static int (*_Atomic found)(const char *, MPI_Info);
     char path[SW_MAX_PATH];
-    SW_RESOLVE_OR_FAIL(next, "MPI_File_delete");
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_delete");
     struct sw_file *record = NULL;
     if (sw_runtime.active && !sw_thread.file && filename && sw_path_absolute(filename, path, sizeof path))
         record = sw_files_get(&sw_runtime.files, path);

@@ -87,16 +87,12 @@ static void *libc_function(const char *name) {
     return dlsym(RTLD_NEXT, name);
 }
 
-#define NEXT(pointer, name)                                                                                  \
-    do {                                                                                                     \
-        if (!__atomic_load_n(&(pointer), __ATOMIC_RELAXED))                                                  \
-            __atomic_store_n(&(pointer), (__typeof__(pointer))libc_function(name), __ATOMIC_RELAXED);        \
-    } while (0)
+#define NEXT(pointer, found, name) SW_RESOLVE_BY(libc_function, pointer, found, name)
 
 #define TRANSFER(NAME, WRITES, PARAMETERS, ...)                                                              \
     SW_EXPORT ssize_t NAME PARAMETERS {                                                                      \
-        static ssize_t(*next) PARAMETERS;                                                                    \
-        NEXT(next, #NAME);                                                                                   \
+        static ssize_t(*_Atomic found) PARAMETERS;                                                           \
+        NEXT(next, found, #NAME);                                                                            \
         int64_t began = sw_thread.file ? sw_tick() : 0;                                                      \
         ssize_t moved = next(__VA_ARGS__);                                                                   \
         if (concerns(fd))                                                                                    \
@@ -123,8 +119,8 @@ TRANSFER(pwritev64, true, (int fd, const struct iovec *iov, int parts, off64_t o
  * them out unseen. */
 #define ASYNCHRONOUS(NAME, WRITES, BLOCK)                                                                    \
     SW_EXPORT int NAME(struct BLOCK *block) {                                                                \
-        static int (*next)(struct BLOCK *);                                                                  \
-        NEXT(next, #NAME);                                                                                   \
+        static int (*_Atomic found)(struct BLOCK *);                                                         \
+        NEXT(next, found, #NAME);                                                                            \
         int fd = block->aio_fildes;                                                                          \
         ssize_t size = (ssize_t)block->aio_nbytes;                                                           \
         int code = next(block);                                                                              \
@@ -154,7 +150,7 @@ static void opened(int fd, const char *path, void *caller) {
 
 #define OPEN(NAME)                                                                                           \
     SW_EXPORT int NAME(const char *path, int flags, ...) {                                                   \
-        static int (*next)(const char *, int, ...);                                                          \
+        static int (*_Atomic found)(const char *, int, ...);                                                 \
         mode_t mode = 0;                                                                                     \
         if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {                                         \
             va_list rest;                                                                                    \
@@ -162,7 +158,7 @@ static void opened(int fd, const char *path, void *caller) {
             mode = va_arg(rest, mode_t);                                                                     \
             va_end(rest);                                                                                    \
         }                                                                                                    \
-        NEXT(next, #NAME);                                                                                   \
+        NEXT(next, found, #NAME);                                                                            \
         int fd = next(path, flags, mode);                                                                    \
         opened(fd, path, __builtin_return_address(0));                                                       \
         return fd;                                                                                           \
@@ -172,8 +168,8 @@ OPEN(open)
 OPEN(open64)
 
 SW_EXPORT int close(int fd) {
-    static int (*next)(int);
-    NEXT(next, "close");
+    static int (*_Atomic found)(int);
+    NEXT(next, found, "close");
     /* Before the call: afterwards the number may already be another thread's. */
     if ((unsigned)fd < DESCRIPTORS && atomic_load_explicit(&owners[fd], memory_order_relaxed))
         own(fd, NULL);

@@ -150,8 +150,8 @@ bool sw_session_connected(void) {
 }
 
 SW_EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {
-    static int (*next)(MPI_Info, MPI_Errhandler, MPI_Session *);
-    SW_RESOLVE_OR_FAIL(next, "MPI_Session_init");
+    static int (*_Atomic found)(MPI_Info, MPI_Errhandler, MPI_Session *);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Session_init");
     int code = next(info, handler, session);
     if (code == MPI_SUCCESS)
         begin(*session);
@@ -159,8 +159,8 @@ SW_EXPORT int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Sessio
 }
 
 SW_EXPORT int MPI_Session_finalize(MPI_Session *session) {
-    static int (*next)(MPI_Session *);
-    SW_RESOLVE_OR_FAIL(next, "MPI_Session_finalize");
+    static int (*_Atomic found)(MPI_Session *);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Session_finalize");
     end();
     return next(session);
 }
@@ -181,9 +181,9 @@ static MPI_Session from_fortran(MPI_Fint session) {
  * stays the last. */
 #define INIT(NAME, OP)                                                                                       \
     SW_EXPORT void NAME(MPI_Fint *info, MPI_Fint *handler, MPI_Fint *session, MPI_Fint *ierr) {              \
-        static void (*next)(MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *);                                 \
+        static void (*_Atomic found)(MPI_Fint *, MPI_Fint *, MPI_Fint *, MPI_Fint *);                        \
         MPI_Fint spare = MPI_ERR_INTERN, *error = ierr ? ierr : &spare;                                      \
-        SW_RESOLVE(next, #NAME);                                                                             \
+        SW_RESOLVE(next, found, #NAME);                                                                      \
         *error = MPI_ERR_INTERN;                                                                             \
         if (next)                                                                                            \
             next(info, handler, session, error);                                                             \
@@ -193,8 +193,8 @@ static MPI_Session from_fortran(MPI_Fint session) {
 
 #define FINALIZE(NAME, OP)                                                                                   \
     SW_EXPORT void NAME(MPI_Fint *session, MPI_Fint *ierr) {                                                 \
-        static void (*next)(MPI_Fint *, MPI_Fint *);                                                         \
-        SW_RESOLVE(next, #NAME);                                                                             \
+        static void (*_Atomic found)(MPI_Fint *, MPI_Fint *);                                                \
+        SW_RESOLVE(next, found, #NAME);                                                                      \
         end();                                                                                               \
         if (next)                                                                                            \
             next(session, ierr);                                                                             \

@@ -19,9 +19,9 @@ struct constructor {
 /* Datatypes whose constructor took large counts do not tell: MPI gives those by other functions. */
 static bool envelope_of(MPI_Datatype datatype, struct constructor *made) {
 #if MPI_VERSION >= 4
-    static int (*envelope)(MPI_Datatype, MPI_Count *, MPI_Count *, MPI_Count *, MPI_Count *, int *);
+    static int (*_Atomic found)(MPI_Datatype, MPI_Count *, MPI_Count *, MPI_Count *, MPI_Count *, int *);
     MPI_Count integers = 0, addresses = 0, large = 0, datatypes = 0;
-    SW_RESOLVE(envelope, "PMPI_Type_get_envelope_c");
+    SW_RESOLVE(envelope, found, "PMPI_Type_get_envelope_c");
     if (envelope) {
         if (envelope(datatype, &integers, &addresses, &large, &datatypes, &made->combiner) != MPI_SUCCESS ||
             large > 0)

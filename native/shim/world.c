@@ -82,8 +82,8 @@ bool sw_world_is_up(void) {
 }
 
 SW_EXPORT int MPI_Init(int *argc, char ***argv) {
-    static int (*next)(int *, char ***);
-    SW_RESOLVE_OR_FAIL(next, "MPI_Init");
+    static int (*_Atomic found)(int *, char ***);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Init");
     int code = next(argc, argv);
     if (code == MPI_SUCCESS)
         sw_world_started();
@@ -91,8 +91,8 @@ SW_EXPORT int MPI_Init(int *argc, char ***argv) {
 }
 
 SW_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    static int (*next)(int *, char ***, int, int *);
-    SW_RESOLVE_OR_FAIL(next, "MPI_Init_thread");
+    static int (*_Atomic found)(int *, char ***, int, int *);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Init_thread");
     int code = next(argc, argv, required, provided);
     if (code == MPI_SUCCESS)
         sw_world_started();
@@ -100,23 +100,23 @@ SW_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provid
 }
 
 SW_EXPORT int MPI_Finalize(void) {
-    static int (*next)(void);
-    SW_RESOLVE_OR_FAIL(next, "MPI_Finalize");
+    static int (*_Atomic found)(void);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_Finalize");
     sw_world_finishing();
     return next();
 }
 
 SW_EXPORT int MPI_Abort(MPI_Comm comm, int code) {
-    static int (*next)(MPI_Comm, int);
-    SW_RESOLVE(next, "MPI_Abort");
+    static int (*_Atomic found)(MPI_Comm, int);
+    SW_RESOLVE(next, found, "MPI_Abort");
     interrupted();
     return next ? next(comm, code) : MPI_ERR_INTERN;
 }
 
 #define ABORT(NAME, OP)                                                                                      \
     SW_EXPORT void NAME(MPI_Fint *comm, MPI_Fint *code, MPI_Fint *ierr) {                                    \
-        static void (*next)(MPI_Fint *, MPI_Fint *, MPI_Fint *);                                             \
-        SW_RESOLVE(next, #NAME);                                                                             \
+        static void (*_Atomic found)(MPI_Fint *, MPI_Fint *, MPI_Fint *);                                    \
+        SW_RESOLVE(next, found, #NAME);                                                                      \
         interrupted();                                                                                       \
         if (next)                                                                                            \
             next(comm, code, ierr);                                                                          \
