@@ -199,6 +199,15 @@ def test_cephfs_layouts_are_legal_and_distinct():
     assert len(single) == len(set(single)) == len(space["cephfs_object_size"].values)
 
 
+def test_crays_own_driver_stands_for_every_file_system():
+    cray = {"driver": "CRAY ADIO:", "file_system": "lustre"}
+    names = set(bound(STRIDED, "romio", "cray", "lustre", **cray).space.names)
+    assert {"cray_cb_nodes_multiplier", "cray_cb_write_lock_mode", "stripe_count"} <= names
+    assert not any(name.startswith("romio_lustre") for name in names)
+    others = set(bound(STRIDED, "romio", "cray", driver="CRAY ADIO:", file_system="gpfs").space.names)
+    assert others and not {name for name in others if name.startswith("cray")}
+
+
 def test_crays_lock_modes_come_with_what_they_need():
     lustre = {"driver": "LUSTRE:", "file_system": "lustre"}
     space = bound(STRIDED, "cray", **lustre).space

@@ -9,6 +9,7 @@ from typing import Any
 from stripewise.diagnosis.script import ScriptSetting
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import UserError
+from stripewise.filesystems import CRAYS
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
@@ -33,8 +34,7 @@ def meaningless(
     if stack.name == "cray" and where.mpi != "cray":
         return f"Cray MPICH alone knows it, and the program uses {MPI[where.mpi]}"
     if parameter.driver and where.file_system and not where.file_system.upper().startswith(parameter.driver):
-        systems = " or ".join(word.lower() for word in parameter.driver)
-        return f"it acts on {systems} alone, the files lie on {where.file_system}"
+        return f"it acts on {systems_of(parameter)} alone, the files lie on {where.file_system}"
     version = _other_version(parameter, where)
     if version:
         return version
@@ -42,6 +42,11 @@ def meaningless(
     if operation in ("read", "write") and operation not in parameter.operations:
         return f"it acts on {parameter.operations[0]}s alone, the program {operation}s"
     return _inactive(knob, parameter, where, values)
+
+
+def systems_of(parameter: Parameter) -> str:
+    """The file systems under whose drivers a parameter acts."""
+    return " or ".join(word.lower() for word in parameter.driver if word != CRAYS)
 
 
 def _inactive(knob: ScriptSetting, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from stripewise.carriers import HINT, MCA, Setting
-from stripewise.diagnosis.knob_sense import meaningless
+from stripewise.diagnosis.knob_sense import meaningless, systems_of
 from stripewise.diagnosis.script import Script, ScriptSetting, bare_names, parse_script
 from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings
 from stripewise.errors import UserError, choose
@@ -115,9 +115,8 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Map
     if reason:
         return JudgedSetting(knob, "dead", reason, "leave it out")
     if parameter.driver and not where.file_system:
-        systems = " or ".join(word.lower() for word in parameter.driver)
         return JudgedSetting(
-            knob, "doubtful", f"acts on {systems} alone, and the file system is not said", "name it above"
+            knob, "doubtful", f"acts on {systems_of(parameter)} alone, and the file system is not said", "name it above"
         )
     return JudgedSetting(knob, "live", _about(parameter))
 

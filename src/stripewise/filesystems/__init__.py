@@ -12,6 +12,7 @@ from stripewise.filesystems.base import FileSystem, Key, LayoutFound
 from stripewise.filesystems.generic import Generic
 
 __all__ = [
+    "CRAYS",
     "FILE_SYSTEMS",
     "GENERIC",
     "USUAL",
@@ -43,6 +44,9 @@ FILE_SYSTEMS = _all()
 
 USUAL = next(system for system in FILE_SYSTEMS if system.name == "lustre")
 """The file system meant by tables and rules of thumb that speak of stripes without naming one."""
+
+CRAYS = "CRAY ADIO"
+"""The driver that Cray MPICH names for files of every file system."""
 
 
 def named(name: str) -> FileSystem:

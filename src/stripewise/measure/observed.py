@@ -14,7 +14,7 @@ from typing import Any
 
 from stripewise.carriers import ADIOS2, ARGUMENT, HDF5, HINT, Carrier, Setting
 from stripewise.errors import UserError
-from stripewise.filesystems import USUAL, of_role
+from stripewise.filesystems import CRAYS, USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
 from stripewise.measure.traits import traits_of, traits_of_report
@@ -195,7 +195,7 @@ def _aggregated(report: Report, file: FileReport) -> bool | None:
     """Whether ROMIO's "automatic" took the way through aggregators; None where that cannot be told."""
     if report.mpi.io != "romio" or not file.collective.calls or file.ranks <= file.nodes:
         return None
-    if USUAL.is_driver(file.driver or ""):
+    if (file.driver or "").startswith((*USUAL.drivers, CRAYS)):
         return None  # whose "automatic" aggregates whatever the ranges are
     for direction, hint in (("write", "romio_cb_write"), ("read", "romio_cb_read")):
         made: Posix = getattr(file.posix, direction)
