@@ -98,6 +98,8 @@ def test_the_person_is_asked_about_all_that_starts(tmp_path: Path) -> None:
         hooks = {"hooks": {"before": ["touch x"]}}
         call(server, person, "tune", **{**PROGRAM, "more": {**PROGRAM["more"], **hooks}})
         assert '"before": ["touch x"]' in person.asked.pop()
+        call(server, person, "tune", **{**PROGRAM, "objective": "energy:touch x"})
+        assert '"objective": "energy:touch x"' in person.asked.pop(), "its command runs after each run"
         for more, command in (
             ({"command": ["/bin/sh"]}, ["/bin/sleep", "{t}"]),
             ({}, ["/bin/echo", "{t}\u202e\n" * 9]),
@@ -106,7 +108,7 @@ def test_the_person_is_asked_about_all_that_starts(tmp_path: Path) -> None:
             assert "more holds" in (found := call(server, person, "tune", **given)) or "cannot be asked" in found
         long = {**PROGRAM["more"], "env": {"A": "x" * 4000}}
         assert "cannot be asked" in call(server, person, "tune", **{**PROGRAM, "more": long})
-        assert person.asked == [] and served.service.store.count() == 1
+        assert person.asked == [] and served.service.store.count() == 2
 
 
 def test_what_the_service_refuses_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:

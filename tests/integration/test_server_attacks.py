@@ -613,6 +613,34 @@ def test_refusals_do_not_fill_the_audit_log(served: Running) -> None:
     assert 'status="401"' in served.operator.get("/api/metrics").text, "what is not listed is counted"
 
 
+def test_a_viewer_does_not_fill_the_audit_log(tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        _, secret = found.service.tokens.create("eve", "viewer")
+        bearer, browser = found.client(Authorization=f"Bearer {secret}"), found.client()
+        for _ in range(40):
+            assert browser.post("/login", data={"token": secret}).status_code == 303
+            assert bearer.post("/logout").status_code == 303
+            assert bearer.post("/knobs", data={"script": "x"}).status_code == 200
+        assert sum(item.actor == "eve" for item in found.service.audit.page(200)) < 60
+
+
+def test_a_token_logs_in_at_a_limited_rate_and_holds_few_sessions(tmp_path: Path) -> None:
+    with running(tmp_path, requests_a_second=0.001, burst=3) as found:
+        statuses = [found.client().post("/login", data={"token": found.secret}).status_code for _ in range(5)]
+        assert statuses == [303] * 3 + [429] * 2
+        token, _ = found.service.tokens.create("eve", "viewer")
+        cookies = [found.service.tokens.begin_session(token)[0] for _ in range(102)]
+        going_on = [found.service.tokens.session(cookie) is not None for cookie in cookies]
+        assert going_on[-1] and sum(going_on) == 100
+
+
+def test_a_tokens_name_does_not_shield_another_from_being_revoked(served: Running) -> None:
+    tokens = served.service.tokens
+    stolen, _ = tokens.create("mallory", "viewer")
+    tokens.create(stolen.id, "viewer")
+    assert tokens.revoke(stolen.id).name == "mallory"
+
+
 def test_the_audit_log_names_who_did_what_and_who_was_refused(served: Running) -> None:
     served.viewer.delete("/api/experiments/abcd1234")
     identifier = served.create(name="audited")

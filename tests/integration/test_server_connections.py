@@ -97,6 +97,19 @@ async def taken_from_many_addresses() -> None:
             assert await _rest(stranger, 30.0) == b"", "all of loopback is one peer"
 
 
+async def logged_in_slowly(found: Running) -> None:
+    """Bodies of logins that do not come; nobody needs a token to send one."""
+    kind = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100"
+    begun = b"POST /login HTTP/1.1\r\nHost: localhost\r\n" + kind + b"\r\n\r\ntoken="
+    async with served(found.app, seconds=60.0, each=4) as port:
+        strangers = [await _opened(port, begun) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        reader, _ = await _opened(port, b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await asyncio.wait_for(reader.read(12), 30.0)).startswith(b"HTTP/1.1 200")
+        assert await _rest(strangers[0], 30.0) == b""
+        await found.service.hub.close()
+
+
 async def unread() -> int:
     """Give how much comes of an endless answer that nobody reads for long."""
     async with served(answer_much) as port:
@@ -126,6 +139,11 @@ def test_strangers_on_this_machine_take_no_connections_from_others() -> None:
     assert peer_of("127.9.9.9") == peer_of("::1") == peer_of("::ffff:127.0.0.1") == "loopback"
     assert peer_of("2001:db8::1") == peer_of("2001:db8::ffff:1") != peer_of("2001:db8:0:1::1")
     assert peer_of("203.0.113.1") != peer_of("203.0.113.2") and peer_of("testclient") == "testclient"
+
+
+def test_slow_logins_take_no_connections_from_others(tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        asyncio.run(logged_in_slowly(found))
 
 
 def test_a_named_proxy_may_open_as_many_connections_as_its_clients_need() -> None:

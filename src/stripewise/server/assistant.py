@@ -187,7 +187,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
                 "this assistant's program cannot ask the person whether to start something",
                 "the person can run stripewise tune, or restart stripewise mcp with --yes",
             )
-        return Elicit(_question(command, folder, dry, {**({"stacks": stacks} if stacks else {}), **more}), Consent)
+        return Elicit(_question(definition, folder, dry), Consent)
 
     @server.tool(annotations=looks)
     @explained
@@ -318,8 +318,11 @@ def _explained(kind: type[Exception]) -> Callable[[Callable[..., Any]], Callable
     return decorate
 
 
-def _question(command: list[str], folder: str, dry: dict[str, Any], besides: dict[str, Any]) -> str:
-    """Say what would start: hooks, setup lines and stack files start or preload programs, too."""
+def _question(definition: dict[str, Any], folder: str, dry: dict[str, Any]) -> str:
+    """Say what would start: hooks, setup lines, stack files and objectives start or preload programs, too."""
+    command, budget = definition["command"], definition["budget"]
+    plain = {"command": command, "budget": budget, "stacks": [], "objective": "elapsed", "runner": "local"}
+    besides = {name: value for name, value in definition.items() if name not in plain or value != plain[name]}
     told = f", with {json.dumps(besides)}" if besides else ""
     question = f"Start {shlex.join(command)} in {folder or 'the data folder'}, {_cost(dry)}{told}?"
     if len(question) > _LONGEST_QUESTION or not question.isprintable():

@@ -98,8 +98,8 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
         of an event stream, the connection ends as well.
     each : int
         Connections that one peer may have open; the UNIX socket, which only its owner can reach, has no such limit,
-        nor has a proxy. One more takes the place of the one that has waited longest for its request or for its client
-        to read.
+        nor has a proxy. One more takes the place of the one that has waited longest for its client: for a request, for
+        the next part of a body, or for the client to read.
     proxies : Proxies
     """
     open_of: Counter[str] = Counter()
@@ -151,6 +151,9 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
             """Wait for a request, or no longer once one is being answered."""
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop_watching()
+                if self.cycle.more_body:
+                    # The guard limits the time of a body; strangers may send one to the login.
+                    held[self._peer][self] = None
             elif self._late is None and not self.transport.is_closing():
                 self._late = self.loop.call_later(seconds, self.transport.abort)
                 held[self._peer][self] = None

@@ -33,7 +33,10 @@ _MOST = 10_000
 _PIECE = 1 << 16
 """Bytes of an answer that are handed on at a time."""
 _NOTED_A_MINUTE = 30
-"""Refusals of one token that the audit log lists; more are only counted, so that they cannot push out the rest."""
+"""Entries of the audit log for refusals and logins of one token, and for all that a viewer does.
+
+More are only counted by the metrics, so that they cannot push out the rest.
+"""
 
 
 class Rates:
@@ -207,6 +210,7 @@ class Guard:
                 if path == "/login":
                     # A valid token gets in, however many others have guessed from the same address.
                     scope["state"]["may_fail"] = lambda: self._failures.allow(peer_of(scope["state"]["address"]))
+                    scope["state"]["may_ask"] = self._rates.allow
                 else:
                     self._slow_down(scope)
             return self._limited(headers, receive, _LOGIN_BYTES)
@@ -368,7 +372,8 @@ class Guard:
         looks = scope["method"] in SAFE and "subject" not in scope["state"]
         if not refused and (looks or scope["path"] in VIEWERS_MAY_POST[:2]):
             return
-        if refused and not self._noted.allow(user.id):
+        few = refused or not user.operator or scope["path"] in ("/login", "/logout")
+        if few and not self._noted.allow(user.id):
             return
         who = (user.name, user.role)
         action, subject = f"{scope['method']} {path}", str(scope["state"].get("subject", ""))

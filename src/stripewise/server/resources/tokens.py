@@ -186,6 +186,8 @@ async def login(
         if not request.state.may_fail():
             raise Refused(429, "too many requests without a valid token", "wait a minute")
         return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
+    if not request.state.may_ask(found.id):
+        raise Refused(429, "too many requests", "wait a second")
     answer = RedirectResponse(target, 303)
     _set_cookie(request, answer, service, await run_in_threadpool(_begin_session, request, service, found))
     return answer

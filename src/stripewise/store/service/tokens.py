@@ -26,6 +26,9 @@ DAYS = 90.0
 
 SESSION_SECONDS = 12 * 3600.0
 
+_MOST_SESSIONS = 100
+"""Of one token; the oldest end when more are begun."""
+
 _SHAPE = re.compile(r"sw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})\Z")
 _USED_EVERY = 60.0
 
@@ -150,6 +153,8 @@ class Tokens:
         def work(connection: sa.Connection, again: bool) -> Token:
             either = sa.or_(tokens.c.id == identifier, tokens.c.name == identifier)
             found = connection.execute(sa.select(tokens).where(either)).all()
+            # A name may be the identifier of another token.
+            found = [row for row in found if row.id == identifier] or found
             found = [row for row in found if row.revoked is None] or found
             if not found:
                 raise NotFound(f"token '{identifier[:100]}' does not exist", "see: stripewise token list")
@@ -215,6 +220,9 @@ class Tokens:
             connection.execute(
                 sessions.delete().where(sa.or_(sessions.c.expires <= now, sessions.c.digest == _digest(cookie)))
             )
+            own = sa.select(sessions.c.digest).where(sessions.c.token == token.id)
+            kept = own.order_by(sessions.c.created.desc(), sessions.c.digest).limit(_MOST_SESSIONS - 1)
+            connection.execute(sessions.delete().where(sessions.c.token == token.id, sessions.c.digest.not_in(kept)))
             values = {"digest": _digest(cookie), "token": token.id, "csrf": csrf, "created": now}
             connection.execute(sessions.insert().values(**values, expires=now + SESSION_SECONDS))
 
