@@ -99,6 +99,21 @@ def test_errors_and_results_repeat_the_store_given_on_the_command_line_only(tmp_
     assert "--store" not in capfd.readouterr().out
 
 
+def test_experiments_are_shown_side_by_side(tmp_path, capfd):
+    url = f"sqlite:///{tmp_path}/own.db"
+    with open_store(url) as store:
+        found = [store.create(Experiment(name=name, command=["true"])) for name in ("first", "second")]
+    assert main(["show", *found, "--store", url]) == 0
+    assert capfd.readouterr().out.split("\n")[0].split() == ["first", found[0], "second", found[1]]
+    assert main(["show", *found, "--runs", "--store", url]) == 2
+    assert "--runs and --report are for one experiment" in capfd.readouterr().err
+
+
+def test_an_export_without_a_name_is_refused_before_the_experiment_is_looked_for(capfd):
+    assert main(["export", "zzzz", "--to", "hinst"]) == 2
+    assert "did you mean hints? choose from" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "-"), (0.0, "0"), (0.01234567, "0.01235"), (628.54, "628.5"), (12470.2, "12,470"), (3e9, "3.000e+09")],

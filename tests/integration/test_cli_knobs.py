@@ -88,6 +88,17 @@ def test_a_file_that_is_named_after_the_launch_is_dead(tmp_path, capsys):
     assert one["verdict"] == "dead" and "after the last program" in one["reason"]
 
 
+def test_a_setting_is_explained_by_its_name(capsys):
+    assert main(["knobs", "romio_ds_write"]) == 0
+    out = capsys.readouterr().out
+    assert "automatic, enable, disable (default automatic)" in out
+    assert "take care: Forced to disable, silently" in out
+    assert main(["knobs", "stripe_count", "--json"]) == 0
+    assert {"lustre", "cephfs"} <= {one["stack"] for one in json.loads(capsys.readouterr().out)}
+    assert main(["knobs", "romio_ds_wirte"]) == 2
+    assert "did you mean romio_ds_write or " in capsys.readouterr().err
+
+
 def test_bundle_writes_a_zip_file(tmp_path, capsys):
     store = f"sqlite:///{tmp_path}/s.db"
     opened = open_store(store)

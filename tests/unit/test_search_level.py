@@ -30,7 +30,8 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import LevelChange
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.tuning.planner import Planner
+from stripewise.tuning.budget import Spent
+from stripewise.tuning.planner import Planned, Planner
 from stripewise.tuning.result import machine_level
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, run
 from tests.unit.search_histories import trial as tried
@@ -283,6 +284,16 @@ def test_the_reference_competes_at_the_same_level():
     assert planner.candidate((default, candidate, replace(reference, runs=runs))) == 1
     faster = tuple(replace(run, value=run.value / 2, elapsed=run.elapsed / 2) for run in runs)
     assert planner.candidate((default, candidate, replace(reference, runs=faster))) == 2
+
+
+@pytest.mark.parametrize(("limit", "goes_on"), [(100, True), (21, False), (400, True), (200, False)])
+def test_time_that_is_too_short_for_a_confirmation_goes_into_the_search(limit, goes_on):
+    parts = (make_sampler("random"), make_resampler(), make_pruner(), make_stopping())
+    planner = Planner(Experiment(budget={"runs": 40, "seconds": limit}), ELAPSED, LINE, False, *parts)
+    default = replace(slowed(Role.DEFAULT).trials[0], runs=(run(0, 0, 10.0), run(1, 0, 10.0)))
+    # A confirmation of eight pairs needs 160 s, besides the warm-up, the default and the run of a candidate.
+    step = planner.next((default,), Spent(2, 20.0 if limit != 200 else 60.0, 0.0))
+    assert isinstance(step, Planned) == goes_on, step
 
 
 # -- what people see

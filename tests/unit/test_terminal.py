@@ -185,6 +185,29 @@ def test_the_shell_completes_identifiers_of_experiments(command, tmp_path, monke
     assert capsys.readouterr().out.split() == [first]
 
 
+def test_a_terminal_breaks_sentences_between_words_and_a_pipe_does_not(monkeypatch):
+    path = "/a/path/" + "x" * 40
+    for terminal, lines in ((True, ["  not kept: a pause", "    between runs of", f"    {path}"]), (False, None)):
+        console = Console(file=io.StringIO(), width=22, force_terminal=terminal, color_system=None, soft_wrap=True)
+        output.prose(f"  not kept: a pause between runs of {path}", on=console)
+        assert console.file.getvalue().splitlines() == (lines or [f"  not kept: a pause between runs of {path}"])
+
+
+def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
+    notes = output._Plain(file=io.StringIO(), width=80, force_terminal=True, color_system=None, soft_wrap=True)
+    monkeypatch.setattr(output, "notes", notes)
+    output.overwritten("1 of 2 runs")
+    assert notes.file.getvalue() == "1 of 2 runs\r"
+
+
+def test_tables_fold_what_does_not_fit_and_lose_nothing():
+    console = Console(file=io.StringIO(), width=20)
+    table = output.grid("setting", "value")
+    table.add_row("romio_cb_write=disable", "ind_wr_buffer_size=1")
+    console.print(table)
+    assert "…" not in console.file.getvalue()
+
+
 def test_texts_do_not_steer_the_terminal(capsys):
     output.say("a\x1b]0;x\x1b\\b\x9b31m\u202ec\nd")
     table = output.grid("name")

@@ -17,7 +17,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, identifiers_and_files, pairs
-from stripewise.cli.output import notes, print_json, printable, say, write_text
+from stripewise.cli.output import notes, print_json, printable, prose, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.model.artifact.content import Artifact
@@ -299,6 +299,8 @@ def export_plan(
     json_output: JsonOption = False,
 ) -> None:
     """Write the settings found for another tool, with their undo and what it cannot express."""
+    if to not in TARGETS:
+        raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
     plan, changed, simulated = _plan_of(source, store, server)
     library = os.environ.get("STRIPEWISE_LIBRARY", "")
     made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
@@ -319,13 +321,14 @@ def export_plan(
     if simulated:
         notes.print(f"note: {_SIMULATED}")
     for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
-        if text:
-            # Shell lines stay lines, so that an undo can be copied.
-            lines = text.strip().splitlines()
-            start = " " if len(lines) == 1 else "\n  "
-            notes.print(f"{heading}:{start}" + escape("\n  ".join(lines)))
+        # Shell lines stay lines, so that an undo can be copied.
+        lines = text.strip().splitlines()
+        if len(lines) > 1:
+            notes.print(f"{heading}:\n  " + escape("\n  ".join(lines)))
+        elif lines:
+            prose(f"{heading}: {lines[0]}", on=notes)
     for missing in made.cannot:
-        notes.print(f"not expressed: {escape(missing)}")
+        prose(f"not expressed: {missing}", on=notes)
 
 
 def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, dict[str, Any], bool]:

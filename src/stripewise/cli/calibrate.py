@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from stripewise.cli.options import JsonOption, check_place
-from stripewise.cli.output import console, grid, notes, number, print_json, say
+from stripewise.cli.output import console, grid, notes, number, overwritten, print_json, say
 from stripewise.diagnosis.causes.calibrate import calibrate
 from stripewise.diagnosis.causes.models import OVERLAP, Calibration, overlap
 from stripewise.errors import UserError
@@ -46,7 +46,7 @@ def run_calibrate(
 
     def progress(done: int, of: int) -> None:
         if notes.is_terminal:
-            notes.print(f"{done} of {of} series", end="\r")
+            overwritten(f"{done} of {of} series")
 
     calibration = calibrate(folder, extent=extent, repeats=repeats, seed=seed, on_series=progress)
     write_whole(out, calibration.text())

@@ -13,7 +13,7 @@ from rich.markup import escape
 from stripewise.cli import remote
 from stripewise.cli.causes import print_causes, timings_among
 from stripewise.cli.options import JsonOption, ServerOption, check_place, pairs
-from stripewise.cli.output import console, duration, notes, print_json, remark, say
+from stripewise.cli.output import console, duration, notes, overwritten, print_json, prose, remark, say
 from stripewise.client import Client, ServiceError
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
@@ -217,7 +217,7 @@ class _Outcome:
         if self._writer:
             self._writer.add(row)
         if notes.is_terminal and self.profile.jobs % 10 == 0:
-            notes.print(f"{self.profile.jobs} jobs", end="\r")
+            overwritten(f"{self.profile.jobs} jobs")
 
     def unreadable(self, text: str, named: bool) -> None:
         self._tell()
@@ -256,13 +256,16 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     run = f", {duration(job.elapsed)}" if job.elapsed else ""
     ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
     files = f"{activity.counted.files:,} file{'' if activity.counted.files == 1 else 's'}"
-    say(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}")
+    prose(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}")
     console.print()
     if not found.problems:
         console.print("No problem was found.")
     for number, finding in enumerate(found.first, 1):
-        for line in _lines(number, finding):
-            console.print(line)
+        style = _STYLES[finding.severity.word]
+        title = f"[bold]{escape(finding.kind.title)}[/]"
+        console.print(f"{number}. [{style}]{finding.severity.word}[/]  {title}  ({finding.code})")
+        for line in _lines(finding):
+            prose(f"   {line}")
         console.print()
     for title, rest in (
         ("Also", found.problems[_FINDINGS:]),
@@ -272,41 +275,39 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
         if rest:
             console.print(f"{title}:")
             for finding in rest:
-                say(f"  {finding.code} ({finding.severity.word}): {finding.says}")
+                prose(f"  {finding.code} ({finding.severity.word}): {finding.says}")
     for sentence in activity.unseen:
-        say(f"not seen: {sentence}", style="dim")
+        prose(f"not seen: {sentence}", "dim")
     for module in activity.partial:
-        say(f"partly seen: module {module} ran out of memory while recording", style="dim")
+        prose(f"partly seen: module {module} ran out of memory while recording", "dim")
     if found.settings():
         written = f"stripewise run {plan} -- COMMAND" if plan else "--plan FILE, then stripewise run FILE -- COMMAND"
         say(f"apply the settings: {written}")
 
 
-def _lines(number: int, finding: Finding) -> Iterator[str]:
-    style = _STYLES[finding.severity.word]
-    yield f"{number}. [{style}]{finding.severity.word}[/]  [bold]{escape(finding.kind.title)}[/]  ({finding.code})"
-    yield escape(f"   {finding.says}")
+def _lines(finding: Finding) -> Iterator[str]:
+    yield finding.says
     bound = finding.bound
     gain = f" At most {bound:.2g} times faster I/O." if bound is not None and bound >= 1.02 else ""
-    yield escape(f"   why: {finding.kind.mechanism}{gain}")
-    yield escape(f"   fix: {finding.fix or finding.kind.fix}")
+    yield f"why: {finding.kind.mechanism}{gain}"
+    yield f"fix: {finding.fix or finding.kind.fix}"
     for setting in finding.settings:
-        yield escape(f"   set: {setting.line()}")
+        yield f"set: {setting.line()}"
     if finding.settings:
-        yield escape(f"   expected: {finding.expected.says}")
+        yield f"expected: {finding.expected.says}"
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
-        yield escape(f"   file: {finding.files[0]}{more}")
+        yield f"file: {finding.files[0]}{more}"
 
 
 def _print_expected(expected: Mapping[str, Any]) -> None:
-    say(f"expected by {expected['origin']}:")
+    prose(f"expected by {expected['origin']}:")
     for case in expected["expectations"]:
-        say(f"  {case['what']}: {case['says']}")
+        prose(f"  {case['what']}: {case['says']}")
     for setting in expected["settings"]:
-        say(f"  set: {setting}")
+        prose(f"  set: {setting}")
     for note in expected["notes"]:
-        say(f"  note: {note}", style="dim")
+        prose(f"  note: {note}", "dim")
 
 
 def _print_many(outcome: _Outcome) -> None:

@@ -17,6 +17,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.runner.program.checkup import Check, checkup
 from stripewise.store.opening import open_store
 
+_NEXT = "stripewise tune -- mpiexec -n 4 ./my_app"
 _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-[/]"}
 
 
@@ -41,12 +42,14 @@ def doctor(
         print_json({"ready": not missing, "findings": [asdict(finding) for finding in findings]})
     else:
         table = Table.grid(padding=(0, 2))
+        for _ in range(3):
+            table.add_column(overflow="fold")
         for finding in findings:
             table.add_row(_MARKS[finding.status], finding.part, escape(finding.found))
             if finding.fix:
                 table.add_row("", "", f"[dim]{escape(finding.fix)}[/]")
         console.print(table)
-        console.print("ready to tune" if not missing else f"{len(missing)} missing: see above")
+        console.print(f"{len(missing)} missing: see above" if missing else f"ready to tune: {_NEXT}")
     if missing:
         raise typer.Exit(1)
 

@@ -10,17 +10,19 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import IdArgument, JsonOption, StoreOption
-from stripewise.cli.output import console, print_json, remark, say
+from stripewise.cli.output import console, print_json, prose, remark, say
 from stripewise.diagnosis.hints_file import named_hints
-from stripewise.diagnosis.knobs import dead, judge_script
+from stripewise.diagnosis.knobs import dead, explain, judge_script
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError, UserError
 from stripewise.report.bundle import helpdesk_bundle
+from stripewise.report.markup import value_text
 from stripewise.spec.documents import read_document
 from stripewise.spec.result import Result
 from stripewise.spec.workload import Workload
 from stripewise.store.opening import open_store
 
+_MOST_VALUES = 9
 _MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
 
 
@@ -31,7 +33,13 @@ def register(app: typer.Typer) -> None:
 
 
 def knobs(
-    script: Annotated[Path, typer.Argument(help="A job script, hints file or program text.", metavar="SCRIPT")],
+    script: Annotated[
+        Path,
+        typer.Argument(
+            help="A job script, hints file or program text; or one setting, as romio_ds_write, to read what it does.",
+            metavar="SCRIPT|NAME",
+        ),
+    ],
     mpi: Annotated[str, typer.Option(help=f"The program's MPI library: {', '.join(MPI)}.")] = "mpich",
     file_system: Annotated[
         str, typer.Option(help="The file system of its files: lustre, ceph, gpfs, nfs, ext4 ...")
@@ -44,7 +52,10 @@ def knobs(
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> int:
-    """Find settings in a job script that do nothing, and say why."""
+    """Find settings in a job script that do nothing, and say why; or say what one setting does."""
+    if not script.exists() and script.name == str(script):
+        _print_settings(script.name, json_output)
+        return 0
     text = read_document(script, "script")
     if operation not in (None, "read", "write", "both"):
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
@@ -72,6 +83,33 @@ def knobs(
         console.print(f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
         say(f"  {one.reason}" + (f"; {one.fix}" if one.fix else ""))
     return 0
+
+
+def _print_settings(name: str, json_output: bool) -> None:
+    found = explain(name)
+    if json_output:
+        keys = ("name", "description", "trap", "values", "default", "unit", "evidence", "driver", "operations")
+        print_json(
+            [
+                {"stack": stack.name, "carrier": one.carrier.name, "key": one.setting}
+                | {key: getattr(one, key) for key in keys}
+                for stack, one in found
+            ]
+        )
+        return
+    for stack, one in found:
+        values = [value_text(value, one.unit) for value in one.values]
+        offered = ", ".join(values) if len(values) <= _MOST_VALUES else f"{values[0]} to {values[-1]}"
+        only = f" under {' or '.join(one.driver)} alone" if one.driver else ""
+        console.print(f"[bold]{escape(one.name)}[/]  ({escape(stack.name)}: {escape(stack.description)})")
+        prose(f"  {one.description}")
+        if one.trap:
+            prose(f"  take care: {one.trap}")
+        prose(f"  values: {offered} (default {value_text(one.default, one.unit)})")
+        prose(f"  acts on: {' and '.join(f'{word}s' for word in one.operations)}{only}")
+        prose(
+            f"  set by: {one.carrier.name} {one.setting}; effect proven by: {one.evidence.replace('none', 'nothing')}"
+        )
 
 
 def bundle(

@@ -35,7 +35,7 @@ class LazyGroup(TyperGroup):
         "tune": ("cli.tune", "Find better settings for a program, prove the gain, and say how to apply them."),
         "resume": ("cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
         "list": ("cli.manage", "List experiments."),
-        "show": ("cli.manage", "Show the result of an experiment."),
+        "show": ("cli.manage", "Show the result of an experiment, or of several side by side."),
         "annotate": ("cli.manage", "Give an experiment tags and a remark, to find it again."),
         "stop": ("cli.manage", "Ask a running experiment to stop; it can be resumed."),
         "delete": ("cli.manage", "Delete an experiment with all its runs."),
@@ -67,7 +67,10 @@ class LazyGroup(TyperGroup):
             "Compare default test cases with their prescribed settings, measured, beside an oracle.",
         ),
         "diagnose": ("cli.diagnose", "Say why I/O is slow, and how to fix it, from logs of past runs."),
-        "knobs": ("cli.knobs", "Find settings in a job script that do nothing, and say why."),
+        "knobs": (
+            "cli.knobs",
+            "Find settings in a job script that do nothing, and say why; or say what one setting does.",
+        ),
         "bundle": (
             "cli.knobs",
             "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",

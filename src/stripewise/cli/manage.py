@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from stripewise.cli.hints import completed
-from stripewise.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption
-from stripewise.cli.output import console, grid, notes, number, print_json, printable, say
+from stripewise.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
+from stripewise.cli.output import console, grid, notes, number, print_json, printable, prose, say
 from stripewise.cli.remote import open_experiments, server_of
 from stripewise.cli.result import print_result, repeated
 from stripewise.errors import StoreError, UserError
@@ -70,17 +71,29 @@ def list_experiments(
 
 
 def show(
-    identifier: IdArgument,
+    experiments: Annotated[
+        list[str],
+        typer.Argument(
+            help="The experiment; the first characters of its identifier are enough. Several are shown side by side.",
+            metavar="ID",
+            autocompletion=identifiers,
+        ),
+    ],
     runs: Annotated[bool, typer.Option(help="Also show each run.")] = False,
     report: ReportOption = None,
     store: StoreOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Show the result of an experiment."""
+    """Show the result of an experiment, or of several side by side."""
     with open_experiments(store, server) as opened:
-        record = opened.record(identifier)
-        trials = opened.trials(record.id)
+        found = [(record, opened.trials(record.id)) for record in map(opened.record, experiments)]
+    if len(found) > 1:
+        if runs or report is not None:
+            raise UserError("--runs and --report are for one experiment", "leave them out, or name one experiment")
+        _show_side_by_side(found, json_output)
+        return
+    record, trials = found[0]
     if report is not None:
         if record.result is None:
             raise UserError(
@@ -88,19 +101,55 @@ def show(
             )
         write_report(record, trials, report, completed)
     if json_output:
-        print_json(
-            {
-                **_line(record),
-                "result": record.result.as_json() if record.result else None,
-                "trials": [trial.as_json() for trial in trials],
-            }
-        )
+        print_json(_document(record, trials))
         return
     _print_head(record, trials)
     if runs:
         print_runs(trials, record.result.default.configuration if record.result else None)
     if record.result is not None:
         print_result(record.result, report)
+
+
+def _document(record: Record, trials: Sequence[Trial]) -> dict[str, Any]:
+    return {
+        **_line(record),
+        "result": record.result.as_json() if record.result else None,
+        "trials": [trial.as_json() for trial in trials],
+    }
+
+
+def _show_side_by_side(found: Sequence[tuple[Record, Sequence[Trial]]], json_output: bool) -> None:
+    if json_output:
+        print_json([_document(record, trials) for record, trials in found])
+        return
+    from stripewise.report import compare  # noqa: PLC0415  figures are slow to load
+    from stripewise.report.unfinished import reading_of  # noqa: PLC0415
+
+    readings = [reading_of(record, trials) for record, trials in found]
+    table = grid(
+        "", *(f"{escape(printable(one.record.experiment.name or 'experiment'))} {one.record.id}" for one in readings)
+    )
+    results = [one.result for one in readings]
+    for heading, values in (
+        ("state", [one.record.state for one in readings]),
+        ("default", [number(one.default.value, one.objective.unit) for one in results]),
+        ("best", [number(one.best.value, one.objective.unit) for one in results]),
+        ("speed-up", [_gain(compare.gain(one)) for one in readings]),
+        ("runs", [str(record.ended) for record, _ in found]),
+        *compare.parameters(readings),
+    ):
+        table.add_row(escape(heading), *map(escape, values))
+    console.print(table)
+    for note in compare.differences(readings):
+        prose(f"compare with care: {note}")
+
+
+def _gain(found: tuple[float, float | None, float | None, bool] | None) -> str:
+    if found is None:
+        return "-"
+    factor, low, high, proven = found
+    ends = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return f"{factor:.2f}{ends}{'' if proven else ', not proven'}"
 
 
 def annotate(

@@ -7,6 +7,7 @@ import logging
 import math
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -62,8 +63,8 @@ UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 
 def print_error(error: object) -> None:
     """Print an error, or what else ends a command, in one line."""
-    text = completed(str(error))
-    notes.print(f"[bold red]stripewise:[/] {escape(text)}" if notes.is_terminal else escape(f"stripewise: {text}"))
+    text = escape(folded(f"stripewise: {completed(str(error))}", notes))
+    notes.print(text.replace("stripewise:", "[bold red]stripewise:[/]", 1) if notes.is_terminal else text)
 
 
 def print_usage(error: Exception, fix: str = "") -> None:
@@ -89,6 +90,20 @@ def say(text: str, style: str | None = None, end: str = "\n") -> None:
     console.print(escape(text), style=style, end=end)
 
 
+def prose(text: str, style: str | None = None, on: Console = console) -> None:
+    """Print sentences as they are: a terminal breaks them between words and indents what follows the first line."""
+    on.print(escape(folded(text, on)), style=style)
+
+
+def folded(text: str, on: Console) -> str:
+    """Break a text between words where it is for a terminal; what is longer than a line, as a path, stays whole."""
+    if not on.is_terminal:
+        return text
+    inner = " " * (len(text) - len(text.lstrip()) + 2)
+    lines = textwrap.wrap(text, on.width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
 def remark(text: str, end: str = "\n") -> None:
     """Print a text to standard error as it is: nothing in it is markup."""
     notes.print(escape(text), end=end)
@@ -98,8 +113,17 @@ def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> T
     """Make a table without lines; a heading that begins with ">" is of a column aligned to the right."""
     made = Table(box=None, pad_edge=False, padding=padding, show_header=any(word.strip(">") for word in headings))
     for heading in headings:
-        made.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")
+        right = heading.startswith(">")
+        made.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold")
     return made
+
+
+def overwritten(text: str) -> None:
+    """Print a line of progress to a terminal, where the next one replaces it."""
+    remark(text, end="")
+    # Not through the console, which lets no text move the cursor.
+    notes.file.write("\r")
+    notes.file.flush()
 
 
 def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
@@ -175,7 +199,10 @@ class Ticker:
             return
         self._last = now
         text = line()
-        remark(f"{text:<{self._width}}" if notes.is_terminal else text, end="\r" if notes.is_terminal else "\n")
+        if notes.is_terminal:
+            overwritten(f"{text:<{self._width}}")
+        else:
+            remark(text)
         self._width = len(text)
 
     def count(self, done: int, of: int, what: str) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from stripewise.cli import remote
 from stripewise.cli.options import BOTH, STACK_THERE, JsonOption, ServerOption, TableStackOption, check_stacks, pairs
-from stripewise.cli.output import console, grid, number, print_json, say, write_text
+from stripewise.cli.output import console, grid, number, print_json, prose, say, write_text
 from stripewise.client import Client
 from stripewise.errors import UserError, choose
 from stripewise.measure.observed import observe
@@ -241,6 +241,10 @@ def deliver(
     _print(found)
     if output is not None:
         say(f"written: {output}")
+    if found.plan.settings and to in (None, "plan"):
+        written = str(output) if output is not None else "FILE.plan"
+        first = "" if output is not None else "the same command with -o FILE.plan, then "
+        say(f"apply it: {first}stripewise run {written} -- COMMAND")
 
 
 def _shown(value: object, unit: str) -> str:
@@ -261,10 +265,12 @@ def _print(found: Prescription) -> None:
         say(f"Nothing is changed: {found.kept}.")
     if found.speedup is not None and not found.kept and found.interval is not None:
         low, high = found.interval
-        say(
+        prose(
             f"Predicted: {found.speedup:.2f} times as fast (95% interval {low:.2f} to {high:.2f}), "
             f"{number(found.current, unit)} now, {number(found.predicted, unit)} then; not measured."
         )
+        if low < 1:
+            prose("The interval reaches below 1: it may also be slower. stripewise tune --model proves a gain.")
     if found.changes:
         table = grid("setting", "now", "prescribed", "without it")
         for change in found.changes:
@@ -281,9 +287,7 @@ def _print(found: Prescription) -> None:
         ("note", found.notes),
     ):
         for line in lines:
-            say(f"{title}: {line}")
-    if found.plan.settings:
-        say("apply it: stripewise prescribe ... -o FILE.plan, then stripewise run FILE.plan -- COMMAND")
+            prose(f"{title}: {line}")
 
 
 def _advice(entry: object) -> str:
@@ -292,7 +296,9 @@ def _advice(entry: object) -> str:
 
 
 def _line(entry: Neighbour, unit: str) -> str:
-    values = " ".join(f"{name}={value}" for name, value in entry.values.items())
+    values = " ".join(
+        f"{name}={_shown(value, 'B' if name.endswith('_size') else '')}" for name, value in entry.values.items()
+    )
     # Without the table there is what the model remembers, which it has smoothed.
     runs = "as the model remembers it" if entry.runs is None else f"{entry.runs} run" + ("s" if entry.runs != 1 else "")
     which = "the prescribed settings" if entry.chosen else "the current settings"

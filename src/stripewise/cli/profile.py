@@ -273,6 +273,7 @@ def _deliver(document: dict[str, Any], json_output: bool) -> None:
     if document["table"] is not None:
         say(f"table     {document['table']}")
         say(f"look at it: stripewise summarize {document['table']}")
+        say(f"a model of it: stripewise train {document['table']} --out site.model")
     else:
         index, count = document["shard"]
         console.print(f"shard {index} of {count} has ended; others have not: --merge puts their journals together")

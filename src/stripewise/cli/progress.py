@@ -9,12 +9,11 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from stripewise.cli.output import duration, number
+from stripewise.cli.output import duration, number, prose
 from stripewise.objectives import timing
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
@@ -170,7 +169,7 @@ class Progress:
     # -- drawing -------------------------------------------------------------------------------------------
 
     def _say(self, line: str) -> None:
-        self._console.print(escape(line))
+        prose(line, on=self._console)
 
     def _view(self) -> RenderableType:
         unit = self._objective.unit

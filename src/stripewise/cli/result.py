@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from stripewise.carriers import HDF5
 from stripewise.cli.hints import completed
-from stripewise.cli.output import console, number, print_json, say
+from stripewise.cli.output import console, number, print_json, prose, say
 from stripewise.cli.progress import left_out_lines, worst_case_line
 from stripewise.objectives import timing
 from stripewise.report.html import write_report
@@ -37,23 +37,24 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
         print_json(document)
         return
     for line in document["found"]:
-        say(line)
+        prose(line)
     space = document["space"]
     about = "" if space["exact"] else "about "
     console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
     for parameter in space["parameters"]:
         values = ", ".join(spell(value) for value in parameter["values"])
-        console.print(f"  {parameter['name']}: {escape(values)} (default {escape(spell(parameter['default']))})")
+        prose(f"  {parameter['name']}: {values} (default {spell(parameter['default'])})")
     for line in left_out_lines(document["left_out"]):
-        console.print(f"  {escape(line)}")
+        prose(f"  {line}")
     console.print("first configurations:")
     defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
     for configuration in document["first"]:
-        console.print(f"  {escape(Configuration(configuration).describe(defaults))}")
+        prose(f"  {Configuration(configuration).describe(defaults)}")
     worst = document["worst_case"]
     console.print(worst_case_line(worst["runs"], worst["seconds"], worst["node_hours"], worst["bytes"]))
     for note in document["notes"]:
-        console.print(f"note: {escape(note)}")
+        prose(f"note: {note}")
+    console.print("nothing was started; the same command without --dry-run starts it")
 
 
 def print_result(result: Result, report: Path | None = None) -> None:
@@ -62,10 +63,10 @@ def print_result(result: Result, report: Path | None = None) -> None:
     # What a table answered says which in its environment.
     origin = " (simulated)" if result.simulated else " (replayed)" if "table" in result.environment else ""
     console.print()
-    console.print(f"[bold]{escape(result.verdict)}[/]{origin}")
+    prose(result.verdict + origin, "bold")
     console.print()
     if said := timing(result.objective):
-        console.print(f"  [dim]{escape(said)}[/]")
+        prose(f"  {said}", "dim")
     if result.reference is not None:
         console.print(f"  reference  {_measured(result.reference, unit)}  (without the component)")
     console.print(f"  default    {_measured(result.default, unit)}")
@@ -80,33 +81,31 @@ def print_result(result: Result, report: Path | None = None) -> None:
         console.print(f"  speed-up   {result.candidate.speedup or 1.0:.2f}  ({bounds}; not proven)")
     console.print()
     for effect in result.effects:
-        console.print(
-            f"  {escape(effect.name)}={escape(str(effect.requested))}: {effect.status}"
-            + (f" - {escape(effect.evidence)}" if effect.evidence else "")
-        )
+        seen = " - ".join(filter(None, (effect.status, effect.evidence)))
+        prose(f"  {effect.name}={effect.requested}: {seen}")
     important = [f"{name} {share:.0%}" for name, share in result.importance.items() if share >= 0.05]
-    if important:
-        console.print(f"  what mattered: {', '.join(important)}")
-    if result.importance_note:
-        console.print(f"  {escape(result.importance_note)}")
-    if result.ineffective:
-        console.print(f"  no effect here: {', '.join(result.ineffective)}")
-    for change in result.level.changes:
-        console.print(f"  {escape(change.sentence)}")
+    for sentence in (
+        f"what mattered: {', '.join(important)}" if important else "",
+        result.importance_note,
+        f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
+        *(change.sentence for change in result.level.changes),
+    ):
+        if sentence:
+            prose(f"  {sentence}")
     if result.cost is not None and result.cost.repeated:
-        console.print(f"  {repeated(result.cost.repeated)}")
+        prose(f"  {repeated(result.cost.repeated)}")
     for failure in result.failures[:3]:
-        console.print(f"  {failure.count} failed: {escape(failure.reason)}")
+        prose(f"  {failure.count} failed: {failure.reason}")
     if result.cheapest is not None:
         words = " ".join(f"{key}={value}" for key, value in result.cheapest.configuration.items())
-        console.print(f"  cheaper and within 5% of the best: {escape(words)}")
+        prose(f"  cheaper and within 5% of the best: {words}")
     if result.preferred_over is not None:
         words = " ".join(f"{key}={value}" for key, value in result.preferred_over.configuration.items())
-        console.print(f"  preferred, being cheaper and within 5%, to: {escape(words)}")
+        prose(f"  preferred, being cheaper and within 5%, to: {words}")
     if not result.confirmed and result.confirmation.more_budget:
-        console.print(f"  {escape(completed(result.confirmation.more_budget))}")
+        prose(f"  {completed(result.confirmation.more_budget)}")
     for missed in result.confirmation.not_kept:
-        console.print(f"  [dim]not kept: {escape(missed)}[/]")
+        prose(f"  not kept: {missed}", "dim")
     identifier = result.experiment
     console.print()
     if result.confirmed and result.best.role == "reference" and result.reference is not None:

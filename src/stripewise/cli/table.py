@@ -10,7 +10,7 @@ import typer
 from pydantic import ValidationError
 
 from stripewise.cli.options import JsonOption, pairs
-from stripewise.cli.output import notes, print_json, remark, say
+from stripewise.cli.output import notes, overwritten, print_json, remark, say
 from stripewise.errors import UserError
 from stripewise.model.table import Schema, Table, make_table, read_table
 from stripewise.profiling.importing import read_sources
@@ -120,7 +120,7 @@ def _observed(
 ) -> tuple[Table, dict[str, int], list[str], list[str]]:
     def progress(done: int) -> None:
         if notes.is_terminal and done % 50 == 0:
-            notes.print(f"{done:,} files read", end="\r")
+            overwritten(f"{done:,} files read")
 
     constants = pairs("--set", given, "stripe_count=4")
     if wrong := [name for name in constants if not name.isidentifier()]:

@@ -66,6 +66,8 @@ def train(
         return
     what = f"{model} learned {learned.rows} rows of {name} in {duration(learned.seconds)}: {out}"
     say(what)
+    say(f"how good it is: stripewise validate {table} --model {model} --leave-out contexts")
+    say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
     if explain:
         _print_explanation(learned)
 

@@ -228,6 +228,26 @@ def _about(parameter: Parameter) -> str:
     return f"{about}. {parameter.trap.rstrip('.')}" if parameter.trap and len(parameter.values) == 1 else about
 
 
+def explain(name: str) -> list[tuple[Stack, Parameter]]:
+    """Find the parameters that have a name, theirs or their carrier's, with the stack of each.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    every = [(stack, parameter) for stack in every_stack() for parameter in stack.parameters]
+    found = [(stack, parameter) for stack, parameter in every if name in (parameter.name, parameter.setting)]
+    if not found:
+        names = [word for _, parameter in every for word in (parameter.name, parameter.setting)]
+        close = difflib.get_close_matches(name, dict.fromkeys(names), 3)
+        meant = f"did you mean {' or '.join(close)}? " if close else ""
+        raise UserError(
+            f"there is neither a file nor a setting {name}", f"{meant}name a job script, or a setting of a stack"
+        )
+    return found
+
+
 def dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
     """Those that do nothing."""
     return [one for one in found if one.verdict == "dead"]

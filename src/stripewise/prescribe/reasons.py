@@ -47,7 +47,10 @@ def neighbours(model: PerformanceModel, table: Table | None, current: Floats, ch
             continue
         own = encoder.encode(model.domain.folded(point[None, :])).astype(np.float64)
         distance = np.sqrt(np.sum(((known - own) / spread) ** 2, axis=1))
-        for cell in np.argsort(distance, kind="stable")[:_NEAREST]:
+        if model.domain.operation is not None:  # a read says nothing of a write
+            distance[points[:, model.domain.operation] != point[model.domain.operation]] = np.inf
+        nearest = np.argsort(distance, kind="stable")[:_NEAREST]
+        for cell in nearest[np.isfinite(distance[nearest])]:
             row = {
                 column.name: plain_number(model.domain.values(place, points[cell, [place]]).tolist()[0])
                 for place, column in enumerate(model.domain.columns)

@@ -8,8 +8,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from stripewise.plots.places import comparison, progress
+from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.spec.result import Interval
+from stripewise.spec.sizes import format_size
 from stripewise.spec.workload import Workload
 
 
@@ -31,6 +33,19 @@ def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
 def settings(reading: Reading) -> dict[str, Any]:
     """What the best changes, or what looks best."""
     return reading.result.changed(reading.result.shown)
+
+
+def parameters(readings: Sequence[Reading]) -> list[tuple[str, list[str]]]:
+    """Each parameter that the best of one of them changes, with its value in each."""
+    names = sorted({name for one in readings for name in settings(one)})
+    return [(name, [_setting(one, name) for one in readings]) for name in names]
+
+
+def _setting(one: Reading, name: str) -> str:
+    changed, unit = settings(one), one.units.get(name, "")
+    if name in changed:
+        return value_text(changed[name], unit)
+    return f"default ({value_text(one.default[name], unit)})" if name in one.default else "not searched"
 
 
 def figures(readings: Mapping[str, Reading]) -> dict[str, go.Figure]:
@@ -72,4 +87,5 @@ def differences(readings: Sequence[Reading]) -> list[str]:
 def _words(workload: Workload) -> str:
     keys = {"operation", "nodes", "processes_per_node", "file_size", "transfer_size", "layout"}
     known = workload.model_dump(include=keys, exclude_none=True)
-    return " ".join(f"{key}={value}" for key, value in known.items()) or "unknown"
+    sized = {key: format_size(value) if key.endswith("size") else value for key, value in known.items()}
+    return " ".join(f"{key}={value}" for key, value in sized.items()) or "unknown"

@@ -20,6 +20,11 @@ def interval(ends: Interval | None, digits: int = 3) -> str:
     return f"{low:,.{digits}g} to {high:,.{digits}g}" if abs(high) < 1000 else f"{low:,.0f} to {high:,.0f}"
 
 
+def factors(low: float, high: float) -> str:
+    """Write the interval of a speed-up, rounded as the verdict rounds it."""
+    return f"{low:,.2f} to {high:,.2f}" if math.isfinite(high) else ""
+
+
 def duration(seconds: float | None) -> str:
     """Write a time as a person would say it."""
     if seconds is None or not math.isfinite(seconds):

@@ -33,6 +33,7 @@ def environment() -> Environment:
         "moment": markup.moment,
         "date": markup.date,
         "interval": markup.interval,
+        "factors": lambda ends: "" if ends is None else markup.factors(ends.low, ends.high),
         "size": format_size,
         "value_text": markup.value_text,
         "measured": markup.measured_text,

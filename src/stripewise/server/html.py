@@ -24,7 +24,6 @@ from stripewise.report.page import environment
 from stripewise.server.guard import masked_csrf
 from stripewise.server.problems import for_web, status_of
 from stripewise.server.service import get_session
-from stripewise.spec.result import Interval
 from stripewise.spec.trial import Phase
 
 NAVIGATION = (
@@ -57,7 +56,7 @@ def _environment() -> Environment:
     made.filters = {
         **shared.filters,
         "minute": _minute,
-        "interval": lambda pair: markup.interval(Interval(*pair)),
+        "factors": lambda pair: markup.factors(*pair),
         "plain": _plain,
         "indented": _indented,
         "phase": _phase,

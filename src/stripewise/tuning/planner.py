@@ -214,8 +214,12 @@ class Planner:
         budget = self.experiment.budget
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
-        if not self._time_for(trials, spent, 1 + reserve):
-            return Finish("the rest of the time or node-hours is kept for the confirmation")
+        # Where the whole limit is too short for a confirmation, nothing is kept for one: as with too few launches.
+        usual = self.experiment.warmup + 2 + reserve
+        kept = reserve if self._time_for(trials, Spent(0, 0.0, 0.0), usual) else 0
+        if not self._time_for(trials, spent, 1 + kept):
+            what = "kept for the confirmation" if kept else "too short for another run"
+            return Finish(f"the rest of the time or node-hours is {what}")
         reason = self.stopping.reason(self.space, history, spent)
         if reason:
             return Finish(reason)

@@ -9,7 +9,6 @@ from fastapi.responses import HTMLResponse, Response
 
 from stripewise.errors import UserError
 from stripewise.report import compare
-from stripewise.report.markup import value_text
 from stripewise.report.reading import Reading
 from stripewise.server import reading
 from stripewise.server.history import read
@@ -41,12 +40,11 @@ def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
         for record in service.store.records(limit=_CHOICES, descending=True, on_unreadable=tell_unreadable)
         if record.id not in chosen
     ]
-    names = sorted({name for one in readings for name in compare.settings(one)})
     return {
         "lines": [line(entry) for entry in reading.summaries(service, [one.record for one in readings])],
         "readings": readings,
         "titles": list(found),
-        "parameters": [(name, [_setting(one, name) for one in readings]) for name in names],
+        "parameters": compare.parameters(readings),
         "facts": _facts(readings),
         "notes": compare.differences(readings) if len(readings) > 1 else [],
         "others": others,
@@ -63,14 +61,6 @@ def _readings(service: Service, identifiers: list[str]) -> dict[str, Reading]:
         record, _, one = read(service, identifier)
         found[f"{record.experiment.name or 'experiment'} {record.id}"] = one
     return found
-
-
-def _setting(one: Reading, name: str) -> str:
-    settings = compare.settings(one)
-    unit = one.units.get(name, "")
-    if name in settings:
-        return value_text(settings[name], unit)
-    return f"default ({value_text(one.default[name], unit)})" if name in one.default else "not searched"
 
 
 def _facts(readings: list[Reading]) -> list[tuple[str, list[str]]]:

@@ -138,16 +138,18 @@ def _said(kind: str, data: Mapping[str, Any]) -> str:
 
 
 def _steps(known: PageHistory) -> list[tuple[str, str, int]]:
-    """Name the steps of an experiment, where each stands (done, now, to come), and its runs that have ended."""
+    """Name the steps of an experiment, where each stands (done, now, stopped, to come), and how many runs ended."""
     runs = [run for trial in known.trials for run in trial.runs]
     latest = max(runs, key=lambda run: run.number).phase if runs else None
     order = (Phase.WARMUP, Phase.SEARCH, Phase.CONFIRMATION)
     at = order.index(latest) if latest in order else 0
     over = known.record.result is not None
+    # Nothing goes on in an experiment that was stopped or has failed.
+    here = "stopped" if known.record.state in ("stopped", "failed") else "now"
     return [
         (
             "warm-up" if phase is Phase.WARMUP else phase.value,
-            "done" if over or place < at else "now" if place == at else "to come",
+            "done" if over or place < at else here if place == at else "to come",
             sum(run.phase is phase and run.state.ended for run in runs),
         )
         for place, phase in enumerate(order)
