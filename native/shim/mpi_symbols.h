@@ -40,9 +40,10 @@ void *sw_next(const char *name);
  * while it fails. Threads come here together, and gcc loads an atomic pointer like any other where it is
  * called. */
 #define SW_RESOLVE_BY(find, pointer, found, name)                                                            \
+    /* NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared takes none */                     \
     __typeof__(atomic_load(&(found))) pointer = atomic_load_explicit(&(found), memory_order_relaxed);        \
     if (!(pointer)) {                                                                                        \
-        pointer = (__typeof__(pointer))find(name);                                                           \
+        (pointer) = (__typeof__(pointer))find(name);                                                         \
         atomic_store_explicit(&(found), pointer, memory_order_relaxed);                                      \
     }
 #define SW_RESOLVE(pointer, found, name) SW_RESOLVE_BY(sw_next, pointer, found, name)
