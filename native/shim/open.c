@@ -65,20 +65,41 @@ static int second_amode(const struct request *request, bool was_absent, int code
     return amode;
 }
 
+/* The application's handler of errors of opens: of the process, whose threads may open files together. */
+static struct {
+    sw_lock lock;
+    unsigned tries; /* opens that its calls must not reach now */
+    bool replaced;
+    MPI_Errhandler own;
+} handler = {.lock = ATOMIC_FLAG_INIT};
+
+static void replace_handler(void) {
+    sw_lock_take(&handler.lock);
+    if (handler.tries++ == 0) {
+        handler.replaced = sw_pmpi.File_get_errhandler(MPI_FILE_NULL, &handler.own) == MPI_SUCCESS;
+        if (handler.replaced)
+            sw_pmpi.File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
+    }
+    sw_lock_release(&handler.lock);
+}
+
+static void restore_handler(void) {
+    sw_lock_take(&handler.lock);
+    if (--handler.tries == 0 && handler.replaced) {
+        sw_pmpi.File_set_errhandler(MPI_FILE_NULL, handler.own);
+        sw_pmpi.Errhandler_free(&handler.own);
+    }
+    sw_lock_release(&handler.lock);
+}
+
 /* The open with hints of the plan or the model, and with the application's own if that fails on any rank. An
  * error must not reach the application's handler while there is still a second try. Where the first succeeded
  * its handle is let go without being closed, which only all ranks together could do. */
 static int open_tuned(const struct request *request, struct sw_matches *matches, MPI_Info tuned) {
-    MPI_Errhandler handler;
     bool was_absent = request->rank == 0 && (request->amode & MPI_MODE_EXCL) && !exists(request->path);
-    bool replaced = sw_pmpi.File_get_errhandler(MPI_FILE_NULL, &handler) == MPI_SUCCESS;
-    if (replaced)
-        sw_pmpi.File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
+    replace_handler();
     int code = open_with(request, request->amode, tuned);
-    if (replaced) {
-        sw_pmpi.File_set_errhandler(MPI_FILE_NULL, handler);
-        sw_pmpi.Errhandler_free(&handler);
-    }
+    restore_handler();
     if (!failed_anywhere(request, code))
         return code;
     sw_hints_withdrawn(matches, "the open failed with the runtime's hints; the application's own were used");

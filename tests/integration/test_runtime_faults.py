@@ -174,7 +174,9 @@ def test_threads_lose_no_count(bench: Bench, tmp_path: Path) -> None:
         1600 * 1024,
     )
     assert file["posix"]["write"]["count"] == 1600
-    opened = scenario(bench, "opening_threads", tmp_path / "many", 20, ranks=2)
+    plan = HEADER + "hint cb_nodes 1\n"
+    opened = scenario(bench, "opening_threads", tmp_path / "many", 20, ranks=2, plan=plan)
+    assert opened.code == 0
     assert opened.report and len(opened.report["files"]) == 8
     assert {file["operations"]["open"]["count"] for file in opened.report["files"]} == {20}
 
