@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Hints that the program gives to an open file, by MPI_File_set_info or with a view. MPI libraries take them
  * in place of what they were given at the open, the plan's hints among them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,17 +32,35 @@ MPI_Info sw_hints_given(const struct sw_handle *handle, MPI_Info given) {
     return passed;
 }
 
-/* Whether words ("KEY NEWLINE VALUE NEWLINE ...") hold this key with this value, or any if value is NULL. */
-static bool holds(const char *words, const char *key, const char *value) {
+/* The value of a key in words ("KEY NEWLINE VALUE NEWLINE ..."), and its length; NULL: they lack the key. */
+static const char *value_of(const char *words, const char *key, size_t *length) {
     while (words && *words) {
         size_t size = strcspn(words, "\n");
         const char *own = words + size + (words[size] == '\n');
-        size_t length = strcspn(own, "\n");
+        *length = strcspn(own, "\n");
         if (strlen(key) == size && memcmp(key, words, size) == 0)
-            return !value || (strlen(value) == length && memcmp(value, own, length) == 0);
-        words = own + length + (own[length] == '\n');
+            return own;
+        words = own + *length + (own[*length] == '\n');
     }
-    return false;
+    return NULL;
+}
+
+/* Whether words hold this key with this value, or any if value is NULL. */
+static bool holds(const char *words, const char *key, const char *value) {
+    size_t length = 0;
+    const char *own = value_of(words, key, &length);
+    return own && (!value || (strlen(value) == length && memcmp(value, own, length) == 0));
+}
+
+/* The value of a key in words, interned; NULL: they lack the key. */
+static const char *kept_value(const char *words, const char *key) {
+    char value[MPI_MAX_INFO_VAL + 1];
+    size_t length = 0;
+    const char *own = value_of(words, key, &length);
+    if (!own)
+        return NULL;
+    snprintf(value, sizeof value, "%.*s", (int)length, own);
+    return sw_arena_intern(&sw_runtime.files.arena, value);
 }
 
 /* Calls use for each key and value of words. */
@@ -96,17 +115,19 @@ static const char *interned(struct sw_bytes *bytes) {
     return text;
 }
 
-/* What the plan's hints became: the file now says used of its own. The record is locked. */
-static void settle(struct sw_file *record, const char *own, MPI_Info given, MPI_Info passed, MPI_Info used) {
-    char value[MPI_MAX_INFO_VAL + 1];
+/* What the plan's hints became: own are the program's, passed what MPI was given in place of them, used what
+ * the file now says. The record is locked. All are words: MPI may wait for a thread that waits for the lock.
+ */
+static void settle(struct sw_file *record, const char *own, const char *passed, const char *used) {
     for (uint32_t i = 0; i < record->result_count; i++) {
         struct sw_result *hint = &record->results[i];
-        if (hint->carrier != SW_HINT || !holds(own, hint->key, NULL) || !sw_info_get(given, hint->key, value))
+        if (hint->carrier != SW_HINT || !holds(own, hint->key, NULL))
             continue;
-        hint->application = sw_arena_intern(&sw_runtime.files.arena, value);
-        if (sw_info_get(used, hint->key, value))
-            hint->echoed = sw_arena_intern(&sw_runtime.files.arena, value);
-        if (sw_info_get(passed, hint->key, value) && strcmp(value, hint->requested) == 0)
+        hint->application = kept_value(own, hint->key);
+        const char *echoed = kept_value(used, hint->key);
+        if (echoed)
+            hint->echoed = echoed;
+        if (holds(passed, hint->key, hint->requested))
             continue;
         hint->given = hint->application;
         hint->outcome = SW_APPLICATION_WINS;
@@ -122,12 +143,15 @@ void sw_hints_taken(struct sw_handle *handle, MPI_Info given, MPI_Info passed, b
     /* A library may give the same info with every view. */
     if (words && *words && words != handle->given) {
         handle->given = words;
-        struct own changed = {.given = words, .before = record->info, .all = true};
-        each_word(record->info, check_all, &changed);
+        sw_lock_take(&record->lock);
+        const char *info = record->info, *before = record->application;
+        sw_lock_release(&record->lock);
+        struct own changed = {.given = words, .before = info, .all = true};
+        each_word(info, check_all, &changed);
         each_word(words, add_changed, &changed);
         const char *own = interned(&changed.bytes);
         struct own kept = {.given = own};
-        each_word(record->application, add_kept, &kept);
+        each_word(before, add_kept, &kept);
         if (own)
             sw_bytes_add(&kept.bytes, own, strlen(own));
         const char *application = interned(&kept.bytes);
@@ -135,12 +159,13 @@ void sw_hints_taken(struct sw_handle *handle, MPI_Info given, MPI_Info passed, b
         if (sw_pmpi.File_get_info(handle->file, &used) != MPI_SUCCESS)
             used = MPI_INFO_NULL;
         const char *text = used == MPI_INFO_NULL ? NULL : sw_info_text(used);
+        const char *replaced = passed == given ? words : sw_info_text(passed);
         sw_lock_take(&record->lock);
         if (application)
             record->application = application;
         if (text)
             record->info = text;
-        settle(record, own, given, passed, used);
+        settle(record, own, replaced, text);
         sw_lock_release(&record->lock);
         if (used != MPI_INFO_NULL)
             sw_pmpi.Info_free(&used);
