@@ -27,7 +27,7 @@ struct asked {
     const char *values[SW_H5_KEYS], *origin[SW_H5_KEYS];
 };
 
-static struct asked *files_asked;
+static struct asked *_Atomic files_asked;
 static sw_lock asked_lock = ATOMIC_FLAG_INIT;
 
 static struct asked *find(const char *path) {
@@ -302,12 +302,15 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
         return false;
     struct sw_h5_request *request = &tuning->request;
     memset(request, 0, sizeof *request);
+    struct asked asked = {.path = NULL};
     sw_lock_take(&asked_lock);
-    const struct asked *asked = find(tuning->record->path);
+    const struct asked *found = find(record->path);
+    if (found)
+        asked = *found;
     sw_lock_release(&asked_lock);
     sw_h5_silence_begin(&tuning->silence);
-    const char *wanted = asked ? asked->values[SW_H5_DATASETS] : NULL;
-    bool known = asked && (!wanted || (name && named(wanted, name))) && shape_of(&shape, type, space);
+    const char *wanted = asked.values[SW_H5_DATASETS];
+    bool known = asked.path && (!wanted || (name && named(wanted, name))) && shape_of(&shape, type, space);
     if (known)
         tuning->creation =
             creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create) : sw_h5.H5Pcopy(creation);
@@ -317,12 +320,13 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     }
     for (int key = 0; key < SW_H5_KEYS; key++) {
         request->results[key] = (struct sw_result){
-            .carrier = SW_HDF5, .key = sw_h5_key_names[key], .requested = asked->values[key]};
-        request->origin[key] = asked->origin[key];
+            .carrier = SW_HDF5, .key = sw_h5_key_names[key], .requested = asked.values[key]};
+        request->origin[key] = asked.origin[key];
     }
-    const struct sw_hdf5 *hdf5 = tuning->record->hdf5;
-    bool parallel =
-        hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0 && tuning->record->facts.ranks > 1;
+    sw_lock_take(&record->lock);
+    const struct sw_hdf5 *hdf5 = record->hdf5;
+    bool parallel = hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0 && record->facts.ranks > 1;
+    sw_lock_release(&record->lock);
     int layout = sw_h5.H5Pget_layout(tuning->creation);
     if (request->results[SW_H5_CHUNK_SIZE].requested && (layout == SW_CONTIGUOUS || layout == SW_CHUNKED))
         chunk(tuning, &shape, layout == SW_CHUNKED);

@@ -34,12 +34,14 @@ static int has_mark(struct dl_phdr_info *object, size_t size, void *asked) {
 /* A library that came by dlopen without RTLD_GLOBAL, as a Python extension's does, is in no scope that dlsym
  * searches by itself: each loaded object is asked for the mark. */
 static void *handle_of(struct sw_library *library) {
-    if (!__atomic_load_n(&library->handle, __ATOMIC_ACQUIRE)) {
+    void *handle = atomic_load(&library->handle);
+    if (!handle) {
         struct search search = {.mark = library->mark};
         dl_iterate_phdr(has_mark, &search);
-        __atomic_store_n(&library->handle, search.found, __ATOMIC_RELEASE);
+        handle = search.found;
+        atomic_store(&library->handle, handle);
     }
-    return library->handle;
+    return handle;
 }
 
 void *sw_library_function(struct sw_library *library, const char *name) {

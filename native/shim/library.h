@@ -3,10 +3,12 @@
 #ifndef STRIPEWISE_LIBRARY_H
 #define STRIPEWISE_LIBRARY_H
 
+#include <stdatomic.h>
+
 /* A library, known by a function that no other has. */
 struct sw_library {
     const char *mark;
-    void *handle; /* of one that came by dlopen; filled in when it is needed */
+    _Atomic(void *) handle; /* of one that came by dlopen; filled in when it is needed */
 };
 
 /* The function behind ours; NULL if there is none. */

@@ -12,8 +12,7 @@
 #include "setup.h"
 
 static struct sw_route route;
-static atomic_bool started, finished;
-static bool up;
+static atomic_bool started, finished, up;
 
 /* ---- the end without MPI_Finalize: by MPI_Abort, of which the calling rank tells what it saw itself, or by
  * exit, where rank 0 does. No other rank is waited for, and the report says that it is not complete. ---- */
