@@ -23,6 +23,7 @@ typedef int MPI_Session;
 #define WORLD_SET "mpi://WORLD"
 
 static struct sw_route route;
+static atomic_bool has_route; /* or a thread is finding out whether there is one */
 static atomic_int open_sessions;
 static atomic_bool started;
 static int world_rank = -1, world_size; /* of the process set; -1: unknown */
@@ -77,10 +78,10 @@ void sw_session_opened(MPI_Comm comm) {
     if (size == 1)
         return;
     /* Only a communicator all of whose ranks are still without a route, so that each rank has exactly one. */
-    int free_here = !route.ready, free_everywhere = 0;
+    int free_here = !atomic_exchange(&has_route, true), free_everywhere = 0;
     sw_pmpi.Allreduce(&free_here, &free_everywhere, 1, MPI_INT, MPI_LAND, comm);
-    if (free_everywhere)
-        sw_route_open(&route, comm);
+    if (free_here && !(free_everywhere && sw_route_open(&route, comm)))
+        atomic_store(&has_route, false);
 }
 
 /* ---- as a connector ---- */
