@@ -226,9 +226,10 @@ bool sw_site_measured(uint32_t number, uint32_t candidate, const char *path, str
     bool fits = sw_fold_digits(path, phase->site, sizeof phase->site);
     sw_lock_take(&sites_lock);
     struct sw_site *site = &sites[number];
-    const char *settings = candidate < site->count ? site->candidates[candidate].settings : NULL;
-    bool same =
-        site->name && fits && strcmp(site->name, phase->site) == 0 && site->write == phase->write && settings;
+    /* Many other sites may have been opened meanwhile, and one of them have taken the place. */
+    bool named = fits && site->name && strcmp(site->name, phase->site) == 0;
+    const char *settings = named && candidate < site->count ? site->candidates[candidate].settings : NULL;
+    bool same = settings && site->write == phase->write;
     if (same && site->pattern == '?')
         site->pattern = phase->pattern;
     if (same && site->pattern == phase->pattern) {
