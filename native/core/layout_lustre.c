@@ -372,7 +372,7 @@ static int create_with_llapi(const char *path, const struct components *layout, 
 struct command {
     int count;
     size_t used;
-    char *words[MOST_COMPONENTS * 12 + 8], text[MOST_COMPONENTS * 80];
+    char *words[MOST_COMPONENTS * 12 + 8], text[MOST_COMPONENTS * 4 * 21];
 };
 
 static void add_word(struct command *command, const char *word) {
@@ -448,8 +448,9 @@ static enum sw_layout_outcome lustre_apply(const char *path, const struct sw_par
     struct stat status;
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    if (parent->composite || values[MDT] || values[HEAD]) /* else nothing of the folder's is needed */
-        read_components(folder, true, &layout);
+    /* Else nothing of the folder's is needed. What was read of a layout in part is of no use. */
+    if ((parent->composite || values[MDT] || values[HEAD]) && !read_components(folder, true, &layout))
+        layout = (struct components){0};
     const char *wrong = refusal(&layout, values);
     if (wrong) {
         snprintf(note, note_size, "%s", wrong);
