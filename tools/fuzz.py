@@ -60,6 +60,7 @@ from stripewise.spec.stack import parse_stack
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = str(ROOT / "src" / "stripewise")
 LONGEST = 1 << 17
+LONGEST_NAME = 1 << 10
 SLOW = 10
 STUCK = 300
 MEMORY = 6 << 30
@@ -128,7 +129,7 @@ def model(data: bytes, folder: Path) -> Any:
     with zipfile.ZipFile(folder / "model", "w") as archive:
         for member in data.split(b"\n=====\n"):
             name, _, content = member.partition(b"\n")
-            archive.writestr(name.decode("latin-1").replace("\0", "") or "x", content)
+            archive.writestr(name[:LONGEST_NAME].decode("latin-1").replace("\0", "") or "x", content)
     return load_model(folder / "model")
 
 
