@@ -237,6 +237,15 @@ static bool spelled(const struct sw_workload *workload, const struct sw_model *m
     return false;
 }
 
+/* Can a category of the workload that was never measured be predicted from those that were, as in
+ * stripewise/model/domain.py? Reads say nothing of writes, and there is no third truth value. */
+static bool admits_new(const struct sw_model *model, const struct sw_model_input *input) {
+    const char *first = input->values ? sw_model_text(model, model->values[input->first_value].spelling) : "";
+    return input->kind == SW_INPUT_CONTEXT && input->categorical && input->values > 1 &&
+           strcmp(sw_model_text(model, input->role), sw_word_names[SW_WORD_OPERATION]) != 0 &&
+           strcasecmp(first, "true") != 0 && strcasecmp(first, "false") != 0;
+}
+
 bool sw_workload_inputs(const struct sw_workload *workload, const struct sw_model *model,
                         struct sw_inputs *inputs, char *error, size_t error_size) {
     memset(inputs, 0, sizeof *inputs);
@@ -265,6 +274,10 @@ bool sw_workload_inputs(const struct sw_workload *workload, const struct sw_mode
             if (program && input->values > 1)
                 inputs->unknown |= 1ull << i;
         } else if (!sw_input_number(model, i, text, &inputs->values[i])) {
+            if (admits_new(model, input)) {
+                inputs->unknown |= 1ull << i;
+                continue;
+            }
             snprintf(error, error_size, "the model never saw %.60s = %.60s", name, text);
             return false;
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +17,7 @@ from stripewise.carriers import HINT, LAYOUT
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
+from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
 from stripewise.spec.workload import Workload
@@ -101,6 +104,44 @@ def test_golden_cases_are_decided_alike_by_python_and_c(decide: Path, tmp_path: 
     golden = case["verdict"], case["settings"]
     assert by_python(case) == golden
     assert by_c(case, decide, tmp_path / "model.swm") == golden
+
+
+def test_a_new_category_counts_as_every_measured_one_in_python_and_c(decide: Path, tmp_path: Path) -> None:
+    columns = [
+        Column(name="operation", kind="categorical", role="operation", values=["write", "read"]),
+        Column(name="api", kind="categorical", role="api", values=["posix", "hdf5", "pnetcdf"]),
+        Column(name="stripe_count", kind="ordinal", role="stripe_count", scale="log2", values=[1, 4, 16], default=1),
+    ]
+    gains = {"posix": 1.5, "hdf5": 0.9, "pnetcdf": 1.1}
+    rows = [
+        {"operation": o, "api": a, "stripe_count": c, "bandwidth": 100.0 * gains[a] ** math.log2(c), "repeat": r}
+        for o, a, c, r in itertools.product(("write", "read"), gains, (1, 4, 16), range(8))
+    ]
+    objective = ObjectiveColumn(column="bandwidth", direction="maximize", unit="MiB/s")
+    table = make_table(Schema(name="apis", objective=objective, context=columns[:2], parameter=columns[2:]), rows)
+    model = make_model("boosting", {"rounds": 60}).fit(table)
+    save_artifact(to_artifact(model), tmp_path / "model.swm")
+    command = [
+        str(decide),
+        str(tmp_path / "model.swm"),
+        "lustre",
+        "operation=write",
+        "api=mpiio",
+        "now:stripe_count=1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    workload = Workload(operation="write", api="mpiio")
+    expected = Prescriber(model, file_system="lustre").prescribe(PrescriptionRequest(workload, {"stripe_count": 1}))
+    assert any(
+        note == "api = mpiio was never measured: the mean over posix, hdf5, pnetcdf counts" for note in expected.notes
+    )
+    assert done.stdout.split("\n")[0] == "changed" and not expected.kept
+    assert float(done.stdout.split("\n")[1]) == pytest.approx(expected.gain, rel=1e-6)
+    # The mean of the three logarithms, and a doubt that holds how far they differ.
+    assert expected.gain == pytest.approx(4 * np.mean(np.log([1.5, 0.9, 1.1])), abs=0.1)
+    assert expected.deviation > 4 * np.std(np.log([1.5, 0.9, 1.1]), ddof=1)
+    many = Prescriber(model, file_system="lustre").everything([PrescriptionRequest(workload, {"stripe_count": 1})])
+    assert many[0]["api"] == "mpiio"
 
 
 def test_what_was_never_measured_is_left_alone(decide: Path, tmp_path: Path) -> None:

@@ -45,6 +45,51 @@ def table_of(columns: list[Column], rows: list[dict[str, object]], contexts: int
     return make_table(schema, rows)
 
 
+# -- categories that were never measured ------------------------------------------------------------------------------
+
+
+def programs(*names: str) -> Table:
+    """Programs with a level and an effect of ``count`` of their own, in ln: a 0 and 1, b 2 and 3, c 4 and 5."""
+    columns = [
+        Column(name="program", kind="categorical", values=["a", "b", "c"]),
+        Column(name="count", kind="ordinal", role="stripe_count", values=[0, 1]),
+    ]
+    rows = [
+        {"program": name, "count": count, "y": math.exp(2.0 * place + (1.0 + place) * count)}
+        for place, name in enumerate("abc")
+        for count in (0, 1)
+        if name in names
+        for _ in range(4)
+    ]
+    return table_of(columns, rows, contexts=1)
+
+
+def test_a_new_category_is_predicted_from_those_that_were_measured_with_their_difference_as_doubt() -> None:
+    model = make_model("tree").fit(programs("a", "b"))
+    found = model.predict({"program": ["b", "new", "new"], "count": [1, 0, 1]})
+    assert found.mean == pytest.approx([4.0, 1.0, 2.5], abs=0.01)
+    # Of a 0 and 1, of b 2 and 4: one more program may lie as far from the mean as they lie from one another.
+    assert found.deviation[1:] == pytest.approx([math.sqrt(2 * 1.5), math.sqrt(4.5 * 1.5)], rel=0.01)
+    # The gain is 1 and 2 in ln: what the two configurations have in common of the difference cancels out.
+    gain = LogPrediction(found.mean[2:], found.deviation[2:], found.shared[2:])
+    apart = gain.gain_deviation(LogPrediction(found.mean[1:2], found.deviation[1:2], found.shared[1:2]))
+    assert apart[0] == pytest.approx(math.sqrt(0.5 * 1.5), rel=0.01)
+    assert model.domain.outside({"program": ["new"], "count": [0]}) == [
+        "program is none of those that were measured: a, b"
+    ]
+    assert list(model.predict_table(programs("c")).mean[[0, 4]]) == pytest.approx([1.0, 2.5], abs=0.01)
+
+
+def test_nothing_is_guessed_from_one_category_nor_for_settings_operations_and_truths() -> None:
+    with pytest.raises(UserError, match=r"program = 'new' was never measured.*it knows a"):
+        make_model("tree").fit(programs("a")).predict({"program": ["new"], "count": [0]})
+    model = make_model("tree").fit(sample_table(repeats=1))
+    for name, value in (("access", "append"), ("cb", "perhaps")):
+        frame = {"access": ["read"], "nodes": [1], "chunk": [1], "stripes": [1], "cb": ["enable"], "cb_nodes": [1]}
+        with pytest.raises(UserError, match=f"{name} = '{value}' was never measured"):
+            model.predict({**frame, name: [value]})
+
+
 # -- features ---------------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError, choose
 from stripewise.evaluation.prescribing import Prescribing, prescribing
+from stripewise.model.domain import Domain
 from stripewise.model.metrics import Scores, oracle_scores, scores
 from stripewise.model.registry import make_model
 from stripewise.model.table import Table
@@ -244,15 +245,15 @@ class _Validation:
         return predicted, skipped
 
     def _fit_predict(self, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> tuple[NDArray[np.float64], str]:
-        """Predict the test rows; those with a category that training never showed are left NaN, with the reason."""
+        """Predict the test rows; those with a category that no model can guess are left NaN, with the reason."""
         learning, testing = self.table.take(train), self.table.take(test)
         fitted = make_model(self.model, self.options).fit(learning, self.seed)
-        new = _unseen(learning, testing)
+        known = _predictable(fitted.domain, testing)
         values = np.full(len(testing), np.nan)
-        if not new.all():
-            values[~new] = fitted.predict_table(testing.take(~new)).value
-        reason = f"{int(new.sum())} rows have a category that the other folds never show" if new.any() else ""
-        return values, reason
+        if known.any():
+            values[known] = fitted.predict_table(testing.take(known)).value
+        beyond = int((~known).sum())
+        return values, f"{beyond} rows have a category that the other folds never show" if beyond else ""
 
     def _result(
         self,
@@ -275,12 +276,11 @@ class _Validation:
         )
 
 
-def _unseen(learning: Table, testing: Table) -> NDArray[np.bool_]:
-    """Rows of ``testing`` with a category that ``learning`` has never shown, shape ``(n,)``."""
-    new = np.zeros(len(testing), dtype=bool)
-    seen = np.concatenate([learning.context_levels, learning.levels], axis=1)
+def _predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
+    """Rows whose categories were measured, or can be predicted from those that were, shape ``(n,)``."""
+    known = np.ones(len(testing), dtype=bool)
     asked = np.concatenate([testing.context_levels, testing.levels], axis=1)
-    for index, column in enumerate(learning.schema.columns):
-        if column.kind == "categorical":
-            new |= ~np.isin(asked[:, index], seen[:, index])
-    return new
+    for index, column in enumerate(domain.columns):
+        if column.kind == "categorical" and not domain.admits_new(index):
+            known &= np.isin(asked[:, index], domain.seen[index])
+    return known

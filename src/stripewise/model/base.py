@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.carriers import with_stacks
@@ -25,6 +26,7 @@ from stripewise.spec.options import Options
 _LEAST_ROWS = 2
 _CHUNK = 200_000
 _MANY = 20_000
+_TINY = 1e-12
 
 
 class ModelOptions(Options):
@@ -68,6 +70,37 @@ def apart(deviation: Floats, shared: Floats, other: Floats, other_shared: Floats
     square = deviation**2 + other**2 - 2.0 * shared * other_shared
     result: Floats = np.sqrt(np.maximum(square, 0.0))
     return result
+
+
+def _of_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
+    """Predict one more category from predictions with each measured one in its place.
+
+    Parameters
+    ----------
+    each : ndarray, shape (categories, 3, n)
+        Mean, deviation and shared deviation of ln(value); at least two categories.
+    workload : ndarray of int, shape (n,)
+        Number of each row's workload.
+
+    Returns
+    -------
+    ndarray, shape (3, n)
+    """
+    mean, square = each[:, 0], each[:, 1:] ** 2
+    rows = np.bincount(workload)
+    level = np.stack([np.bincount(workload, weights=one) / rows for one in mean])[:, workload]
+    more = (1.0 + 1.0 / len(each)) / (len(each) - 1)
+    apart, common = mean - mean.mean(axis=0), level - level.mean(axis=0)
+    # What follows the mean level of a workload's configurations cancels out of a gain.
+    follows = np.maximum((apart * common).sum(axis=0), 0.0) ** 2 / np.maximum((common**2).sum(axis=0), _TINY)
+    variance, shared = square.mean(axis=0)
+    return np.stack(
+        [
+            mean.mean(axis=0),
+            np.sqrt(variance + more * (apart**2).sum(axis=0)),
+            np.sqrt(shared + more * follows),
+        ]
+    )
 
 
 def supported(gain: Any, deviation: Any, reach: float) -> tuple[Any, Any]:
@@ -213,12 +246,13 @@ class PerformanceModel(ABC):
         ----------
         frame : mapping of str to sequence
             One value per row of every context and parameter; others are passed over. Values of ordered columns may lie
-            between and beyond those of the training (:meth:`Domain.outside` says which do).
+            between and beyond those of the training, and categories of the workload may be others
+            (:meth:`Domain.outside` says which are).
 
         Raises
         ------
         UserError
-            A missing column, columns of different lengths, an unknown category, a number that is not finite.
+            As :meth:`Domain.points`.
         """
         return self.predict_points(self.domain.points(frame))
 
@@ -227,14 +261,31 @@ class PerformanceModel(ABC):
         return self.predict_points(self.domain.table_points(table))
 
     def predict_points(self, points: Floats) -> Prediction:
-        """Predict points, see :class:`Domain`; shape ``(n, c)``."""
-        value, deviation, shared = np.empty(len(points)), np.empty(len(points)), np.empty(len(points))
-        for start in range(0, len(points), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            folded = self.domain.folded(points[part])
-            mean, sd = self._predict(folded, self.encoder.encode(folded))
-            value[part], deviation[part], shared[part] = np.exp(mean), sd, self._shared(folded, sd)
-        return Prediction(value, deviation, self.domain.objective.maximize, shared)
+        """Predict points, see :class:`Domain`; shape ``(n, c)``.
+
+        A point with a category that was never measured is predicted with each measured one in its place. The mean
+        counts, and the deviation holds how far they differ (the law of total variance, for one more category).
+        """
+        mean, deviation, shared = np.empty(len(points)), np.empty(len(points)), np.empty(len(points))
+        new = self.domain.is_new(points)
+        old = np.flatnonzero(~new)
+        for start in range(0, len(old), _CHUNK):
+            rows = old[start : start + _CHUNK]
+            mean[rows], deviation[rows], shared[rows] = self._predict_measured(points[rows])
+        if new.any():
+            unmeasured = np.flatnonzero(new)
+            for alike, variants in self.domain.replaced(points[unmeasured]):
+                rows = unmeasured[alike]
+                each = np.stack([self._predict_measured(variant) for variant in variants])
+                workload = np.unique(points[rows, : self.domain.contexts], axis=0, return_inverse=True)[1].reshape(-1)
+                mean[rows], deviation[rows], shared[rows] = _of_one_more(each, workload)
+        return Prediction(np.exp(mean), deviation, self.domain.objective.maximize, shared)
+
+    def _predict_measured(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean, deviation and the shared part of it of ln(value), where every category was measured."""
+        folded = self.domain.folded(points)
+        mean, deviation = self._predict(folded, self.encoder.encode(folded))
+        return mean, deviation, self._shared(folded, deviation)
 
     def _shared(self, points: Floats, deviation: Floats) -> Floats:
         """The shared part of the deviations of folded points, see :class:`Prediction`."""
@@ -267,7 +318,14 @@ class PerformanceModel(ABC):
         trees = self.screening()
         if trees is None or len(trees) == 0:
             return None
-        found = trees.predict(self.encoder.encode(self.domain.folded(points)))
+        new = self.domain.is_new(points)
+        found = np.empty(len(points))
+        found[~new] = trees.predict(self.encoder.encode(self.domain.folded(points[~new])))
+        if new.any():
+            unmeasured = np.flatnonzero(new)
+            for rows, variants in self.domain.replaced(points[new]):
+                each = [trees.predict(self.encoder.encode(self.domain.folded(variant))) for variant in variants]
+                found[unmeasured[rows]] = np.mean(each, axis=0)
         return found if self.domain.objective.maximize else -found
 
     # -- standing in ---------------------------------------------------------------------------------------

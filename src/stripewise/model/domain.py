@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,13 +21,18 @@ Floats = NDArray[np.float64]
 Frame = Mapping[str, Sequence[Value] | NDArray[Any]]
 """Columns by name, all equally long; columns that a model does not know are passed over."""
 
+_NEW = -1.0
+"""The number of a category that training never showed."""
+_MOST_COMBINATIONS = 64
+
 
 @dataclass(frozen=True)
 class Domain:
     """The inputs of a model.
 
     A *point* is one row of numbers, the contexts first and then the parameters, in the schema's order: the value of an
-    ordered column in its own unit, the place in ``values`` of a category.
+    ordered column in its own unit, the place in ``values`` of a category, -1 of one that training never showed
+    (another program, another file system).
 
     Attributes
     ----------
@@ -94,8 +100,8 @@ class Domain:
         Raises
         ------
         UserError
-            A missing column, columns of different lengths, a category that the schema does not know or that training
-            never showed, a number that is not finite.
+            A missing column, columns of different lengths, a number that is not finite, or a category that training
+            never showed where none can be predicted (:meth:`admits_new`).
         """
         missing = [name for name in self.names if name not in frame]
         if missing:
@@ -138,22 +144,68 @@ class Domain:
         column = self.columns[index]
         if column.kind == "ordinal":
             return self._numbers(column, given)
-        lookup = {_key(value): place for place, value in enumerate(column.values)}
+        lookup = {_key(column.values[place]): float(place) for place in self.seen[index]}
         values = given.tolist() if isinstance(given, np.ndarray) else list(given)
-        try:
-            codes = np.fromiter((lookup[_key(value)] for value in values), dtype=np.float64, count=len(values))
-        except KeyError as error:
-            known = ", ".join(str(column.values[place]) for place in self.seen[index])
-            wrong = next(value for value in values if _key(value) not in lookup)
-            raise UserError(f"{column.name} = {wrong!r} is unknown to the model", f"it knows {known}") from error
-        unseen = np.setdiff1d(codes, np.asarray(self.seen[index], dtype=np.float64))
-        if len(unseen):
+        codes = np.array([lookup.get(_key(value), _NEW) for value in values], dtype=np.float64)
+        if np.any(codes == _NEW):
+            self._refuse_unless_admitted(index, values[int(np.argmax(codes == _NEW))])
+        return codes
+
+    def _refuse_unless_admitted(self, index: int, value: Any) -> None:
+        if not self.admits_new(index):
+            column = self.columns[index]
             known = ", ".join(str(column.values[place]) for place in self.seen[index])
             raise UserError(
-                f"{column.name} = {column.values[int(unseen[0])]!r} was never measured: no model can guess it",
-                f"it knows {known}",
+                f"{column.name} = {value!r} was never measured: the model cannot guess it", f"it knows {known}"
             )
-        return codes
+
+    def admits_new(self, index: int) -> bool:
+        """Whether a category of the workload that was never measured can be predicted from those that were.
+
+        That takes at least two, whose difference is the doubt. Reads say nothing of writes, and there is no third
+        truth value.
+        """
+        column = self.columns[index]
+        if column.kind != "categorical" or index >= self.contexts or index == self.operation:
+            return False
+        return len(self.seen[index]) > 1 and not all(isinstance(value, bool) for value in column.values)
+
+    def is_new(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points have a category that was never measured, shape ``(n,)``."""
+        places = [index for index, column in enumerate(self.columns) if column.kind == "categorical"]
+        result: NDArray[np.bool_] = np.any(points[:, places] == _NEW, axis=1)
+        return result
+
+    def replaced(self, points: Floats) -> list[tuple[NDArray[np.int64], list[Floats]]]:
+        """Put measured categories in the place of those that never were.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n, c)
+            Each with a category that was never measured.
+
+        Returns
+        -------
+        list of (ndarray, list of ndarray)
+            For rows that lack the same columns: their places in ``points``, and these rows with each combination of
+            the measured categories. Of many combinations 64 are drawn, always the same.
+        """
+        found = []
+        lacks, member = np.unique(points[:, : self.contexts] == _NEW, axis=0, return_inverse=True)
+        for number, columns in enumerate(lacks):
+            rows = np.flatnonzero(member.reshape(-1) == number)
+            places = np.flatnonzero(columns)
+            combinations = list(itertools.product(*(self.seen[place] for place in places)))
+            if len(combinations) > _MOST_COMBINATIONS:
+                drawn = np.random.default_rng(0).permutation(len(combinations))[:_MOST_COMBINATIONS]
+                combinations = [combinations[place] for place in drawn]
+            variants = []
+            for combination in combinations:
+                variant = points[rows].copy()
+                variant[:, places] = combination
+                variants.append(variant)
+            found.append((rows, variants))
+        return found
 
     @staticmethod
     def _numbers(column: Column, given: Sequence[Value] | NDArray[Any]) -> Floats:
@@ -176,7 +228,14 @@ class Domain:
             As :meth:`points`.
         """
         if table.schema is self.schema:
-            return points_of(self.schema, np.concatenate([table.context_levels, table.levels], axis=1))
+            points = points_of(self.schema, np.concatenate([table.context_levels, table.levels], axis=1))
+            for index, column in enumerate(self.columns):
+                if column.kind == "categorical":
+                    new = ~np.isin(points[:, index], self.seen[index])
+                    if new.any():
+                        self._refuse_unless_admitted(index, column.values[int(points[np.argmax(new), index])])
+                    points[new, index] = _NEW
+            return points
         return self.points(table_frame(table))
 
     @cached_property
@@ -213,20 +272,25 @@ class Domain:
         return result
 
     def values(self, index: int, numbers: Floats) -> NDArray[Any]:
-        """Translate a column's numbers back to its values: categories by name, numbers as they are."""
+        """Translate a column's numbers back to its values: categories by name, None if new; numbers as they are."""
         column = self.columns[index]
         if column.kind == "ordinal":
             return numbers
+        if np.any(numbers == _NEW):
+            return np.array([*column.values, None], dtype=object)[numbers.astype(np.int64)]
         return np.asarray(column.values)[numbers.astype(np.int64)]
 
     def outside(self, frame: Frame) -> list[str]:
-        """Say in which columns rows leave the range of the training, one sentence each."""
+        """Say in which columns rows leave what the training showed, one sentence each."""
         return self.outside_points(self.points(frame))
 
     def outside_points(self, points: Floats) -> list[str]:
         """As :meth:`outside`, of points."""
         found = []
         for index, column in enumerate(self.columns):
+            if column.kind == "categorical" and np.any(points[:, index] == _NEW):
+                known = ", ".join(str(column.values[place]) for place in self.seen[index])
+                found.append(f"{column.name} is none of those that were measured: {known}")
             if column.kind != "ordinal" or len(points) == 0:
                 continue
             low, high = float(points[:, index].min()), float(points[:, index].max())

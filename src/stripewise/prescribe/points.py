@@ -37,15 +37,16 @@ def rows_of(domain: Domain, known: Known, every: Sequence[TunableColumn], proces
     """
     spread: list[list[Value]] = []
     for place, column in enumerate(domain.columns):
-        if column.name in known.values:
+        if column.name in known.values and column.name not in known.new:
             spread.append([known.values[column.name]])
-        elif column.name in known.unknown:
+        elif column.name in (*known.unknown, *known.new):
             spread.append([column.values[level] for level in domain.seen[place]])
         else:
             spread.append([default_of(domain, next(k for k in every if k.place == place))])
     if np.prod([len(values) for values in spread], dtype=np.float64) > _MOST_GROUPS:
         raise UserError(
-            f"too much is unknown of the workload: {', '.join(known.unknown)}", "say more under [workload] or [context]"
+            f"too much is unknown of the workload: {', '.join((*known.unknown, *known.new))}",
+            "say more under [workload] or [context]",
         )
     rows = _with_ranks(domain, list(itertools.product(*spread)), processes)
     return domain.points({name: [row[i] for row in rows] for i, name in enumerate(domain.names)})

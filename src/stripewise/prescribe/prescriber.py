@@ -96,7 +96,7 @@ class Answer:
         point = best.points[0]
         changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
         changed, gain, then = self._simplified(grid, now, point, changed)
-        deviation = float(then.gain_deviation(today)[0]) if changed else 0.0
+        deviation = self._doubt(grid, now, changed, point, then, today) if changed else 0.0
         objective = self._domain.objective
         reach = self._model.reach
         predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
@@ -155,6 +155,25 @@ class Answer:
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
             notes=(*notes, *self._remarks(changed, chosen[0]), *unset),
         )
+
+    def _doubt(
+        self,
+        grid: CandidateGrid,
+        now: Floats,
+        changed: Sequence[TunableColumn],
+        point: Floats,
+        then: LogPrediction,
+        today: LogPrediction,
+    ) -> float:
+        """Standard deviation of the gain: the model's own, and that between the values of what is unknown."""
+        own = float(then.gain_deviation(today)[0])
+        if self._groups == 1:
+            return own
+        chosen = now.copy()
+        for tunable in changed:
+            chosen[:, tunable.place] = point[tunable.place]
+        gains = grid.predict(chosen).mean - grid.predict(now).mean
+        return math.hypot(own, float(np.std(gains, ddof=1)) * math.sqrt(1.0 + 1.0 / self._groups))
 
     def _simplified(
         self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[TunableColumn]
@@ -337,7 +356,7 @@ class Prescriber:
             for place, name in enumerate(domain.names):
                 values = domain.values(place, points[:, place])
                 for number, value in zip(members, values.tolist(), strict=True):
-                    answers[number][name] = plain_number(value)
+                    answers[number][name] = known[number].values[name] if value is None else plain_number(value)
         return answers
 
 

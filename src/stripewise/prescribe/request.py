@@ -158,12 +158,15 @@ class Known:
         By column, in the column's unit.
     unknown : tuple of str
         Columns of which nothing is said; every value that was measured counts alike.
+    new : tuple of str
+        Columns of ``values`` with a category that was never measured; each measured one stands for it.
     notes : tuple of str
         Sentences for the reader.
     """
 
     values: dict[str, Value]
     unknown: tuple[str, ...]
+    new: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -173,7 +176,8 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
     Raises
     ------
     UserError
-        A name that the model does not know, or a category that was never measured.
+        A name that the model does not know, or a category that was never measured and cannot be predicted
+        (:meth:`Domain.admits_new`).
     """
     columns = {column.name: column for column in domain.columns}
     for given, what in ((request.current, "[current]"), (request.context, "[context]")):
@@ -182,6 +186,7 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
                 raise UserError(f"{what} names {name}, which the model does not know", f"it knows {', '.join(columns)}")
     values: dict[str, Value] = {}
     unknown: list[str] = []
+    new: list[str] = []
     notes: list[str] = []
     for place, column in enumerate(domain.columns):
         value = _value(column, request)
@@ -194,9 +199,20 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
         elif value is None:
             unknown.append(column.name)
             notes.append(f"{column.name} is unknown: the mean over {', '.join(map(spell, seen))} counts")
+        elif (known := _checked(column, value, seen)) is not None:
+            values[column.name] = known
+        elif domain.admits_new(place):
+            values[column.name] = value
+            new.append(column.name)
+            notes.append(
+                f"{column.name} = {spell(value)} was never measured: the mean over {', '.join(map(spell, seen))} counts"
+            )
         else:
-            values[column.name] = _checked(column, value, seen)
-    return Known(values, tuple(unknown), tuple(notes))
+            raise UserError(
+                f"{column.name} = {value!r} was never measured: the model cannot guess it",
+                f"it knows {', '.join(map(str, seen))}",
+            )
+    return Known(values, tuple(unknown), tuple(new), tuple(notes))
 
 
 def _value(column: Column, request: PrescriptionRequest) -> Value | None:
@@ -222,8 +238,8 @@ def _value(column: Column, request: PrescriptionRequest) -> Value | None:
     return found
 
 
-def _checked(column: Column, value: Value, seen: list[Any]) -> Value:
-    """A value as the column has it; texts of numbers and truths are the values they spell."""
+def _checked(column: Column, value: Value, seen: list[Any]) -> Value | None:
+    """A value as the column has it, None for a category that was never measured; texts spell numbers and truths."""
     if column.kind == "ordinal":
         if isinstance(value, str | bool) or not math.isfinite(value):
             raise UserError(f"{column.name} = {value!r} is not a number", "it is an ordered column of the model")
@@ -233,7 +249,4 @@ def _checked(column: Column, value: Value, seen: list[Any]) -> Value:
         if (known == value and same_kind) or str(known).lower() == str(value).lower():
             kept: Value = known
             return kept
-    raise UserError(
-        f"{column.name} = {value!r} was never measured: a model cannot guess a category",
-        f"it knows {', '.join(map(str, seen))}",
-    )
+    return None
