@@ -79,8 +79,8 @@ def test_an_order_is_written_as_the_runtime_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "orders"
     append_orders(path, [order])
     path.write_bytes(path.read_bytes() + b"half a line")
-    append_orders(path, [Order(8, "/a", "write", run=3)])
-    assert path.read_text().startswith("stripewise-orders 1\n") and runs_of(path.read_text()) == {3: 8}
+    append_orders(path, [Order(8, "/a", "write", run=3), Order(9, "/a", "write")])
+    assert path.read_text().startswith("stripewise-orders 1\n") and runs_of(path.read_text()) == ({3: 8}, 9)
 
 
 class Program:
@@ -160,7 +160,40 @@ def test_each_phase_is_a_run_and_the_first_one_stands_apart(stage: tuple[WithinR
     ask(runner, 3, *FEW)
     runner.poll(0)
     program.write(0.5)
-    assert [(one.number, one.facts.after) for one in runner.poll(0)] == [(3, "cb_nodes=2")]
+    assert [one.number for one in runner.poll(0)] == [3]
+
+
+def test_a_run_of_the_proof_does_not_pay_for_what_the_other_settings_left(
+    stage: tuple[WithinRunner, Program],
+) -> None:
+    runner, program = stage
+    for _ in range(8):
+        program.write()
+    ask(runner, 4, *FEW, role=Phase.CONFIRMATION)
+    runner.poll(0)
+    program.write(0.2)  # it puts off what it has to write: the next phase pays
+    assert runner.poll(0) == []
+    program.write(0.6)
+    (tried,) = runner.poll(0)
+    assert tried.elapsed == 0.6 and tried.facts.switched == pytest.approx(1e6 / 0.2 / 2**20)
+    ask(runner, 5, *FEW, role=Phase.CONFIRMATION)
+    runner.poll(0)
+    program.write(0.7)  # the settings are the same: no phase is spent on the change
+    (again,) = runner.poll(0)
+    assert again.elapsed == 0.7 and again.facts.switched is None
+    # The order came late, and a phase of the default between.
+    program.write(1.0)
+    ask(runner, 6, *FEW, role=Phase.CONFIRMATION)
+    runner.poll(0)
+    program.write(0.2)
+    program.write(0.65)
+    assert [one.elapsed for one in runner.poll(0)] == [0.65]
+
+
+def test_what_a_phase_leaves_to_the_next_one_counts_as_lost() -> None:
+    tried = phase(0.5, settings={"cb_nodes": "2"})
+    loss = Loss.of([phase(), phase(), phase(), tried, phase(1.7)])
+    assert loss is not None and loss.lost == pytest.approx(0.2)
 
 
 def test_settings_that_were_not_passed_on_prove_nothing(stage: tuple[WithinRunner, Program]) -> None:

@@ -98,11 +98,15 @@ class Loss:
     @classmethod
     def of(cls, phases: Sequence[JournalPhase]) -> Loss | None:
         """Estimate it from the phases of one kind in a launch; None before one has run after the first."""
-        usual = [phase.seconds / phase.moved for phase in phases[1:] if not phase.settings]
+        pairs = list(zip(phases, phases[1:], strict=False))
+        usual = [phase for _, phase in pairs if not phase.settings]
         if not usual:
             return None
-        cost = statistics.median(usual)
-        lost = sum(phase.seconds - cost * phase.moved for phase in phases if phase.settings)
+        # What a phase leaves to be written slows the next one, which therefore counts as tried too.
+        apart = [phase for before, phase in pairs if not phase.settings and not before.settings]
+        cost = statistics.median(phase.seconds / phase.moved for phase in apart or usual)
+        tried = [phase for before, phase in pairs if phase.settings or before.settings]
+        lost = sum(phase.seconds - cost * phase.moved for phase in tried)
         moved = [phase.moved for phase in phases]
         return cls(lost, cost * sum(moved), cost * statistics.median(moved))
 
@@ -144,6 +148,11 @@ class _Launched:
         whole = new[: new.rfind(b"\n") + 1]
         self.read += len(whole)
         self.phases += parse_journal(whole.decode("utf-8", "surrogateescape")).phases
+
+    def order(self, orders: Sequence[Order]) -> None:
+        """Append orders."""
+        append_orders(self.folder / "orders", orders)
+        self.last = orders[-1].number
 
     def ordered(self, number: int) -> JournalPhase | None:
         return next((phase for phase in self.phases if phase.order == number), None)
@@ -242,8 +251,12 @@ class WithinRunner(Runner):
                 self._order(asked, current)
             if time.monotonic() >= deadline:
                 break
-            time.sleep(_STEP)
+            self._pause()
         return []
+
+    def _pause(self) -> None:
+        """Wait for the program."""
+        time.sleep(_STEP)
 
     def cancel(self, number: int) -> None:
         """Forget a run; its order, if it has one, is answered for the next session."""
@@ -292,7 +305,7 @@ class WithinRunner(Runner):
             if settings and waiting < _AHEAD // 2 and written + _AHEAD < MAX_ORDERS:
                 site, operation, *_ = self._kind
                 numbers = range(written + 1, written + 1 + _AHEAD)
-                append_orders(current.orders, [Order(n, site, operation, settings) for n in numbers])
+                current.order([Order(n, site, operation, settings) for n in numbers])
                 written += _AHEAD
             time.sleep(5 * _STEP)
 
@@ -371,9 +384,13 @@ class WithinRunner(Runner):
         for launched in reversed(self._launches):
             if asked.number in launched.given:
                 phase = launched.ordered(launched.given[asked.number])
-                if phase is not None and phase.kind == self._kind:
+                if (
+                    phase is not None
+                    and phase.kind == self._kind
+                    and not _pays_for_others(asked, self._alike(launched), phase)
+                ):
                     return self._outcome_of(asked, launched, phase)
-                if phase is not None:  # the program did something else at that open
+                if phase is not None:  # the program did something else at that open, or the phase is to be repeated
                     del launched.given[asked.number]
         if asked.phase is Phase.WARMUP and not asked.plan.settings:
             # The first phase of a launch makes folders and connections, and stands apart.
@@ -381,12 +398,11 @@ class WithinRunner(Runner):
         return None
 
     def _outcome_of(self, asked: Launch, launched: _Launched, phase: JournalPhase) -> Outcome:
-        place = launched.phases.index(phase)
-        before = next((one for one in reversed(launched.phases[:place]) if one.kind == self._kind), None)
-        after = "" if before is None else " ".join(f"{key}={value}" for key, value in before.settings.items())
         doing = "writing" if phase.operation == "write" else "reading"
         alike = self._alike(launched)
-        loss = Loss.of(alike[: alike.index(phase) + 1])
+        place = alike.index(phase)
+        loss = Loss.of(alike[: place + 1])
+        before = alike[place - 1] if place > 1 and alike[place - 2].settings != alike[place - 1].settings else None
         reason = ""
         if phase.missed:
             reason = (
@@ -404,7 +420,7 @@ class WithinRunner(Runner):
                 nodes=phase.nodes,
                 adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
                 file_family=f"{doing} {phase.site}",
-                after=after,
+                switched=None if before is None else before.bandwidth,
                 lost=0.0 if loss is None else loss.lost / loss.default,
             ),
         )
@@ -413,9 +429,13 @@ class WithinRunner(Runner):
         """Append the order of the run that is asked for, unless it is there or must wait."""
         if self._kind is None or asked.number in current.given or not self._allowed(asked, self._alike(current)):
             return
-        order = Order(current.last + 1, self._kind[0], self._kind[1], asked.plan.settings, asked.number)
-        append_orders(current.orders, [order])
-        current.last = current.given[asked.number] = order.number
+        site, operation, *_ = self._kind
+        settings, number = asked.plan.settings, current.last + 1
+        orders = [Order(number, site, operation, settings, asked.number)]
+        if asked.phase is Phase.CONFIRMATION and self._alike(current)[-1].settings != parse_settings(asked.plan):
+            orders = [Order(number, site, operation, settings), replace(orders[0], number=number + 1)]
+        current.order(orders)
+        current.given[asked.number] = current.last
 
     def _allowed(self, asked: Launch, phases: Sequence[JournalPhase]) -> bool:
         """Whether a run may be tried now, by what trying has cost so far in this launch."""
@@ -437,6 +457,17 @@ class WithinRunner(Runner):
         return loss.allows(excess, within.max_loss)
 
 
+def _pays_for_others(asked: Launch, phases: Sequence[JournalPhase], phase: JournalPhase) -> bool:
+    """Whether a run of the proof may pay for what other settings left behind: then it is no evidence.
+
+    A setting that only puts off what is to be written looks fast, and makes the next phase slow. So each run of a pair
+    follows a phase with the same settings: the pair compares what the program would take with these settings all the
+    time.
+    """
+    place = phases.index(phase)
+    return asked.phase is Phase.CONFIRMATION and (place == 0 or phases[place - 1].settings != phase.settings)
+
+
 def parse_settings(plan: Plan) -> dict[str, str]:
     """Give a plan's settings as answers name them."""
     return {f"{s.layer} {s.key}" if s.carrier.of_file_system else s.key: s.value for s in plan.settings}
@@ -448,7 +479,6 @@ def _reopened(folder: Path) -> _Launched:
     with contextlib.suppress(OSError, ValueError):
         launched.identity = Identity.read(json.loads((folder / "job.json").read_text("utf-8")))
     with contextlib.suppress(OSError):
-        launched.given = runs_of((folder / "orders").read_text("utf-8", "surrogateescape"))
-        launched.last = max(launched.given.values(), default=0)
+        launched.given, launched.last = runs_of((folder / "orders").read_text("utf-8", "surrogateescape"))
     launched.look()
     return launched

@@ -196,7 +196,7 @@ class _RunKeys(TypedDict, total=False):
     slow_ost: int
     # Of a phase of one launch.
     file_family: str
-    after: str
+    switched: float | None
     lost: float
     # Of the loop that asked for the run.
     report: Mapping[str, Any]
@@ -276,8 +276,8 @@ class RunFacts(_Observed):
     file_family = _Fact(str)
     """Of a phase: the files that it was of, as ``writing /scratch/chk.#``."""
 
-    after = _Fact(str)
-    """Of a phase: the settings of the phase before it; empty for the default."""
+    switched = _Maybe(float)
+    """Of a phase: the bandwidth of the phase before it, where that was the first one with its settings."""
 
     lost = _Maybe(float)
     """Of a phase: what trying has cost in its launch so far, as a part of the I/O time of the default."""

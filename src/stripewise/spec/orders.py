@@ -107,14 +107,16 @@ def append_orders(path: Path, orders: Iterable[Order]) -> None:
         raise StripewiseError(f"cannot write orders to {path}: {error.strerror}", "make room") from error
 
 
-def runs_of(text: str) -> dict[int, int]:
-    """Read from a file of orders which order each run was given last."""
-    found = {}
+def runs_of(text: str) -> tuple[dict[int, int], int]:
+    """Read from a file of orders which order each run was given last, and the last number of all."""
+    found, last = {}, 0
     for line in text.split("\n"):
         fields = fields_of(line)
-        if fields is not None and {"run", "order"} <= fields.keys():
-            found[int(fields["run"])] = int(fields["order"])
-    return found
+        if fields is not None and "order" in fields:
+            last = max(last, int(fields["order"]))
+            if "run" in fields:
+                found[int(fields["run"])] = int(fields["order"])
+    return found, last
 
 
 def _escaped(found: re.Match[str]) -> str:

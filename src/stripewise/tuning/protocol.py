@@ -102,14 +102,19 @@ def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str]
         Of the pairs: each is a phase, and its value a bandwidth.
     experiment : Experiment
     """
-    kept = [f"the phases of a pair were of one file family, {runs[-1].facts.file_family}"]
+    kept = [
+        f"the phases of a pair were of one file family, {runs[-1].facts.file_family}",
+        "each phase of a pair followed one with the same settings, so none paid for what the others left behind",
+    ]
     missed = [
         "one launch: no spread over launches, days or nodes (tune --confirm measures again, in another launch)",
     ]
     arms: dict[str, list[tuple[float, bool]]] = {"default": [], "candidate": []}
     for run in runs:
         if run.value and run.state is State.FINISHED:
-            arms[run.arm].append((-math.log(run.value), bool(run.facts.after)))
+            arms[run.arm].append((-math.log(run.value), run.arm == "candidate"))
+            if run.facts.switched:
+                arms[run.arm].append((-math.log(run.facts.switched), run.arm == "default"))
     found = carry_over(arms["default"], arms["candidate"])
     if found is None:
         missed.append("too few phases to test for carry-over")

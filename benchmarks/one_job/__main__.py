@@ -1,0 +1,41 @@
+"""Measure what finding and proving a gain inside one launch takes.
+
+::
+
+    python -m benchmarks.one_job honesty [--experiments 200] [--json FILE]
+
+``honesty`` gives the search and the proof of ``tune --within`` simulated programs of 150 phases, whose truth is known,
+and counts the experiments that claim a gain: where there is nothing to gain, half of the time with a setting that puts
+a part of its time on the next phase, and where one setting is truly 10% faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from benchmarks.one_job import honesty
+
+
+def main() -> int:
+    """Measure, print, and end with code 1 where what is wanted was not reached."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for module in (honesty,):
+        command = commands.add_parser(module.__name__.rpartition(".")[2], help=(module.__doc__ or "").splitlines()[0])
+        command.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+        module.add_options(command)
+        command.set_defaults(measure=module.measure)
+    options = parser.parse_args()
+    figures, good = options.measure(options)
+    text = json.dumps(figures, indent=1)
+    if options.json:
+        options.json.write_text(text + "\n", "utf-8")
+    print(text)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""A simulated program whose phases take time by a law that is known, under the runner that serves real ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from stripewise.carriers import HINT
+from stripewise.runner.base import Preflight
+from stripewise.runner.within import WithinRunner, _Launched
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.journal import JournalPhase
+from stripewise.spec.orders import Order
+from stripewise.spec.parameter import Kind, Parameter, Scale
+from stripewise.spec.plan import Plan
+from stripewise.spec.space import Space
+
+SPACE = Space(
+    (
+        Parameter("mode", Kind.CATEGORICAL, ("plain", "merged", "split"), "plain", carrier=HINT, key="mode"),
+        Parameter("buffer", Kind.ORDINAL, (1, 2, 4, 8), 1, scale=Scale.LOG2, carrier=HINT, key="buffer"),
+        Parameter("depth", Kind.ORDINAL, (1, 2), 1, carrier=HINT, key="depth"),
+    )
+)
+_BYTES = float(1 << 30)
+_SITE = "/scratch/chk.#"
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a phase takes.
+
+    Attributes
+    ----------
+    gain : float
+        How many times as fast a phase is with ``mode=merged``, once the phases before it have it too.
+    noise : float
+        Standard deviation of the logarithm of a phase's time.
+    carried : float
+        Logarithm of what a phase with ``mode=merged`` puts on the next one; its own time is shorter by as much.
+    drift : float
+        Logarithm of how much slower the machine is at the end of the launch.
+    spread : float
+        Standard deviation of the logarithm of a phase's size.
+    """
+
+    gain: float = 1.0
+    noise: float = 0.1
+    carried: float = 0.0
+    drift: float = 0.0
+    spread: float = 0.0
+
+
+class _Stream(_Launched):
+    """A launch whose phases are computed, one each time that the tuner waits."""
+
+    def __init__(self, folder: Path, law: Law, length: int, seed: int) -> None:
+        super().__init__(folder)
+        self._law, self._length = law, length
+        self._rng = np.random.default_rng((seed, 77))
+        self._waiting: list[Order] = []
+        self._before: Mapping[str, str] = {}
+        self.process = self  # type: ignore[assignment]
+        self.returncode = 0
+        self._costs: list[float] = []
+
+    @property
+    def lost(self) -> float:
+        """What the phases took more than with the default, as a part of that, without noise and drift."""
+        return float(np.mean(self._costs))
+
+    def poll(self) -> int | None:
+        """As a process: None while it runs."""
+        return None if len(self.phases) < self._length else 0
+
+    def look(self) -> None:
+        """Nothing to read."""
+
+    def order(self, orders: Sequence[Order]) -> None:
+        """Keep them for the next phases."""
+        self._waiting += orders
+        self.last = orders[-1].number
+
+    def step(self) -> None:
+        """Carry out a phase."""
+        if self.poll() is not None:
+            return
+        law, order = self._law, self._waiting.pop(0) if self._waiting else None
+        settings = {setting.key: setting.value for setting in order.settings} if order else {}
+        merged, before = settings.get("mode") == "merged", self._before.get("mode") == "merged"
+        moved = _BYTES * math.exp(self._rng.normal(0, law.spread))
+        cost = -math.log(law.gain) * merged + law.carried * (before - merged)
+        self._costs.append(math.exp(cost) - 1)
+        cost += law.drift * len(self.phases) / self._length + self._rng.normal(0, law.noise)
+        seconds = moved / _BYTES * math.exp(cost) * (3.0 if not self.phases else 1.0)
+        began = self.phases[-1].time if self.phases else 1.7e9
+        number = order.number if order else 0
+        self.phases.append(
+            JournalPhase(
+                _SITE, "write", True, False, 64, 8, moved, seconds, began + seconds, settings=settings, order=number
+            )
+        )
+        self._before = settings
+
+
+class StreamRunner(WithinRunner):
+    """The runner of phases within one launch, with a simulated program in place of the command."""
+
+    simulated = True
+    kind = "simulated"
+
+    def __init__(self, experiment: Experiment, folder: Path, law: Law, length: int) -> None:
+        super().__init__(experiment, folder)
+        self._law, self._length = law, length
+
+    def prepare(self) -> Preflight:
+        """Nothing is to be checked."""
+        return Preflight(space=SPACE)
+
+    def conclude(self, plan: Plan) -> None:
+        """The rest of the program is of no interest."""
+
+    @property
+    def phases(self) -> list[JournalPhase]:
+        """Those of the launch."""
+        return [phase for launched in self._launches for phase in launched.phases]
+
+    @property
+    def lost(self) -> float:
+        """What trying cost; see :class:`_Stream`."""
+        stream = self._launches[-1]
+        assert isinstance(stream, _Stream)
+        return stream.lost
+
+    def _begin(self) -> None:
+        self._launches.append(_Stream(self._folder, self._law, self._length, self._experiment.seed))
+
+    def _pause(self) -> None:
+        stream = self._launches[-1]
+        assert isinstance(stream, _Stream)
+        stream.step()
