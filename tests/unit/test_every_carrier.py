@@ -10,6 +10,7 @@ import pytest
 
 from stripewise.carriers import Carrier
 from stripewise.cli.main import main
+from stripewise.errors import UserError
 from stripewise.measure.observed import observe
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.carriers import described
@@ -18,9 +19,21 @@ from stripewise.model.table import Schema, Table, make_table, read_table, write_
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.prior import ModelPrior
 from stripewise.prescribe.request import PrescriptionRequest
+from stripewise.runner.function import FunctionRunner
+from stripewise.search.registry import make_sampler
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.plan import settings_of
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
+from stripewise.store.base import MEMORY
+from stripewise.store.opening import open_store
+from stripewise.tuning.priors import choose, prior_of, start_from_model
+from stripewise.tuning.session import Session
+from stripewise.tuning.space import bind_space
+from stripewise.tuning.try_first import configurations
+from tests.unit.search_histories import ELAPSED
 
 MIB = 1 << 20
 SMALLREAD = Path(__file__).resolve().parents[2] / "examples" / "accelerator" / "smallread.toml"
@@ -128,6 +141,32 @@ def test_a_stack_of_the_user_s_own_is_prescribed_whatever_carries_it(carrier: Ca
     assert int(prior(space, space.enumerate()).argmax()) == 3
 
 
+@pytest.mark.parametrize("carrier", Carrier.known.values(), ids=str)
+def test_a_search_starts_from_what_is_known_whatever_carries_it(carrier: Carrier, tmp_path: Path) -> None:
+    stack, gains = own(tmp_path, carrier), {65536: 1, MIB: 8, 4 * MIB: 2}
+    api = carrier.apis[0] if carrier.apis else None
+    workload = Workload(operation="write", nodes=4, processes_per_node=4, api=api)
+    space = bind_space(Experiment(command=["./app"], stacks=[stack]), workload, None).space
+    fields = {"runner": "function", "sampler": "random", "warmup": 0, "budget": {"runs": 3}}
+    with open_store(MEMORY) as store:
+        earlier = store.create(
+            Experiment.model_validate({**fields, "workload": workload, "confirmation": {"pairs": 0}})
+        )
+        runner = FunctionRunner(lambda configuration: 8 / gains[configuration["chunk"]], space, ELAPSED)
+        Session(store, earlier, runner, "test").run()
+        chosen = choose(store, [earlier], "", ELAPSED, space, workload, simulated=False)
+        from_earlier = prior_of(store, chosen, space, workload, ELAPSED, make_sampler("auto", {}))
+    # The table does not know the stack: the search does.
+    make_model("tree").fit(table_of("chunk", gains, unit="B")).save(tmp_path / "model")
+    from_model = start_from_model(str(tmp_path / "model"), space, workload, None).prior
+    rows = space.enumerate()
+    for prior in (from_earlier, from_model):
+        assert prior is not None
+        assert space.configuration(rows[prior(space, rows).argmax()])["chunk"] == MIB
+    plan = "; ".join(setting.line() for setting in settings_of(space, Configuration({"chunk": MIB})))
+    assert [one["chunk"] for one in configurations(space, [plan])[0]] == [MIB]
+
+
 def table_parts(table: Table) -> tuple[Any, ...]:
     return table.levels, table.context_levels, table.repeats, table.values
 
@@ -190,5 +229,8 @@ def test_a_table_keeps_a_whole_stack(tmp_path: Path) -> None:
     kept = Table(described(table.schema, [str(SMALLREAD)]), *table_parts(table))
     write_table(kept, tmp_path / "t")
     assert read_table(tmp_path / "t").schema == kept.schema
+    for name in ("t", "t.csv"):
+        with pytest.raises(UserError, match="is a table, not a model"):
+            load_model(tmp_path / name)
     assert kept.schema.stack[0].env and kept.schema.stack[0].off
     assert any("does not switch smallread on: set LD_PRELOAD=" in note for note in prescribed(kept).notes)

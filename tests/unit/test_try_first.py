@@ -72,6 +72,8 @@ def test_tune_tries_what_a_diagnosis_proposes_before_anything_else(
     diagnosis.write_text(json.dumps({"settings": ["hint cb_nodes 4"], "findings": found}))
     store = f"sqlite:///{tmp_path / 'store.db'}"
     command = ["tune", str(file), "--from", str(diagnosis), "--store", store, "--budget", "8", "--pairs", "0", "--json"]
+    assert main([*command, "--dry-run"]) == 0
+    planned = json.loads(capsys.readouterr().out)["first"]
     assert main(command) == 0
     printed = capsys.readouterr()
     assert "changes nothing that is searched here: layout lustre stripe_count 4" in " ".join(printed.err.split())
@@ -84,3 +86,4 @@ def test_tune_tries_what_a_diagnosis_proposes_before_anything_else(
     assert candidates[0]["cb_nodes"] == 4
     assert candidates[1]["romio_cb_write"] == "disable"
     assert len(candidates) > 2
+    assert planned[1:3] == candidates[:2]

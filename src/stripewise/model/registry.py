@@ -10,6 +10,7 @@ from stripewise.errors import UserError
 from stripewise.model.ann import is_pt, read_pt
 from stripewise.model.base import PerformanceModel
 from stripewise.model.files import read_model_file
+from stripewise.model.table import table_files
 from stripewise.ownership import check_model
 from stripewise.spec.options import parse_options
 from stripewise.spec.plugins import Plugins
@@ -76,9 +77,12 @@ def load_model(path: str | Path) -> PerformanceModel:
     Raises
     ------
     UserError
-        If this file does not exist, or it is not a model, damaged, or of an unknown kind, or others could have changed
-        it.
+        If this file does not exist, or it is not a model, a table, damaged, or of an unknown kind, or others could have
+        changed it.
     """
+    table = table_files(path)
+    if (Path(path) in table or not Path(path).exists()) and all(file.is_file() for file in table):
+        raise UserError(f"{path} is a table, not a model", f"make one of it: stripewise train {path} --out FILE")
     try:
         check_model(Path(path))
     except OSError as error:

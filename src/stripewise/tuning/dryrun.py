@@ -14,6 +14,7 @@ from stripewise.spec.trial import History, Role, Trial
 from stripewise.tuning.budget import most_pairs, shortfall, worst_case
 from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
+from stripewise.tuning.try_first import configurations
 
 _FIRST = 5
 
@@ -48,6 +49,11 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         notes.append(
             "the warm-up run will show what the program does, and parameters that cannot act are left out then"
         )
+    if experiment.model is not None or experiment.warm_start:
+        notes.append(
+            "the first configurations are those of a search without the model or the earlier experiments, "
+            "which are read when it begins"
+        )
     if short := shortfall(experiment):
         notes.append(short)
     return {
@@ -67,6 +73,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
 def _first(experiment: Experiment, bound: BoundSpace, objective: Objective) -> list[Configuration]:
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
     trials = [Trial(0, bound.space.default, Role.DEFAULT)]
+    for number, wanted in enumerate(configurations(bound.space, experiment.try_first)[0][:_FIRST], 1):
+        trials.append(Trial(number, wanted))
     while len(trials) <= _FIRST:
         number = len(trials)
         history = History(objective, tuple(trials))
