@@ -402,6 +402,11 @@ def _callable(
     if isinstance(objective, Computable):
         computable = objective
         return lambda configuration: computable.compute([configuration[name] for name in space.names])
+    if isinstance(objective, str):
+        raise UserError(
+            "a command is not a function",
+            "tune it with: stripewise tune -- COMMAND; or give a function that runs it and returns what it took",
+        )
     if not callable(objective):
         raise UserError(
             f"{type(objective).__name__} can be neither called nor computed",

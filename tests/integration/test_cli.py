@@ -2,12 +2,15 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 
+import stripewise
 from stripewise.cli import hints, main
 from stripewise.cli.main import app
 from stripewise.cli.manage import print_runs
@@ -34,6 +37,16 @@ def test_nothing_slow_is_loaded_before_it_is_needed(statement):
     code = f"import sys; {statement}; print(*[name for name in {SLOW} if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.split() == []
+
+
+def test_no_module_loads_what_is_slow_and_seldom_needed():
+    """The service took twice the time and the memory to start: one of its modules needs scikit-learn in one case."""
+    slow = re.compile(
+        r"^(?:from|import) (?:sklearn|lightgbm|pandas|scipy\.(?:stats|optimize|spatial|cluster|signal))", re.M
+    )
+    source = Path(stripewise.__file__).parent
+    found = [path.name for path in source.rglob("*.py") if slow.search(path.read_text())]
+    assert found == ["bounded_work.py"], "the child processes of the service load it while nobody waits"
 
 
 def test_the_summary_of_each_command_is_the_first_sentence_of_its_help():
@@ -112,6 +125,16 @@ def test_experiments_are_shown_side_by_side(tmp_path, capfd):
 def test_an_export_without_a_name_is_refused_before_the_experiment_is_looked_for(capfd):
     assert main(["export", "zzzz", "--to", "hinst"]) == 2
     assert "did you mean hints? choose from" in capfd.readouterr().err
+
+
+def test_use_and_undo_name_the_file_that_an_export_has_written(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("found.plan").write_text("stripewise-plan 1\nhint romio_cb_write disable\n")
+    assert main(["export", "found.plan", "--to", "hints", "--output", "my.hints"]) == 0
+    said = capfd.readouterr().err
+    assert 'use: export ROMIO_HINTS="$PWD/my.hints"' in said
+    assert "rm -f my.hints" in said
+    assert "stripewise.hints" not in said
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,8 @@ def test_an_object_with_compute_gets_a_vector():
 
 
 def test_something_that_cannot_be_called_is_refused():
+    with pytest.raises(UserError, match="stripewise tune -- COMMAND"):
+        sw.tune("mpiexec ./app", SPACE)
     with pytest.raises(UserError, match="neither called nor computed"):
         sw.tune(3, SPACE)
 

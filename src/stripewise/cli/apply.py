@@ -323,6 +323,10 @@ def export_plan(
     for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
         # Shell lines stay lines, so that an undo can be copied.
         lines = text.strip().splitlines()
+        if output is not None and output.name == str(output) and made.filename:
+            # It is written: nothing is left to be saved, and the undo is of this file.
+            lines = [line.removeprefix(f"save as {made.filename}, then: ") for line in lines]
+            lines = [line.replace(made.filename, output.name) for line in lines]
         if len(lines) > 1:
             notes.print(f"{heading}:\n  " + escape("\n  ".join(lines)))
         elif lines:

@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import mannwhitneyu
-
 _FEWEST = 4
 _LEVEL = 0.05
 
@@ -59,6 +57,8 @@ def carry_over(default: Sequence[tuple[float, bool]], candidate: Sequence[tuple[
                 rest[after].append(x - middle)
     if min(map(len, rest.values())) < _FEWEST:
         return None
+    from scipy.stats import mannwhitneyu  # noqa: PLC0415  slow to load
+
     p = float(mannwhitneyu(rest[True], rest[False]).pvalue)
     difference = statistics.median(rest[True]) - statistics.median(rest[False])
     return CarryOver(math.exp(difference), p, sum(map(len, rest.values())))

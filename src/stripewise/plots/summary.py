@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import dendrogram
 
 from stripewise.plots.style import BLUE, GREY, PALETTE, axis_title, blank, lines, number, plain, wide
 
@@ -77,6 +76,8 @@ def five_number_bands(
 def cluster_tree(tree: NDArray[np.float64], count: int) -> go.Figure:
     """Draw the upper part of a hierarchical clustering, and the height at which it was cut."""
     figure = blank("How configurations join", 360)
+    from scipy.cluster.hierarchy import dendrogram  # noqa: PLC0415  slow to load
+
     drawn = dendrogram(tree, p=_LEAVES, truncate_mode="lastp", no_plot=True)
     for xs, ys in zip(drawn["icoord"], drawn["dcoord"], strict=True):
         figure.add_scatter(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
-from sklearn.ensemble import ExtraTreesRegressor
 
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
@@ -85,6 +83,8 @@ def _spread(levels: Floats, size: int, rng: np.random.Generator) -> NDArray[np.i
     dimensions = levels.shape[1]
     cube = np.stack([rng.permutation(size) for _ in range(dimensions)], axis=1)
     wanted = (cube + rng.random((size, dimensions))) / size
+    from scipy.spatial import cKDTree  # noqa: PLC0415  slow to load
+
     tree = cKDTree(levels + rng.uniform(-1e-6, 1e-6, levels.shape))
     taken: set[int] = set()
     for place in wanted:
@@ -102,9 +102,13 @@ def _spread(levels: Floats, size: int, rng: np.random.Generator) -> NDArray[np.i
 def _doubtful(levels: Floats, known: dict[int, float], wanted: int, rng: np.random.Generator) -> list[int]:
     usable = [index for index, value in known.items() if np.isfinite(value) and value > 0]
     left = np.array([index for index in range(len(levels)) if index not in known], dtype=np.int64)
+    from scipy.spatial import cKDTree  # noqa: PLC0415  slow to load
+
     gap = np.asarray(cKDTree(levels[list(known)]).query(levels[left])[0], dtype=np.float64)
     doubt = np.ones(len(left))
     if len(usable) >= 4:
+        from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  slow to load
+
         forest = ExtraTreesRegressor(_TREES, min_samples_leaf=1, random_state=int(rng.integers(2**31)), bootstrap=True)
         forest.fit(levels[usable], np.log([known[index] for index in usable]))
         doubt = np.std([tree.predict(levels[left]) for tree in forest.estimators_], axis=0)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 Key = tuple[object, ...]
 _LEAST = 3
@@ -106,6 +105,8 @@ class Clock:
         x = np.array([self._bytes[key] for key in keys])
         y = np.maximum([means[key] for key in keys], 1e-9)
         scale = max(float(np.max(x)), 1.0)
+        from scipy.optimize import nnls  # noqa: PLC0415  slow to load
+
         (offset, slope), _ = nnls(np.column_stack([1 / y, x / scale / y]), np.ones(len(y)))
         # Positive wherever a kind was seen: otherwise a larger multiple of the same line would be nearer.
         ratios = np.log(y / np.maximum(offset + slope * x / scale, 1e-12))

@@ -9,8 +9,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import mannwhitneyu
-
 from stripewise.plots.places import Place
 from stripewise.report.reading import Reading
 from stripewise.spec.facts import RunFacts
@@ -144,5 +142,7 @@ def _slow(here: Sequence[float], elsewhere: Sequence[float], tests: int) -> bool
         return False
     if statistics.median(here) > _WORTH * statistics.median(elsewhere):
         return False
+    from scipy.stats import mannwhitneyu  # noqa: PLC0415  slow to load
+
     chance = float(mannwhitneyu(here, elsewhere, alternative="less").pvalue)
     return math.isfinite(chance) and chance < _SURE / tests

@@ -23,17 +23,17 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
 
 from stripewise import __version__
-from stripewise.errors import UserError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import python
 from stripewise.ownership import make_folder
 from stripewise.server import bounded
 from stripewise.server.answers import Answers
 from stripewise.server.connections import EACH, Proxies, limited
 from stripewise.server.guard import Guard, versioned
-from stripewise.server.html import error_page
+from stripewise.server.html import error_page, load_templates
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import PROBLEM, add_handlers
-from stripewise.server.resources import RESOURCES
+from stripewise.server.resources import RESOURCES, experiment_page
 from stripewise.server.service import Service, Settings
 from stripewise.store.base import Store
 
@@ -91,6 +91,15 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.add_middleware(Guard, service=service, metrics=metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _load_pages(service: Service) -> None:
+    """Load what the first page needs before somebody waits for it: templates, and what draws an experiment's runs."""
+    load_templates()
+    # Whoever asks for the page of an experiment that cannot be read is told why.
+    with contextlib.suppress(StripewiseError):
+        for record in service.store.records(state="finished", limit=1, descending=True):
+            experiment_page.figures(service, record.id)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
@@ -288,6 +297,7 @@ def serve(
     app = create_app(settings)
     opened(app.state.service)
     bounded.warm_up()
+    threading.Thread(target=_load_pages, args=(app.state.service,), daemon=True).start()
     config = uvicorn.Config(
         app,
         access_log=False,

@@ -66,6 +66,13 @@ def _environment() -> Environment:
     return made
 
 
+def load_templates() -> None:
+    """Read the templates of all pages and sections, so that no page waits for it."""
+    for made in (environment(), _environment()):
+        for name in made.list_templates(extensions=("html",)):
+            made.get_template(name)
+
+
 def _minute(epoch: float | None) -> str:
     """A moment without its seconds, for columns."""
     text = markup.moment(epoch)

@@ -106,7 +106,7 @@ def confined(path: Path, settings: Settings, what: str) -> Path:
         raise Refused(
             403,
             f"{what}: '{_shown(str(path))}' is outside the folders of this service",
-            "use a folder that serve --root names",
+            "use a folder that --root names where the service starts",
         )
     return real
 
@@ -136,7 +136,11 @@ def _check_runner(runner: str, settings: Settings) -> None:
 def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]) -> None:
     if experiment.command and not AllowList(patterns).allows(experiment.command, folder, os.environ):
         name = _shown(PurePath(experiment.command[0]).name)
-        raise Refused(403, f"the command '{name} ...' is not on this service's allow-list", "see serve --allow")
+        raise Refused(
+            403,
+            f"the command '{name} ...' is not on this service's allow-list",
+            "the option --allow, where the service starts, adds commands",
+        )
     own = [name for name, entry in experiment.parameters.items() if entry.model_extra]
     ways = {
         "parameters of one's own": own,

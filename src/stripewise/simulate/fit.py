@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from scipy.optimize import least_squares
 
 from stripewise.errors import UserError
 from stripewise.simulate.batch import RunBatch
@@ -205,6 +204,8 @@ def _solve(
     best: Any = None
     best_shift = 0.0
     for shift in shifts:
+        from scipy.optimize import least_squares  # noqa: PLC0415  slow to load
+
         found = least_squares(
             residuals,
             start + shift,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
 
 from stripewise.summaries.five import NUMBERS
 
@@ -70,6 +69,8 @@ def cluster(numbers: Sequence[Sequence[float]], maximize: bool = True) -> tuple[
         # Linkage needs memory by the square of its leaves.
         groups = KMeans(_MOST_LEAVES // 2, n_init=1, random_state=0).fit(data)
         leaves, member = np.asarray(groups.cluster_centers_), np.asarray(groups.labels_)
+    from scipy.cluster.hierarchy import fcluster, linkage  # noqa: PLC0415  slow to load
+
     tree = np.asarray(linkage(leaves, "ward"), dtype=np.float64)
     sample = slice(None)
     if len(data) > _SILHOUETTE_SAMPLE:

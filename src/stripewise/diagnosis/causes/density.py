@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import find_peaks
-from scipy.stats import gaussian_kde
 
 _MOST = 5
 _SAMPLE = 20_000
@@ -78,6 +76,9 @@ def density_peaks(logs: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.array([float(np.median(logs))])
     grid = np.linspace(logs.min() - 0.5, logs.max() + 0.5, _GRID)
     # Silverman's width smears modes that are orders of magnitude apart: half of it keeps them.
+    from scipy.signal import find_peaks  # noqa: PLC0415  slow to load
+    from scipy.stats import gaussian_kde  # noqa: PLC0415  slow to load
+
     density = gaussian_kde(logs, bw_method=lambda kde: 0.5 * kde.silverman_factor())(grid)
     places, _ = find_peaks(density, height=0.01 * float(density.max()))
     found: NDArray[np.float64] = grid[places]

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
-from scipy.stats import norm
 
 from stripewise.errors import UserError
 from stripewise.ownership import check_model
@@ -95,6 +93,8 @@ def fit(sizes: Sequence[float], seconds: Sequence[float]) -> TimeModel:
         found: Floats = np.log(np.exp(logs[0]) + np.exp(logs[1]) * x) - np.log(y)
         return found
 
+    from scipy.optimize import least_squares  # noqa: PLC0415  slow to load
+
     best = least_squares(miss, [math.log(max(small, 1e-9)), math.log(steep)], loss="soft_l1", f_scale=0.2).x
     constant, slope = (float(v) for v in np.exp(best))
     residual = np.log(y) - np.log(constant + slope * x)
@@ -109,6 +109,8 @@ def overlap(one: TimeModel, other: TimeModel, size: float) -> float:
     grid = np.linspace(
         min(a, b) - 5 * max(one.spread, other.spread), max(a, b) + 5 * max(one.spread, other.spread), 400
     )
+    from scipy.stats import norm  # noqa: PLC0415  slow to load
+
     both = np.minimum(norm.pdf(grid, a, one.spread), norm.pdf(grid, b, other.spread))
     return float(np.trapezoid(both, grid))
 
