@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *keep(const char *text) {
     return sw_arena_intern(&sw_runtime.files.arena, text);
@@ -89,7 +90,8 @@ uint32_t sw_matches_missed(struct sw_matches *matches, const struct sw_decided_s
         if (own->carrier == SW_HDF5)
             continue;
         const struct sw_result *result = find(matches, own->carrier, own->key);
-        missed += !result || result->outcome != SW_APPLIED || strcmp(result->requested, own->value) != 0;
+        missed += !result || result->outcome != SW_APPLIED || strcmp(result->requested, own->value) != 0 ||
+                  (result->echoed && strcasecmp(result->echoed, own->value) != 0);
     }
     return missed;
 }
@@ -146,6 +148,43 @@ bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *
         sw_pmpi.Info_free(tuned);
     return changed;
 }
+
+#ifdef OPEN_MPI
+/* May it change once the file is open? Aggregators are chosen at the open, and stay. */
+static bool acts_later(const char *key) {
+    static const char *const keys[] = {"romio_cb_read",  "romio_cb_write",     "romio_ds_read",
+                                       "romio_ds_write", "ind_rd_buffer_size", "ind_wr_buffer_size",
+                                       "cb_buffer_size"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Open MPI 5 opens a file by ROMIO without the hints that it is given. */
+void sw_hints_repeat(const struct sw_matches *matches, MPI_File file) {
+    char value[MPI_MAX_INFO_VAL + 1];
+    MPI_Info used, again;
+    if (sw_pmpi.File_get_info(file, &used) != MPI_SUCCESS)
+        return;
+    bool romio = sw_info_get(used, "romio_filesystem_type", value);
+    sw_pmpi.Info_free(&used);
+    if (!romio || sw_pmpi.Info_create(&again) != MPI_SUCCESS)
+        return;
+    for (size_t i = 0; i < matches->count; i++) {
+        const struct sw_result *hint = &matches->results[i];
+        if (hint->carrier == SW_HINT && hint->outcome == SW_APPLIED && acts_later(hint->key))
+            sw_pmpi.Info_set(again, hint->key, hint->requested);
+    }
+    sw_pmpi.File_set_info(file, again);
+    sw_pmpi.Info_free(&again);
+}
+#else
+void sw_hints_repeat(const struct sw_matches *matches, MPI_File file) {
+    (void)matches;
+    (void)file;
+}
+#endif
 
 void sw_hints_withdrawn(struct sw_matches *matches, const char *reason) {
     for (size_t i = 0; i < matches->count; i++) {

@@ -29,7 +29,8 @@ void sw_matches_decide(struct sw_matches *matches, const struct sw_decided_set *
  * does not fit there stays. */
 void sw_matches_take(struct sw_matches *matches, bool hdf5, struct sw_decided_set *set);
 
-/* How many hints and layout keys of set were not passed on: somebody else sets them, or they were refused. */
+/* How many hints and layout keys of set do not act: somebody else sets them, they were refused, or the open
+ * file's info says another value. */
 uint32_t sw_matches_missed(struct sw_matches *matches, const struct sw_decided_set *set);
 
 /* What is asked for this key, or NULL. */
@@ -41,6 +42,10 @@ bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1
 /* Makes in tuned a copy of the application's info with the plan's hints in it, and notes who wins each key.
  * False if there is nothing to change; tuned is then not made. */
 bool sw_hints_merge(struct sw_matches *matches, MPI_Info application, MPI_Info *tuned);
+
+/* The file was opened with these hints: passes them on once more where the library takes them only now. All
+ * ranks of the file call it. */
+void sw_hints_repeat(const struct sw_matches *matches, MPI_File file);
 
 /* Lays the file out where it is absent. amode as MPI was given it. hints receives those that are to ask for
  * the layout where nothing else can. */

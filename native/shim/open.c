@@ -100,8 +100,10 @@ static int open_tuned(const struct request *request, struct sw_matches *matches,
     replace_handler();
     int code = open_with(request, request->amode, tuned);
     restore_handler();
-    if (!failed_anywhere(request, code))
+    if (!failed_anywhere(request, code)) {
+        sw_hints_repeat(matches, *request->file);
         return code;
+    }
     sw_hints_withdrawn(matches, "the open failed with the runtime's hints; the application's own were used");
     return open_with(request, second_amode(request, was_absent, code), request->info);
 }

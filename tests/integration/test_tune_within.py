@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -89,12 +90,16 @@ def test_a_gain_is_proven_and_used_within_one_launch(bench: Bench, tmp_path: Pat
 
 @pytest.mark.parametrize("bench", ["openmpi"], indirect=True)
 def test_phases_of_another_mpi_are_runs_as_well(bench: Bench, tmp_path: Path) -> None:
-    """What opening costs there hides the gain on a busy machine, so nothing is asked to be proven."""
     result = tuned(bench, tmp_path, 100, 5)
     assert result.runs <= 5 and result.default.value
-    tried = [phase for phase in answers(tmp_path / "runs") if phase.settings]
+    phases = answers(tmp_path / "runs")
+    tried = [phase for phase in phases if phase.settings]
     assert tried and {phase.settings["romio_ds_write"] for phase in tried} <= {"enable", "disable"}
     assert all(phase.missed == 0 for phase in tried)
+    # Open MPI 5 opens files by ROMIO without the hints that it is given; they act all the same.
+    usual = statistics.median(phase.seconds for phase in phases if not phase.settings)
+    disabled = [phase.seconds for phase in tried if phase.settings["romio_ds_write"] == "disable"]
+    assert disabled and min(disabled) < usual / 2
 
 
 @pytest.mark.parametrize("bench", ["mpich"], indirect=True)

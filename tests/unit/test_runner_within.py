@@ -196,7 +196,7 @@ def test_what_a_phase_leaves_to_the_next_one_counts_as_lost() -> None:
     assert loss is not None and loss.lost == pytest.approx(0.2)
 
 
-def test_settings_that_were_not_passed_on_prove_nothing(stage: tuple[WithinRunner, Program]) -> None:
+def test_settings_that_did_not_act_prove_nothing(stage: tuple[WithinRunner, Program]) -> None:
     runner, program = stage
     for _ in range(8):
         program.write()
@@ -204,7 +204,7 @@ def test_settings_that_were_not_passed_on_prove_nothing(stage: tuple[WithinRunne
     runner.poll(0)
     program.write(missed=1)
     (missed,) = runner.poll(0)
-    assert missed.state is State.FAILED and "1 of its settings were not passed on" in missed.reason
+    assert missed.state is State.FAILED and "1 of its settings did not act" in missed.reason
 
 
 def test_a_phase_that_did_something_else_is_asked_for_again(stage: tuple[WithinRunner, Program]) -> None:

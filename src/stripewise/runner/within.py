@@ -219,6 +219,11 @@ class WithinRunner(Runner):
             return f"{early}: ordinary trials can search it, without --within" if early else known(parameter)
 
         summary = [*found.preflight.summary, f"launches  {self._folder}: orders, answers, output of the program"]
+        if found.preflight.io == "ompio":
+            summary.append(
+                "OMPIO     its own parameters act when the program is launched; with --mca io romio341 the hints of "
+                "ROMIO act at each open"
+            )
         if experiment.within.settle:
             summary.append("settle    files are synchronised before they are closed: phases cost more than without")
         return replace(found.preflight, lost=lost, summary=tuple(summary))
@@ -406,7 +411,8 @@ class WithinRunner(Runner):
         reason = ""
         if phase.missed:
             reason = (
-                f"{phase.missed} of its settings were not passed on: the program sets them itself, or they were refused"
+                f"{phase.missed} of its settings did not act: the program sets them itself, or MPI or the file system "
+                "refused them"
             )
         return Outcome(
             asked.number,

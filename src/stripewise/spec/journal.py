@@ -49,7 +49,7 @@ class JournalPhase:
     order : int
         Number of the order that it carried out; 0 for none.
     missed : int
-        Hints and layout keys of the order that were not passed on.
+        Hints and layout keys of the order that did not act.
     launch : float
         Seconds since 1970, when its program began.
     """
