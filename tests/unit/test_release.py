@@ -8,6 +8,7 @@ import re
 import runpy
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT, TOOLS = SETTINGS["project"], SETTINGS["tool"]
 SPACK = (ROOT / "packaging" / "spack" / "package.py").read_text("utf-8")
+CONDA = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8"))
 
 
 def found(pattern: str, path: str) -> str:
@@ -41,6 +43,9 @@ def test_the_version_is_the_same_everywhere() -> None:
         "stripewise_format.h": found(r'#define SW_VERSION "([^"]+)"', "native/include/stripewise_format.h"),
         "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"],
         "docs/conf.py": runpy.run_path(str(ROOT / "docs" / "conf.py"))["release"],
+        "conda": CONDA["context"]["version"],
+        "Jupyter": found(r'^version = "([^"]+)"', "packaging/jupyter/pyproject.toml"),
+        "Spack": found(r"stripewise-([\d.]+)\.tar\.gz", "packaging/spack/package.py"),
         "CHANGELOG.md": found(r"^## (\d[^ ]*)", "CHANGELOG.md"),
     }
     assert repeated == dict.fromkeys(repeated, stripewise.__version__)
@@ -91,16 +96,71 @@ def test_the_citation_names_who_the_project_names() -> None:
     assert {"cff-version", "message", "title", "type"} <= citation.keys()
 
 
-def test_the_spack_recipe_has_every_dependency_with_its_version() -> None:
+def asked_by_spack() -> dict[str, str]:
     ast.parse(SPACK)
-    asked = dict(re.findall(r'depends_on\("(?:py-)?([a-z0-9-]+)@([\d.]+):', SPACK))
-    optional = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *optional["server"], *optional["ann"]]
-    for requirement in wanted:
+    return dict(re.findall(r'depends_on\("(?:py-)?([a-z0-9-]+)@([\d.]+):', SPACK))
+
+
+def asked_by_conda() -> dict[str, str]:
+    needs = CONDA["requirements"]
+    lines = [*needs["host"], *needs["run"], *needs["run_constraints"]]
+    return dict(re.fullmatch(r"([\w-]+) >=([\d.]+)", line).groups() for line in lines if re.search(r">=\d", line))
+
+
+@pytest.mark.parametrize(
+    ("asked", "extras"), [(asked_by_spack, ("server", "hdf5", "ann")), (asked_by_conda, ("server",))]
+)
+def test_recipes_have_every_dependency_with_its_version(
+    asked: Callable[[], dict[str, str]], extras: tuple[str, ...]
+) -> None:
+    given = asked()
+    wanted = [*PROJECT["dependencies"], *(line for extra in extras for line in PROJECT["optional-dependencies"][extra])]
+    for requirement in (*wanted, *SETTINGS["build-system"]["requires"]):
         name, version = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[\w+\])?>=([\d.]+)", requirement).groups()
-        name = name.lower().replace("_", "-")
-        assert asked.get(name) == version, f"packaging/spack/package.py: {name} {asked.get(name)}, not {version}"
-    assert asked["python"] == PROJECT["requires-python"].removeprefix(">=")
+        assert given.get(canonicalize_name(name)) == version, f"{asked.__name__}: {name}, not {version}"
+    named = {canonicalize_name(Requirement(line).name) for line in wanted}
+    assert given.keys() - named <= {"python", "setuptools", "cmake"}, "asks for what pyproject.toml does not name"
+
+
+def test_recipes_need_the_python_and_the_cmake_of_the_project() -> None:
+    lowest = PROJECT["requires-python"].removeprefix(">=")
+    assert asked_by_spack()["python"] == CONDA["context"]["python_min"] == lowest
+    cmake = found(r"cmake_minimum_required\(VERSION ([\d.]+)\)", "CMakeLists.txt")
+    assert asked_by_spack()["cmake"] == cmake
+    assert f"cmake >={cmake}" in CONDA["tests"][-1]["requirements"]["run"]
+
+
+def test_the_easyconfig_has_every_dependency_in_a_version_that_will_do() -> None:
+    (path,) = (ROOT / "packaging" / "easybuild").glob("*.eb")
+    told = runpy.run_path(str(path), init_globals={"PYPI_SOURCE": ""})
+    assert (
+        path.name
+        == f"Stripewise-{stripewise.__version__}-{told['toolchain']['name']}-{told['toolchain']['version']}.eb"
+    )
+    assert told["exts_list"][-1] == ("stripewise", stripewise.__version__)
+    given = {canonicalize_name(name.removesuffix(".py")): version for name, version, *_ in told["dependencies"]}
+    given |= {canonicalize_name(name): version for name, version, *_ in told["exts_list"]}
+    # What is in a module of several packages stands in a comment, and was compared by hand.
+    bundled = set(re.findall(r"\w+", " ".join(re.findall(r"-bundle[^#]*# (.*)", path.read_text("utf-8")))))
+    for line in PROJECT["dependencies"]:
+        wanted = Requirement(line)
+        if wanted.name not in bundled:
+            assert wanted.specifier.contains(given[canonicalize_name(wanted.name)]), line
+    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(given["python"])
+    assert all(entry[2]["checksums"] for entry in told["exts_list"][:-1])
+
+
+def test_images_install_extras_that_there_are_from_files_that_there_are() -> None:
+    folder = ROOT / "packaging" / "containers"
+    (extras,) = re.findall(r'"/src\[([\w,]+)\]"', (folder / "install.sh").read_text("utf-8"))
+    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+    copied = re.findall(r"^COPY (.+) \S+$", (folder / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    docker = {name for line in copied for name in line.split()}
+    apptainer = set(
+        re.findall(r"^    (?!sh )(\S+) /src/\S+$", (folder / "stripewise.def").read_text("utf-8"), re.MULTILINE)
+    )
+    assert docker == apptainer
+    assert all((ROOT / name).exists() for name in docker)
 
 
 def test_the_lock_of_the_service_is_in_step() -> None:
