@@ -111,7 +111,7 @@ def c_header(schema: Schema) -> str:
         f"/* {GENERATED}",
         " * The files that Stripewise's Python and C sides exchange; nothing else is shared. docs/reference describes "
         "them:",
-        " * plan.md, report.md, artifact.md, journal.md, environment.md. */",
+        " * plan.md, report.md, artifact.md, journal.md, record.md, environment.md. */",
         "#ifndef STRIPEWISE_FORMAT_H",
         "#define STRIPEWISE_FORMAT_H",
         "",
@@ -163,6 +163,8 @@ def c_header(schema: Schema) -> str:
     lines += [
         _macro("SW_JOURNAL_KEYS(TEXT, NUMBER, WORD)", (_journal_key(*item) for item in schema["journal"].items()))
     ]
+    lines += ["", "/* ---- the record: X(line, count of its numbers, whether it is a call) ---- */"]
+    lines += [_macro("SW_RECORD_LINES(X)", (_record_line(*item) for item in schema["record"].items()))]
     lines += [
         "",
         "/* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */",
@@ -191,6 +193,10 @@ def _journal_key(name: str, entry: Mapping[str, Any]) -> str:
     if "size" in entry:
         return f"TEXT({name}, SW_{entry['size']})"
     return f"NUMBER({name}, {entry['digits']}, {entry['most']})" if "digits" in entry else f"WORD({name})"
+
+
+def _record_line(name: str, entry: Mapping[str, Any]) -> str:
+    return f"X({name}, {len(entry.get('numbers', ()))}, {int(entry.get('pause', False))})"
 
 
 def _lines(schema: Schema) -> list[tuple[str, Any]]:
@@ -244,6 +250,8 @@ def python_module(schema: Schema) -> str:
         "MODES": tuple(schema["modes"]),
         "SIZE_LIMITS": tuple(schema["sizes"]["limits"]),
         "SIZE_NAMES": tuple(schema["sizes"]["names"]),
+        "RECORD_LINES": {name: tuple(entry.get("numbers", ())) for name, entry in schema["record"].items()},
+        "RECORD_CALLS": tuple(name for name, entry in schema["record"].items() if entry.get("pause")),
         "ARTIFACT_HEADER": struct_format(schema["artifact"]["header"]["fields"]),
         "ARTIFACT_SECTIONS": formats,
     }
@@ -266,7 +274,7 @@ def python_module(schema: Schema) -> str:
 
 def _python(value: Any) -> str:
     if isinstance(value, tuple):
-        inner = ", ".join(map(_python, value))
+        inner = ", ".join(map(_python, value)) + ("," if len(value) == 1 else "")
         return f"({inner})" if len(inner) < 90 else "(\n    " + ",\n    ".join(map(_python, value)) + ",\n)"
     if isinstance(value, dict):
         entries = (f"{_python(key)}: {_python(entry)},\n" for key, entry in value.items())
@@ -291,6 +299,12 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 def _spelled(word: str, arguments: str) -> str:
     """A line of a plan, or its alternatives."""
     return " or ".join(f"`{word} {each}`" for each in arguments.split("|"))
+
+
+def _record_form(name: str, entry: Mapping[str, Any]) -> str:
+    words = [*entry.get("numbers", ()), *(["pause"] if entry.get("pause") else [])]
+    words = [*words, *(["steps"] if entry.get("digits") else []), *([entry["text"]] if "text" in entry else [])]
+    return " ".join([name, *(word if word.isupper() else word.upper() for word in words)])
 
 
 def _type(text: str) -> str:
@@ -327,6 +341,10 @@ def tables(schema: Schema) -> dict[str, str]:
         ),
         "modes": _table(("mode", "the runtime"), ((f"`{name}`", text) for name, text in schema["modes"].items())),
         "journal": _table(("key", "content"), ((f"`{name}`", e["about"]) for name, e in schema["journal"].items())),
+        "record": _table(
+            ("line", "content"),
+            ((f"`{_record_form(name, e)}`", e["about"]) for name, e in schema["record"].items()),
+        ),
         "sections": _table(
             ("section", "fields", "content"),
             (

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import random
 import resource
@@ -22,6 +23,7 @@ import tempfile
 import time
 import traceback
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +55,7 @@ from stripewise.spec.campaign import parse_campaign
 from stripewise.spec.experiment import parse_experiment
 from stripewise.spec.journal import parse_journal
 from stripewise.spec.plan import Plan
+from stripewise.spec.record_reading import parse_record
 from stripewise.spec.report import read_report
 from stripewise.spec.site import parse_site
 from stripewise.spec.stack import parse_stack
@@ -113,6 +116,14 @@ def tables() -> list[bytes]:
     heads = sorted((ROOT / "benchmarks" / "data" / "tables").glob("*.toml"))
     rows = [b"".join(head.with_suffix(".csv").read_bytes().splitlines(keepends=True)[:6]) for head in heads]
     return [head.read_bytes() + b"\n=====\n" + own for head, own in zip(heads, rows, strict=True)]
+
+
+def record(data: bytes, _: Path) -> Any:
+    """A record whose checksum is put right, so that what is behind it is reached."""
+    body = data.rpartition(b"checksum ")[0]
+    whole = body + f"checksum {zlib.crc32(body):08x}\n".encode()
+    found = parse_record(whole.decode("utf-8", "surrogateescape"), "input")
+    return found.moved, found.count(), list(itertools.islice(found.calls(0), 100))
 
 
 def artifact(data: bytes, _: Path) -> Any:
@@ -290,6 +301,7 @@ TARGETS = {
     "artifact": Target(artifact, files("native/fuzz/corpus_model/*")),
     "plan": Target(text(Plan.parse), files("native/fuzz/corpus/*")),
     "journal": Target(text(lambda data, _: parse_journal(data)), files("native/fuzz/corpus_journal/*")),
+    "record": Target(record, files("tests/fixtures/records/*.record")),
     "report": Target(text(read_report), files("tests/fixtures/reports/*.json")),
     "experiment": Target(text(parse_experiment), files("examples/*.toml")),
     "site": Target(text(parse_site), files("src/stripewise/simulate/sites/*.toml")),

@@ -14,9 +14,8 @@
 #include "input.h"
 #include "numeric.h"
 
-/* CRC-32 (IEEE 802.3), bit by bit: lines are short. */
-static uint32_t checksum(const char *data, size_t size) {
-    uint32_t crc = 0xffffffffu;
+uint32_t sw_crc32(uint32_t before, const char *data, size_t size) {
+    uint32_t crc = ~before;
     for (size_t i = 0; i < size; i++) {
         crc ^= (unsigned char)data[i];
         for (int bit = 0; bit < 8; bit++)
@@ -27,7 +26,7 @@ static uint32_t checksum(const char *data, size_t size) {
 
 void sw_journal_seal(char *line, size_t length) {
     char sum[9];
-    snprintf(sum, sizeof sum, "%08x", (unsigned)checksum(line + 8, length - 8));
+    snprintf(sum, sizeof sum, "%08x", (unsigned)sw_crc32(0, line + 8, length - 8));
     memcpy(line, sum, 8);
 }
 
@@ -172,7 +171,7 @@ bool sw_journal_fields(const char *line, size_t length, struct sw_phase *phase) 
     phase->pattern = '?';
     if (length < 10 || length >= SW_MAX_JOURNAL_LINE || line[8] != '\t')
         return false;
-    snprintf(sum, sizeof sum, "%08x", (unsigned)checksum(line + 8, length - 8));
+    snprintf(sum, sizeof sum, "%08x", (unsigned)sw_crc32(0, line + 8, length - 8));
     if (memcmp(sum, line, 8) != 0)
         return false;
     const char *end = line + length;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "call.h"
 
+#include "recording.h"
+
 __thread struct sw_thread sw_thread __attribute__((tls_model("initial-exec")));
 
 static unsigned during_of(enum sw_op op) {
@@ -18,6 +20,7 @@ bool sw_call_begin(struct sw_call *call, enum sw_op op, MPI_File file) {
     if (!call->handle)
         return false;
     call->op = op;
+    call->size = 0;
     sw_thread.file = call->handle->record;
     sw_thread.during = during_of(op);
     /* Nonblocking ones are carried out at any later time, perhaps by a wait: their POSIX calls find this in
@@ -39,11 +42,13 @@ static void leave(void) {
 void sw_call_end(struct sw_call *call) {
     struct sw_files *files = &sw_runtime.files;
     struct sw_file *record = call->handle->record;
-    int64_t time = sw_tick() - call->start;
+    int64_t ended = sw_tick();
     if (sw_thread.calls)
         sw_file_count_posix(files, record, sw_thread.beneath, sw_thread.calls);
     leave();
-    sw_file_count(files, record, call->op, 0, time);
+    sw_file_count(files, record, call->op, 0, ended - call->start);
+    if (sw_recording)
+        sw_record_counted(call->handle, call->op, 0, call->size, call->start, ended, false);
 }
 
 /* The size of a datatype. Those that HDF5, PnetCDF and most programs use are known without asking MPI. */
@@ -109,4 +114,7 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
     }
     sw_file_count_event(&sw_runtime.files, handle->record, &event, sw_thread.beneath, sw_thread.calls);
     leave();
+    if (sw_recording)
+        sw_record_counted(handle, call->op, offset, (int64_t)event.bytes, event.began, event.ended,
+                          code != MPI_SUCCESS);
 }

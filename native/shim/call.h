@@ -25,6 +25,7 @@ extern __thread struct sw_thread sw_thread __attribute__((tls_model("initial-exe
 struct sw_call {
     struct sw_handle *handle;
     int64_t start;
+    int64_t size; /* that the call gives the file; set by calls that do */
     enum sw_op op;
 };
 

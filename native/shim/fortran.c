@@ -130,7 +130,7 @@ SW_FORTRAN_NAMES(file_delete, DELETE, )
         sw_call_end(&call);                                                                                  \
         sw_hints_taken(call.handle, given, passed, *error == MPI_SUCCESS);                                   \
         if (*error == MPI_SUCCESS)                                                                           \
-            sw_view_record(call.handle, *offset, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype));               \
+            sw_view_record(call.handle, *offset, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype), call.start);   \
     }
 
 SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
@@ -142,8 +142,10 @@ SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
         struct sw_call call;                                                                                 \
         bool counts = follows() && sw_call_begin(&call, SW_OP_##OP, sw_pmpi.File_f2c(*fh));                  \
         next(fh, argument, ierr);                                                                            \
-        if (counts)                                                                                          \
+        if (counts) {                                                                                        \
+            call.size = *(const MPI_Offset *)argument;                                                       \
             sw_call_end(&call);                                                                              \
+        }                                                                                                    \
     }
 
 #define SET_INFO(NAME, OP)                                                                                   \

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "posix.h"
+#include "recording.h"
 #include "report.h"
 #include "setup.h"
 #include "sites.h"
@@ -82,4 +83,5 @@ void sw_lifecycle_report(const struct sw_route *route, uint64_t ranks, bool spea
     } else if (!route || route->rank == 0) {
         sw_complain("no memory for the report");
     }
+    sw_record_end(route, ranks, &job, speaks);
 }

@@ -2,24 +2,26 @@
  * The C calls on open files that move no data. */
 #include "call.h"
 #include "hints.h"
+#include "recording.h"
 #include "types.h"
 #include "view.h"
 
-#define WRAP(OP, FILE, PARAMETERS, ...)                                                                      \
+#define WRAP(OP, FILE, SIZE, PARAMETERS, ...)                                                                \
     SW_EXPORT int MPI_File_##OP PARAMETERS {                                                                 \
         static int(*_Atomic found) PARAMETERS;                                                               \
         struct sw_call call;                                                                                 \
         SW_RESOLVE_OR_FAIL(next, found, "MPI_File_" #OP);                                                    \
         if (!sw_call_begin(&call, SW_OP_##OP, FILE))                                                         \
             return next(__VA_ARGS__);                                                                        \
+        call.size = SIZE;                                                                                    \
         int code = next(__VA_ARGS__);                                                                        \
         sw_call_end(&call);                                                                                  \
         return code;                                                                                         \
     }
 
-WRAP(sync, fh, (MPI_File fh), fh)
-WRAP(set_size, fh, (MPI_File fh, MPI_Offset size), fh, size)
-WRAP(preallocate, fh, (MPI_File fh, MPI_Offset size), fh, size)
+WRAP(sync, fh, 0, (MPI_File fh), fh)
+WRAP(set_size, fh, size, (MPI_File fh, MPI_Offset size), fh, size)
+WRAP(preallocate, fh, size, (MPI_File fh, MPI_Offset size), fh, size)
 
 SW_EXPORT int MPI_File_set_info(MPI_File fh, MPI_Info info) {
     static int (*_Atomic found)(MPI_File, MPI_Info);
@@ -35,7 +37,7 @@ SW_EXPORT int MPI_File_set_info(MPI_File fh, MPI_Info info) {
 }
 
 void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
-                    MPI_Datatype filetype) {
+                    MPI_Datatype filetype, int64_t began) {
     MPI_Count etype_size = 0, size = 0, lower = 0, extent = 0, true_lower = 0, true_extent = 0;
     sw_pmpi.Type_size_x(etype, &etype_size);
     sw_pmpi.Type_size_x(filetype, &size);
@@ -55,6 +57,8 @@ void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datat
     sw_lock_take(&handle->record->lock);
     handle->record->facts.view.set = true;
     sw_lock_release(&handle->record->lock);
+    if (sw_recording)
+        sw_record_viewed(handle, filetype, began);
 }
 
 SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype,
@@ -69,7 +73,7 @@ SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype
     sw_call_end(&call);
     sw_hints_taken(call.handle, info, passed, code == MPI_SUCCESS);
     if (code == MPI_SUCCESS)
-        sw_view_record(call.handle, disp, etype, filetype);
+        sw_view_record(call.handle, disp, etype, filetype, call.start);
     return code;
 }
 
@@ -78,8 +82,13 @@ void sw_view_sought(MPI_File file) {
         return;
     struct sw_handle *handle = sw_handle_find(file);
     MPI_Offset position = 0;
-    if (handle && sw_pmpi.File_get_position(file, &position) == MPI_SUCCESS)
-        atomic_store_explicit(&handle->pointer, position * handle->etype_size, memory_order_relaxed);
+    if (!handle || sw_pmpi.File_get_position(file, &position) != MPI_SUCCESS)
+        return;
+    atomic_store_explicit(&handle->pointer, position * handle->etype_size, memory_order_relaxed);
+    if (sw_recording) {
+        int64_t now = sw_tick();
+        sw_record_called(handle, SW_LINE_seek, position, 0, now, now);
+    }
 }
 
 SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {

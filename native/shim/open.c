@@ -11,6 +11,7 @@
 #include "ordered.h"
 #include "paths.h"
 #include "phases.h"
+#include "recording.h"
 #include "world.h"
 
 typedef int open_function(MPI_Comm, const char *, int, MPI_Info, MPI_File *);
@@ -218,7 +219,8 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     if (record)
         before = sw_seen_of(record);
     sw_thread = (struct sw_thread){.file = record, .path = sw_path_without_prefix(request->name)};
-    int64_t start = sw_now();
+    int64_t start = sw_now(), began = sw_tick();
+    int64_t size_before = sw_recording && request->rank == 0 ? sw_record_before(request->path) : -1;
     const struct sw_orders *foreseen = request->mode > SW_RUN_APPLY ? sw_foreseen(request->path) : NULL;
     opening.led = foreseen != NULL;
     if (request->mode > SW_RUN_APPLY)
@@ -240,6 +242,9 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     } else if (record) {
         sw_files_put(record);
     }
+    if (sw_recording && code == MPI_SUCCESS)
+        sw_record_opened(handle, request->comm, request->size, request->path, request->amode, request->info,
+                         size_before, began);
     if (orders.decided) {
         sw_explain(request->path, &orders.decision.chosen, orders.decision.why);
         struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL,
@@ -334,9 +339,11 @@ SW_EXPORT int MPI_File_delete(const char *filename, MPI_Info info) {
     if (!record)
         return next(filename, info);
     sw_thread = (struct sw_thread){.file = record};
-    int64_t start = sw_now();
+    int64_t start = sw_now(), began = sw_tick();
     int code = next(filename, info);
     sw_thread = (struct sw_thread){.file = NULL};
+    if (sw_recording && code == MPI_SUCCESS)
+        sw_record_deleted(path, began);
     sw_file_count(&sw_runtime.files, record, SW_OP_delete, 0, sw_now() - start);
     sw_files_put(record);
     return code;

@@ -21,6 +21,7 @@ struct sw_handle {
     /* Of the view's file type, in bytes: where its first byte lies, how far its copies are apart, what one
      * shows, and how many of these lie in one piece of the file (SW_UNKNOWN_PIECE: not known). */
     int64_t lower, extent, filetype_size, run;
+    int slot;          /* its number in the record */
     bool pieces;       /* the view has gaps */
     const char *given; /* the last hints that the program gave after the open, interned; on the root */
     _Atomic(int64_t) pointer;

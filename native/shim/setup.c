@@ -42,13 +42,14 @@ bool sw_setup_read(void) {
     sw_setup.model = variable(SW_ENV_MODEL);
     sw_setup.journal = variable(SW_ENV_JOURNAL);
     sw_setup.orders = variable(SW_ENV_ORDERS);
+    sw_setup.record = variable(SW_ENV_RECORD);
     const char *settle = variable(SW_ENV_SETTLE);
     sw_setup.settle = settle && strcmp(settle, "1") == 0;
     sw_setup.workload = variable(SW_ENV_WORKLOAD);
     sw_setup.asked = sw_setup.mode ? mode_of(sw_setup.mode) : sw_setup.plan ? SW_RUN_APPLY : SW_RUN_OBSERVE;
     if (sw_setup.asked == SW_RUN_MODES || lacking(sw_setup.asked))
         sw_setup.asked = SW_RUN_OBSERVE;
-    return sw_setup.mode || sw_setup.plan || sw_setup.report;
+    return sw_setup.mode || sw_setup.plan || sw_setup.report || sw_setup.record;
 }
 
 void sw_setup_check(void) {
@@ -100,7 +101,7 @@ static bool on_all_ranks(const struct sw_route *route, int here) {
 void sw_setup_share_plan(const struct sw_route *route) {
     struct {
         uint64_t size;
-        int good, mode;
+        int good, mode, records, zero;
     } plan = {0};
     char *text = NULL;
     size_t size = 0;
@@ -108,8 +109,13 @@ void sw_setup_share_plan(const struct sw_route *route) {
         plan.good = read_plan(&text, &size);
         plan.mode = (int)allowed(plan.good);
         plan.size = size;
+        plan.records = sw_setup.record != NULL;
     }
     sw_pmpi.Bcast(&plan, (int)sizeof plan, MPI_BYTE, 0, route->all);
+    if (!plan.records)
+        sw_setup.record = NULL;
+    else if (!sw_setup.record)
+        sw_setup.record = ""; /* rank 0 knows where to write */
     if (!plan.good) {
         use((enum sw_run_mode)plan.mode);
     } else {

@@ -7,8 +7,8 @@
 
 struct sw_setup {
     enum sw_run_mode asked;
-    const char *mode, *plan, *report, *model, *journal, *orders,
-        *workload;        /* of the environment; NULL where unset or empty */
+    const char *mode, *plan, *report, *model, *journal, *orders, *workload,
+        *record;          /* of the environment; NULL where unset or empty */
     bool settle;          /* in the mode orders files are synchronised before they are closed */
     bool each_report;     /* of several programs with one environment */
     char plan_error[256]; /* "" if the plan was read, or none was given */

@@ -4,20 +4,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define DEEPEST 8 /* constructors within one another that are followed */
 #define LONGEST                                                                                              \
     4096 /* numbers of a constructor that are read: longer lists are taken to be of blocks apart */
 
-/* A datatype's constructor and what it was called with. */
-struct constructor {
-    int combiner, integers, addresses, datatypes;
-    int *integer; /* one allocation with the two below */
-    MPI_Aint *address;
-    MPI_Datatype *datatype;
-};
-
-/* Datatypes whose constructor took large counts do not tell: MPI gives those by other functions. */
-static bool envelope_of(MPI_Datatype datatype, struct constructor *made) {
+bool sw_type_envelope(MPI_Datatype datatype, struct sw_constructor *made) {
 #if MPI_VERSION >= 4
     static int (*_Atomic found)(MPI_Datatype, MPI_Count *, MPI_Count *, MPI_Count *, MPI_Count *, int *);
     MPI_Count integers = 0, addresses = 0, large = 0, datatypes = 0;
@@ -36,7 +26,7 @@ static bool envelope_of(MPI_Datatype datatype, struct constructor *made) {
                                      &made->combiner) == MPI_SUCCESS;
 }
 
-static bool contents_of(MPI_Datatype datatype, struct constructor *made) {
+bool sw_type_contents(MPI_Datatype datatype, struct sw_constructor *made) {
     size_t integers = (size_t)made->integers, addresses = (size_t)made->addresses,
            datatypes = (size_t)made->datatypes;
     char *memory = malloc(addresses * sizeof *made->address + datatypes * sizeof *made->datatype +
@@ -53,10 +43,10 @@ static bool contents_of(MPI_Datatype datatype, struct constructor *made) {
     return false;
 }
 
-static void let_go(struct constructor *made) {
+void sw_type_let_go(struct sw_constructor *made) {
     for (int i = 0; i < made->datatypes; i++) {
-        struct constructor inner;
-        if (envelope_of(made->datatype[i], &inner) && inner.combiner != MPI_COMBINER_NAMED)
+        struct sw_constructor inner;
+        if (sw_type_envelope(made->datatype[i], &inner) && inner.combiner != MPI_COMBINER_NAMED)
             sw_pmpi.Type_free(&made->datatype[i]);
     }
     free(made->address);
@@ -87,7 +77,7 @@ static int64_t block(const struct part *part, int64_t copies) {
     return part->dense ? 1 : copies * part->runs;
 }
 
-static int64_t runs_of_subarray(const struct constructor *made, const struct part *part) {
+static int64_t runs_of_subarray(const struct sw_constructor *made, const struct part *part) {
     int dimensions = made->integer[0];
     const int *sizes = made->integer + 1, *subsizes = sizes + dimensions;
     bool c_order = made->integer[1 + 3 * dimensions] == MPI_ORDER_C, whole = part->dense;
@@ -102,7 +92,7 @@ static int64_t runs_of_subarray(const struct constructor *made, const struct par
 }
 
 /* Pieces of blocks with these numbers of copies, all of one part or each of its own. */
-static int64_t runs_of_blocks(const struct constructor *made, int depth) {
+static int64_t runs_of_blocks(const struct sw_constructor *made, int depth) {
     int64_t runs = 0;
     struct part part = part_of(made->datatype[0], depth);
     for (int i = 0; i < made->integer[0]; i++) {
@@ -113,7 +103,7 @@ static int64_t runs_of_blocks(const struct constructor *made, int depth) {
     return runs;
 }
 
-static int64_t runs_of_constructor(const struct constructor *made, int depth) {
+static int64_t runs_of_constructor(const struct sw_constructor *made, int depth) {
     const int *integer = made->integer;
     struct part part = part_of(made->datatype[0], depth);
     if (part.runs == 0)
@@ -147,7 +137,7 @@ static int64_t runs_of_constructor(const struct constructor *made, int depth) {
 }
 
 /* The blocks of a list that is too long to be read. */
-static int64_t length_of_list(const struct constructor *made) {
+static int64_t length_of_list(const struct sw_constructor *made) {
     switch (made->combiner) {
     case MPI_COMBINER_INDEXED:
         return (made->integers - 1) / 2;
@@ -165,17 +155,17 @@ static int64_t length_of_list(const struct constructor *made) {
 }
 
 static int64_t runs_within(MPI_Datatype datatype, int depth) {
-    struct constructor made = {.integers = 0};
-    if (depth > DEEPEST || !envelope_of(datatype, &made))
+    struct sw_constructor made = {.integers = 0};
+    if (depth > SW_DEEPEST_TYPE || !sw_type_envelope(datatype, &made))
         return 0;
     if (made.combiner == MPI_COMBINER_NAMED)
         return 1;
     if (made.integers + made.addresses > LONGEST)
         return length_of_list(&made);
-    if (made.datatypes < 1 || !contents_of(datatype, &made))
+    if (made.datatypes < 1 || !sw_type_contents(datatype, &made))
         return 0;
     int64_t runs = runs_of_constructor(&made, depth);
-    let_go(&made);
+    sw_type_let_go(&made);
     return runs;
 }
 

@@ -9,6 +9,7 @@
 #include "comms.h"
 #include "fortran_names.h"
 #include "lifecycle.h"
+#include "recording.h"
 #include "setup.h"
 
 static struct sw_route route;
@@ -65,6 +66,7 @@ void sw_world_started(void) {
     up = true;
     atexit(at_exit);
     sw_lifecycle_begin();
+    sw_record_begin();
 }
 
 void sw_world_finishing(void) {

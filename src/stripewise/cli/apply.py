@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
@@ -157,8 +157,13 @@ def run(
         os.execvp(ready.words[0], list(ready.words))
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    ended = _attend(ready.words)
+    ended = attend(ready.words)
     _tell(*map(printable, _learned(report)))
+    end_as(ended)
+
+
+def end_as(ended: int) -> NoReturn:
+    """End this process as the command ended that was attended: by its exit code or its signal."""
     if ended < 0:
         # What started this command is to see the signal that ended the program.
         with contextlib.suppress(OSError):  # SIGKILL needs no default
@@ -167,7 +172,7 @@ def run(
     raise typer.Exit(ended)
 
 
-def _attend(words: Sequence[str]) -> int:
+def attend(words: Sequence[str]) -> int:
     """Run a command as if it had replaced this process, and give its exit code, negative for a signal."""
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []

@@ -43,6 +43,10 @@ class LazyGroup(TyperGroup):
             "cli.apply",
             "Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.",
         ),
+        "record": (
+            "cli.record",
+            "Record what a program does in MPI-IO, as in: stripewise record -- mpiexec -n 4 ./my_app.",
+        ),
         "export": (
             "cli.apply",
             "Write the settings found for another tool, with their undo and what it cannot express.",

@@ -79,9 +79,9 @@ def prepare(
     guidance = guidance or Guidance.under(load_policy(environment))
     if library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
-        raise UserError(
-            f"mode {guidance.mode} needs the runtime, which cannot be preloaded: {why}", "run without --mode"
-        )
+        what = "a record" if guidance.record is not None else f"mode {guidance.mode}"
+        cure = "record an MPI program" if guidance.record is not None else "run without --mode"
+        raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
     injection = inject(plan, target.program, library, folder, guidance)
     warnings = list(target.warnings)
     if target.why_not_preloaded:

@@ -33,6 +33,8 @@ class Guidance:
         Whether files are synchronised before they are closed, in the mode orders.
     allow : tuple of str
         See :class:`~stripewise.spec.plan.Plan`.
+    record : Path or None
+        Where the runtime writes what the program does.
     """
 
     mode: str = ""
@@ -41,6 +43,7 @@ class Guidance:
     allow: tuple[str, ...] = ()
     orders: Path | None = None
     settle: bool = False
+    record: Path | None = None
 
     @classmethod
     def under(
@@ -128,6 +131,8 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
         environment["STRIPEWISE_JOURNAL"] = str(guidance.journal)
     if guidance.orders is not None:
         environment["STRIPEWISE_ORDERS"] = str(guidance.orders)
+    if guidance.record is not None:
+        environment["STRIPEWISE_RECORD"] = str(guidance.record)
     if guidance.settle:
         environment["STRIPEWISE_SETTLE"] = "1"
     decides = guidance.mode in ("predict", "online", "orders")

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
+#include "recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "flatten.h"
+#include "hints.h"
+#include "recording_file.h"
+#include "setup.h"
+
+#define SLOTS 1024
+#define MOST_FILES 16384
+
+bool sw_recording;
+
+/* A file that calls refer to: where its texts begin, hashes of its path and of all its texts. */
+struct known_file {
+    size_t text, size;
+    uint32_t path, all;
+};
+
+static struct {
+    sw_lock lock;
+    struct sw_record own;
+    struct sw_items named; /* its own.named */
+    char *texts, *inputs;
+    struct known_file *files;
+    int64_t file_count, comm_count, type_count;
+    int64_t last; /* the end of the last call */
+    bool slots[SLOTS];
+    atomic_uint gaps; /* bits 1 << enum sw_gap */
+} state = {.lock = ATOMIC_FLAG_INIT};
+
+/* Hints that the program gives after an open are not recorded. */
+#define SW_LINE_set_info SW_LINES
+static const enum sw_line lines[SW_OPERATIONS] = {
+#define OPERATION(name, kind, mode, place) [SW_OP_##name] = SW_LINE_##name,
+#include "operations.def"
+#undef OPERATION
+};
+
+static void incomplete(enum sw_gap gap) {
+    atomic_fetch_or(&state.gaps, 1u << gap);
+}
+
+static bool begun;
+
+void sw_record_begin(void) {
+    if (!sw_setup.record)
+        return;
+    begun = true;
+    state.texts = malloc(SW_MAX_RECORD_TEXT);
+    state.inputs = malloc(SW_MAX_RECORD_TEXT);
+    state.files = malloc(MOST_FILES * sizeof *state.files);
+    sw_recording = state.texts && state.inputs && state.files && sw_items_open(&state.named) &&
+                   sw_items_open(&state.own.calls);
+    if (!sw_recording)
+        incomplete(SW_GAP_MEMORY);
+    state.last = sw_tick();
+}
+
+/* ---- what calls refer to; the lock is held. Each returns a number, or -1 where there is no room. ---- */
+
+static struct sw_item *name(enum sw_line line, int64_t a, int64_t b) {
+    if (state.named.count == SW_MAX_RECORD_ITEMS) {
+        incomplete(SW_GAP_MEMORY);
+        return NULL;
+    }
+    struct sw_item *item = &state.named.items[state.named.count++];
+    *item = (struct sw_item){.line = line, .numbers = {a, b}};
+    return item;
+}
+
+static int64_t comm_number(int64_t leader, int64_t size) {
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < state.named.count; i++) {
+        const struct sw_item *item = &state.named.items[i];
+        if (item->line != SW_LINE_comm)
+            continue;
+        if (item->numbers[0] == leader && item->numbers[1] == size)
+            return number;
+        number++;
+    }
+    return name(SW_LINE_comm, leader, size) ? state.comm_count++ : -1;
+}
+
+static uint32_t hash_of(const char *text, size_t size) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    return hash;
+}
+
+/* hints: "KEY NEWLINE VALUE NEWLINE ...". fresh: the path was not known before. */
+static int64_t file_number(const char *path, const char *hints, bool *fresh) {
+    size_t length = strlen(path) + 1, size = length, at = state.own.text_size;
+    uint32_t hints_count = 0;
+    *fresh = false;
+    if (at + length + strlen(hints) + 1 > SW_MAX_RECORD_TEXT || state.file_count == MOST_FILES) {
+        incomplete(SW_GAP_MEMORY);
+        return -1;
+    }
+    char *text = state.texts + at;
+    memcpy(text, path, length);
+    for (bool value = false; *hints; hints++) {
+        bool ends = *hints == '\n';
+        text[size++] = !ends ? *hints : value ? '\0' : '=';
+        hints_count += ends && value;
+        value ^= ends;
+    }
+    struct known_file file = {at, size, hash_of(text, length), hash_of(text, size)};
+    *fresh = true;
+    for (int64_t i = 0; i < state.file_count; i++) {
+        const struct known_file *known = &state.files[i];
+        *fresh &= known->path != file.path;
+        if (known->all == file.all && known->size == size &&
+            memcmp(state.texts + known->text, text, size) == 0)
+            return i;
+    }
+    if (!name(SW_LINE_file, 0, 0))
+        return -1;
+    while (hints_count--)
+        if (!name(SW_LINE_hint, 0, 0))
+            return -1;
+    state.own.text_size += size;
+    state.files[state.file_count] = file;
+    return state.file_count++;
+}
+
+/* Are the items of a type from one on those from the other on, to the end? */
+static bool same_type(uint32_t one, uint32_t other) {
+    uint32_t length = state.named.count - other;
+    const struct sw_item *items = state.named.items;
+    return one + length <= other && memcmp(items + one, items + other, length * sizeof *items) == 0 &&
+           (one + length == other ||
+            (items[one + length].line != SW_LINE_block && items[one + length].line != SW_LINE_dim));
+}
+
+static int64_t type_number(const struct sw_flat *shape) {
+    uint32_t first = state.named.count;
+    bool room = name(SW_LINE_type, shape->lower, shape->extent);
+    for (uint32_t i = 0; room && i < shape->count; i++) {
+        const struct sw_block *block = &shape->blocks[i];
+        room = name(SW_LINE_block, block->offset, block->length);
+        for (int d = 0; room && d < block->dims; d++)
+            room = name(SW_LINE_dim, block->count[d], block->stride[d]);
+    }
+    if (!room)
+        return -1;
+    int64_t number = 0;
+    for (uint32_t i = 0; i < first; i++) {
+        if (state.named.items[i].line != SW_LINE_type)
+            continue;
+        if (same_type(i, first)) {
+            state.named.count = first;
+            return number;
+        }
+        number++;
+    }
+    return state.type_count++;
+}
+
+/* ---- calls ---- */
+
+/* The lock is held. */
+static void add(enum sw_line line, int64_t a, int64_t b, int64_t c, int64_t d, int64_t began, int64_t ended) {
+    const int64_t numbers[SW_RECORD_NUMBERS] = {a, b, c, d};
+    int64_t pause = began - state.last;
+    if (state.last < ended)
+        state.last = ended;
+    if (!sw_recording || atomic_load_explicit(&state.gaps, memory_order_relaxed) &
+                             1u << SW_GAP_MEMORY) /* what came later would be out of its order */
+        return;
+    if (!sw_items_add(&state.own.calls, line, numbers, pause > 0 ? pause : 0))
+        incomplete(SW_GAP_MEMORY);
+}
+
+int64_t sw_record_before(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) ? (int64_t)status.st_size : -1;
+}
+
+/* The rank in MPI_COMM_WORLD of a communicator's rank 0; -1 if it has none. */
+static int leader_of(MPI_Comm comm) {
+    MPI_Group group, world;
+    int first = 0, leader = MPI_UNDEFINED;
+    if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
+        return -1;
+    if (sw_pmpi.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS) {
+        sw_pmpi.Group_translate_ranks(group, 1, &first, world, &leader);
+        sw_pmpi.Group_free(&world);
+    }
+    sw_pmpi.Group_free(&group);
+    return leader == MPI_UNDEFINED ? -1 : leader;
+}
+
+/* The lock is held. */
+static int free_slot(void) {
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (!state.slots[slot]) {
+            state.slots[slot] = true;
+            return slot;
+        }
+    incomplete(SW_GAP_MEMORY);
+    return -1;
+}
+
+static void note_input(const char *path, int64_t size) {
+    size_t length = strlen(path) + 1;
+    if (state.own.input_size + sizeof size + length > SW_MAX_RECORD_TEXT) {
+        incomplete(SW_GAP_MEMORY);
+        return;
+    }
+    memcpy(state.inputs + state.own.input_size, &size, sizeof size);
+    memcpy(state.inputs + state.own.input_size + sizeof size, path, length);
+    state.own.input_size += sizeof size + length;
+}
+
+void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const char *path, int amode,
+                      MPI_Info info, int64_t before, int64_t began) {
+    const char *hints = info == MPI_INFO_NULL ? "" : sw_info_text(info);
+    int leader = leader_of(comm);
+    bool fresh;
+    sw_lock_take(&state.lock);
+    int64_t file = file_number(path, hints ? hints : "", &fresh), number = comm_number(leader, size);
+    if (!handle || !hints)
+        incomplete(SW_GAP_MEMORY);
+    if (leader < 0)
+        incomplete(SW_GAP_COMM);
+    if (fresh && before > 0)
+        note_input(path, before);
+    if (handle) {
+        handle->slot = free_slot();
+        add(SW_LINE_open, handle->slot, file, number, sw_record_amode(amode), began, sw_tick());
+    }
+    sw_lock_release(&state.lock);
+}
+
+void sw_record_deleted(const char *path, int64_t began) {
+    bool fresh;
+    sw_lock_take(&state.lock);
+    add(SW_LINE_delete, file_number(path, "", &fresh), 0, 0, 0, began, sw_tick());
+    sw_lock_release(&state.lock);
+}
+
+void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began) {
+    struct sw_flat *shape = malloc(sizeof *shape);
+    bool known = shape && sw_flatten(filetype, shape);
+    sw_lock_take(&state.lock);
+    int64_t type = known ? type_number(shape) : -1;
+    if (!known)
+        incomplete(SW_GAP_VIEW);
+    add(SW_LINE_set_view, handle->slot, handle->displacement, handle->etype_size, type, began, sw_tick());
+    sw_lock_release(&state.lock);
+    free(shape);
+}
+
+void sw_record_called(struct sw_handle *handle, enum sw_line line, int64_t a, int64_t b, int64_t began,
+                      int64_t ended) {
+    sw_lock_take(&state.lock);
+    add(line, handle->slot, a, b, 0, began, ended);
+    if (line == SW_LINE_close && handle->slot >= 0)
+        state.slots[handle->slot] = false;
+    sw_lock_release(&state.lock);
+}
+
+void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t offset, int64_t bytes, int64_t began,
+                       int64_t ended, bool failed) {
+    enum sw_line line = lines[op];
+    if (line == SW_LINES || line == SW_LINE_set_view) /* the view is told of once it is known */
+        return;
+    if (failed)
+        incomplete(SW_GAP_FAILED);
+    bool places = sw_operations[op].place == SW_AT_OFFSET;
+    sw_record_called(handle, line, places ? offset : bytes, places ? bytes : 0, began, ended);
+}
+
+void sw_record_end(const struct sw_route *route, uint64_t ranks, const struct sw_job *job, bool speaks) {
+    if (!begun)
+        return;
+    sw_lock_take(&state.lock); /* for good: what other threads still do is not recorded */
+    state.own.named = state.named.items;
+    state.own.named_count = state.named.count;
+    state.own.texts = state.texts;
+    state.own.inputs = state.inputs;
+    sw_recording = false;
+    sw_lock_release(&state.lock);
+    if (!route && ranks > 1)
+        incomplete(SW_GAP_INTERRUPTED);
+    state.own.gaps = atomic_load(&state.gaps);
+    if (route || speaks)
+        sw_record_gather(route, ranks, job, &state.own);
+}

@@ -1,0 +1,239 @@
+"""Reading records, strictly: a damaged one, or one whose calls name what it does not define, is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+from stripewise.errors import UserError
+from stripewise.spec.documents import read_document
+from stripewise.spec.formats import MAX_RECORD_BYTES, MAX_RECORD_ITEMS, RECORD_DEPTH, RECORD_HEADER
+from stripewise.spec.formats import RECORD_CALLS as CALLS
+from stripewise.spec.formats import RECORD_LINES as LINES
+from stripewise.spec.record import DIGITS, Call, Loop, Number, RankGroup, Record, plain
+
+_NUMBER = re.compile(r"(-?\d{1,19}(?:,-?\d{1,19}){0,4})(?:~(-?\d{1,19}))?", re.ASCII)
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+_MOST_CALLS = 1 << 48
+_MOST = 1 << 63
+_CURE = "record the program again"
+
+
+@dataclass
+class _Group:
+    """A group while it is read."""
+
+    first: int
+    count: int
+    comms: list[tuple[Number, ...]] = field(default_factory=list)
+    files: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    types: list[tuple[Number, ...]] = field(default_factory=list)
+    open: list[tuple[int, list[Call | Loop]]] = field(default_factory=lambda: [(1, [])])
+    last: str = "ranks"
+    lines: int = 0
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """Of the loops that are open, the innermost first."""
+        return tuple(times for times, _ in reversed(self.open[1:]))
+
+    def end(self) -> RankGroup:
+        """Give it as read."""
+        if len(self.open) > 1:
+            raise ValueError("a loop has no end")
+        body = tuple(self.open[0][1])
+        return RankGroup(self.first, self.count, tuple(self.comms), tuple(self.files), tuple(self.types), body)
+
+
+def parse_record(text: str, origin: str) -> Record:
+    """Read a record.
+
+    Raises
+    ------
+    UserError
+        If it is none, is damaged, or its calls name what it does not define.
+    """
+    head, sep, last = text.removesuffix("\n").rpartition("\nchecksum ")
+    if not text.startswith(f"{RECORD_HEADER}\n"):
+        raise UserError(f"{origin} is not a record of this version of Stripewise", "record the program with: record")
+    crc = zlib.crc32(f"{head}\n".encode("utf-8", "surrogateescape"))
+    if not sep or last != f"{crc:08x}":
+        raise UserError(f"{origin} is damaged or not complete: its checksum does not fit", _CURE)
+    reader = _Reader()
+    for number, line in enumerate(head.split("\n")[1:], 2):
+        try:
+            reader.take(line)
+        except ValueError as error:
+            raise UserError(f"{origin}: line {number}: {error}", _CURE) from error
+    try:
+        return reader.end()
+    except ValueError as error:
+        raise UserError(f"{origin}: {error}", _CURE) from error
+
+
+def read_record(path: Path) -> Record:
+    """Read the file of a record.
+
+    Raises
+    ------
+    UserError
+        As :func:`parse_record`, or if the file cannot be read.
+    """
+    return parse_record(read_document(path, "record", most=MAX_RECORD_BYTES), str(path))
+
+
+class _Reader:
+    """The lines of a record, one after the other."""
+
+    def __init__(self) -> None:
+        self.job: tuple[int, ...] = ()
+        self.gaps: list[str] = []
+        self.groups: list[RankGroup] = []
+        self.inputs: list[tuple[int, str]] = []
+        self.group: _Group | None = None
+
+    def take(self, line: str) -> None:
+        """Read a line.
+
+        Raises
+        ------
+        ValueError
+            With what is wrong.
+        """
+        name, _, rest = line.partition(" ")
+        if name not in LINES or name == "checksum":
+            raise ValueError(f"{name[:40]!r} is not a line of a record")
+        if name == "job":
+            self._job(rest)
+        elif not self.job:
+            raise ValueError("the line about the job is missing")
+        elif name == "incomplete" and self.group is None and not self.groups:
+            self.gaps.append(plain(rest))
+        elif name == "ranks" and not self.inputs:
+            self._ranks(rest)
+        elif name == "input":
+            self._close()
+            size, _, path = rest.partition(" ")
+            self.inputs.append((_wholes([size], 1)[0], plain(path)))
+        elif self.group is None:
+            raise ValueError(f"{name} stands outside of the ranks")
+        else:
+            _take_of_ranks(self.group, name, rest)
+
+    def end(self) -> Record:
+        """Give all that was read."""
+        self._close()
+        if not self.job:
+            raise ValueError("the line about the job is missing")
+        ranks, nodes, elapsed, io_time = self.job
+        parts = tuple(self.gaps), tuple(self.groups), tuple(self.inputs)
+        return Record(ranks, nodes, elapsed / 1e9, io_time / 1e9, *parts)
+
+    def _job(self, rest: str) -> None:
+        if self.job:
+            raise ValueError("a second line about the job")
+        self.job = _wholes(rest.split(" "), 4)
+        if not 0 < self.job[0] < 1 << 31:
+            raise ValueError("the job has no ranks, or too many")
+
+    def _ranks(self, rest: str) -> None:
+        self._close()
+        first, count = _wholes(rest.split(" "), 2)
+        next_rank = self.groups[-1].first + self.groups[-1].count if self.groups else 0
+        if first < next_rank or count < 1 or first + count > self.job[0]:
+            raise ValueError(f"{count} ranks from {first} on do not follow on rank {next_rank - 1} of {self.job[0]}")
+        self.group = _Group(first, count)
+
+    def _close(self) -> None:
+        if self.group is not None:
+            self.groups.append(self.group.end())
+            self.group = None
+
+
+def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
+    group.lines += 1
+    if group.lines > 2 * MAX_RECORD_ITEMS:
+        raise ValueError("more lines of a rank than the runtime writes")
+    body = group.open[-1][1]
+    if name == "file":
+        steps, _, path = rest.partition(" ")
+        group.files.append(_file(steps, plain(path), group.count))
+    elif name == "hint":
+        if group.last not in ("file", "hint") or "=" not in rest:
+            raise ValueError("a hint without a file, a key or a value")
+    elif name == "loop":
+        (times,) = _wholes([rest], 1)
+        if len(group.open) > RECORD_DEPTH or times < 1 or math.prod(group.times) * times > _MOST_CALLS:
+            raise ValueError("loops that are too deep or too long")
+        group.open.append((times, []))
+    elif name == "end":
+        if len(group.open) == 1 or rest:
+            raise ValueError("the end of no loop")
+        times, lines = group.open.pop()
+        group.open[-1][1].append(Loop(times, tuple(lines)))
+    elif name in CALLS:
+        body.append(_call(group, name, rest.split(" ")))
+    elif name in ("comm", "type", "block", "dim"):
+        numbers = _numbers(rest.split(" "), len(LINES[name]), 0)
+        if name == "comm":
+            group.comms.append(_in_job(numbers))
+        elif name == "type":
+            group.types.append(numbers)
+        elif group.last not in (("type", "block", "dim") if name == "block" else ("block", "dim")):
+            raise ValueError(f"{name} without what it belongs to")
+    else:
+        raise ValueError(f"{name} stands among the lines of ranks")
+    group.last = name
+
+
+def _call(group: _Group, name: str, words: list[str]) -> Call:
+    numbers = _numbers(words[:-1], len(LINES[name]), len(group.open) - 1)
+    call = Call(name, numbers, _wholes(words[-1:], 1)[0])
+    counts = {"file": len(group.files), "comm": len(group.comms), "type": len(group.types)}
+    for label, number in zip(LINES[name], numbers, strict=True):
+        low, high = number.bounds(group.times, group.count)
+        if low < 0 or high >= _MOST:
+            raise ValueError(f"{name}: {label} leaves the range of what MPI can carry out")
+        if label in counts and high >= counts[label]:
+            raise ValueError(f"{name} names {label} {high}, which is not defined")
+    return call
+
+
+def _in_job(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
+    if any(number.base < 0 for number in numbers) or numbers[1].base < 1:
+        raise ValueError("a communicator without ranks")
+    return numbers
+
+
+def _file(steps: str, path: str, ranks: int) -> tuple[str, tuple[int, ...]]:
+    runs = DIGITS.findall(path)
+    words = steps.split(",") if steps != "-" else []
+    numbers = [_numbers([word], 1, 0)[0].base for word in words]
+    if not path or len(numbers) != len(runs):
+        raise ValueError("a file without a path, or whose steps do not fit its digits")
+    if any(step and (len(run) > 18 or int(run) + step * (ranks - 1) < 0) for step, run in zip_longest(numbers, runs)):
+        raise ValueError("a file whose name does not count up")
+    return path, tuple(numbers)
+
+
+def _numbers(words: list[str], count: int, depth: int) -> tuple[Number, ...]:
+    if len(words) != count:
+        raise ValueError(f"{len(words)} numbers where {count} belong")
+    found = []
+    for word in words:
+        match = _NUMBER.fullmatch(word)
+        base, *steps = map(int, match[1].split(",")) if match else (0,)
+        if match is None or len(steps) > depth:
+            raise ValueError(f"{word[:40]!r} is not a number with steps of the {depth} loops around it")
+        found.append(Number(base, tuple(steps), int(match[2] or 0)))
+    return tuple(found)
+
+
+def _wholes(words: list[str], count: int) -> tuple[int, ...]:
+    if len(words) != count or not all(_WHOLE.fullmatch(word) for word in words):
+        raise ValueError(f"not {count} whole numbers")
+    return tuple(map(int, words))

@@ -1,0 +1,107 @@
+"""Records: what is read of them, and that damaged ones are refused."""
+
+import itertools
+import zlib
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.spec.formats import RECORD_LINES
+from stripewise.spec.record import Number, with_hashed_paths
+from stripewise.spec.record_reading import parse_record, read_record
+
+STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
+HEAD = "stripewise-record 1\njob 4 1 10 5\n"
+BODY = "ranks 0 4\nfile - /a\ncomm 0 4\n"
+
+
+def sealed(body: str) -> str:
+    return f"{body}checksum {zlib.crc32(body.encode()):08x}\n"
+
+
+def test_a_record_says_what_each_rank_did() -> None:
+    record = read_record(STEPS)
+    assert (record.ranks, record.nodes, record.gaps) == (4, 1, ())
+    assert record.elapsed == pytest.approx(6.307946813)
+    (group,) = record.groups
+    assert group.path(3, 2) == "/scratch/run1/own.2.1" and group.path(0, 2) == "/scratch/run1/ck.0000"
+    assert record.inputs == ((4096, "/scratch/run1/ck.0000"),)
+    calls = list(record.calls(3))
+    assert len(calls) == 590
+    assert calls[:3] == [("open", (0, 0, 0, 9)), ("set_view", (0, 0, 8, 0)), ("write_all", (0, 32768))]
+    assert calls[14] == ("read_at", (0, 3 * 4096 + 100, 100))
+    assert calls[114:117] == [("close", (0,)), ("open", (0, 1, 1, 5)), ("iwrite", (0, 1000))]
+
+
+def test_totals_are_those_of_the_calls_one_by_one() -> None:
+    record = read_record(STEPS)
+    moved, count = {"read": 0, "write": 0}, 0
+    for rank in range(record.ranks):
+        for name, numbers in record.calls(rank):
+            count += 1
+            if "bytes" in RECORD_LINES[name]:
+                moved["write" if "write" in name else "read"] += numbers[RECORD_LINES[name].index("bytes")]
+    assert record.moved == moved and record.count() == count
+    assert record.count("write_all", "read_at") == 4 * 5 * 110
+
+
+def test_a_number_has_its_values_and_their_sum() -> None:
+    number, times, ranks = Number(7, (-3, 0, 10), 2), (4, 3, 2), 5
+    values = [number.at(turns, rank) for turns in itertools.product(*map(range, times)) for rank in range(ranks)]
+    assert number.bounds(times, ranks) == (min(values), max(values))
+    assert number.total(times, ranks) == sum(values)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (HEAD.replace("job", "jobs"), "'jobs' is not a line"),
+        ("stripewise-record 1\nranks 0 4\n", "line about the job is missing"),
+        ("stripewise-record 1\n", "line about the job is missing"),
+        (HEAD + "job 4 1 1 1\n", "a second line about the job"),
+        (HEAD + "close 0 0\n", "outside of the ranks"),
+        (HEAD + "ranks 0 5\n", "5 ranks from 0 on"),
+        (HEAD + "ranks 1 2\nranks 2 1\n", "do not follow"),
+        (HEAD + BODY + "open 0 1 0 9 0\n", "file 1, which is not defined"),
+        (HEAD + BODY + "loop 3\nopen 0 0,1 0 9 0\nend\n", "file 2, which is not defined"),
+        (HEAD + BODY + "open 0 0~1 0 9 0\n", "file 3, which is not defined"),
+        (HEAD + BODY + "write_at 0 0~-1 10 0\n", "offset leaves the range"),
+        (HEAD + BODY + "write_at 0 0,5 10 0\n", "steps of the 0 loops"),
+        (HEAD + BODY + "write_at 0 0x10 10 0\n", "is not a number"),
+        (HEAD + BODY + "write_at 0 0 10\n", "2 numbers where 3 belong"),
+        (HEAD + BODY + "loop 2\nclose 0 0\n", "a loop has no end"),
+        (HEAD + BODY + "end\n", "the end of no loop"),
+        (HEAD + BODY + "loop 2\n" * 5, "too deep"),
+        (HEAD + BODY + "loop 999999999999999\n", "too long"),
+        (HEAD + BODY + "dim 2 8\n", "without what it belongs to"),
+        (HEAD + "ranks 0 2\nhint a=b\n", "a hint without a file"),
+        (HEAD + "ranks 0 2\nfile 1 /a1/b2\n", "do not fit its digits"),
+        (HEAD + "ranks 0 3\nfile -1 /a1\n", "does not count up"),
+        (HEAD + "ranks 0 2\ninput 3 /a\nranks 2 1\n", "among the lines of ranks|outside of the ranks"),
+    ],
+)
+def test_what_is_not_a_record_is_refused(body: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        parse_record(sealed(body), "x.record")
+
+
+def test_a_record_that_was_cut_off_or_changed_is_refused() -> None:
+    text = STEPS.read_text()
+    for damaged in (text[: len(text) // 2], text.replace("4096", "4097", 1), text.rpartition("checksum")[0]):
+        with pytest.raises(UserError, match="damaged or not complete"):
+            parse_record(damaged, "x.record")
+    with pytest.raises(UserError, match="not a record"):
+        parse_record("stripewise-journal 1\n", "x.record")
+
+
+def test_hashed_paths_tell_nothing_and_stay_apart() -> None:
+    text = STEPS.read_text()
+    hashed = with_hashed_paths(text)
+    assert "scratch" not in hashed and "own" not in hashed.replace("unknown", "")
+    one, other = parse_record(text, "a"), parse_record(hashed, "b")
+    assert other.groups[0].body == one.groups[0].body
+    paths = {other.groups[0].path(file, rank) for file in range(10) for rank in range(4)}
+    assert len(paths) == 5 + 5 * 4
+    assert other.inputs[0][1] == other.groups[0].path(0, 1)
+    assert with_hashed_paths(text) != hashed
