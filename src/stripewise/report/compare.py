@@ -8,10 +8,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from stripewise.plots.places import comparison, progress
-from stripewise.report.markup import value_text
+from stripewise.report.markup import value_text, workload_text
 from stripewise.report.reading import Reading
 from stripewise.spec.result import Interval
-from stripewise.spec.sizes import format_size
 from stripewise.spec.workload import Workload
 
 
@@ -87,5 +86,4 @@ def differences(readings: Sequence[Reading]) -> list[str]:
 def _words(workload: Workload) -> str:
     keys = {"operation", "nodes", "processes_per_node", "file_size", "transfer_size", "layout"}
     known = workload.model_dump(include=keys, exclude_none=True)
-    sized = {key: format_size(value) if key.endswith("size") else value for key, value in known.items()}
-    return " ".join(f"{key}={value}" for key, value in sized.items()) or "unknown"
+    return " ".join(f"{key}={workload_text(key, value)}" for key, value in known.items()) or "unknown"

@@ -55,6 +55,11 @@ def value_text(value: Any, unit: str = "") -> str:
     return str(value)
 
 
+def workload_text(name: str, value: Any) -> str:
+    """Write what a workload says of a program: all of its sizes are bytes."""
+    return value_text(value, "B" if name.endswith("_size") else "")
+
+
 def measured_text(value: Any, unit: str) -> str:
     """Write a parameter's value with its unit; the parameter's name says what it counts."""
     text = value_text(value, unit)

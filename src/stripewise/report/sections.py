@@ -15,7 +15,7 @@ from stripewise.objectives import timing
 from stripewise.plots.style import number
 from stripewise.report.export import TITLES, Export, export
 from stripewise.report.machine import sentence
-from stripewise.report.markup import duration, value_text
+from stripewise.report.markup import duration, value_text, workload_text
 from stripewise.report.page import environment
 from stripewise.report.reading import Reading
 from stripewise.spec.plan import Plan
@@ -158,7 +158,7 @@ class Details:
     def workload(self) -> list[tuple[str, str]]:
         """Write what is known of the workload."""
         known = self.reading.result.workload.model_dump(exclude_none=True)
-        return [(key.replace("_", " "), _plain(value)) for key, value in known.items()]
+        return [(key.replace("_", " "), workload_text(key, value)) for key, value in known.items()]
 
     def values(self, parameter: ParameterSummary) -> str:
         """Write the values of a parameter; of long ranges the ends."""

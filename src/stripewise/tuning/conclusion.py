@@ -89,15 +89,16 @@ def verdict(
         if experiment.confirmation.pairs == 0:
             return "The default is kept: no confirmation was asked for, so no gain is proven."
         return f"The default is kept: {reason}, so nothing was confirmed."
-    pairs, found = conclusion.speedup.pairs, conclusion.speedup.estimate
+    found = conclusion.speedup.estimate
+    pairs = "1 pair" if conclusion.speedup.pairs == 1 else f"{conclusion.speedup.pairs} pairs"
     bounds = conclusion.interval
     span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
     where = " within one launch" if experiment.in_one_launch else ""
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
-            return f"Proven{where} in {pairs} pairs: {_failures(conclusion)}."
+            return f"Proven{where} in {pairs}: {_failures(conclusion)}."
         case Decision.PROVEN:
-            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs} pairs)."
+            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs})."
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
@@ -105,15 +106,13 @@ def verdict(
             )
         case _ if found <= 1 and math.isfinite(found) and not _failures(conclusion):
             # The search saw a gain, or there would be no candidate.
-            told = f" ({span}, {pairs} pairs)" if span else f" in {pairs} pairs"
+            told = f" ({span}, {pairs})" if span else f" in {pairs}"
             return (
                 "Not proven, so the default is kept: side by side with it, the best of the search was "
                 f"{found:.2f} times as fast{told}."
             )
         case _ if bounds is None:
-            looks = (
-                f"the best found looks {found:.2f} times as fast, but {pairs} pairs cannot tell whether that exceeds"
-            )
+            looks = f"the best found looks {found:.2f} times as fast, but {pairs} cannot tell whether that exceeds"
             return f"Not proven, so the default is kept: {_failures(conclusion) or f'{looks} {bar}'}."
         case _:
             return (

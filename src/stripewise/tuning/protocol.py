@@ -74,7 +74,8 @@ def protocol_points(
     else:
         missed.append("too few pairs to test the default against itself")
     wanted = _MANY_PAIRS if speedup is not None and speedup.estimate < _SMALL_GAIN else _FEW_PAIRS
-    point(pairs >= wanted, f"{pairs} pairs", f"{pairs} pairs where {wanted} are advised")
+    made = "1 pair" if pairs == 1 else f"{pairs} pairs"
+    point(pairs >= wanted, made, f"{made} where {wanted} are advised")
     point(
         experiment.warmup > 0,
         "a warm-up run was discarded, and nothing else",
