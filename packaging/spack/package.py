@@ -6,6 +6,7 @@ that one installation serves all MPI libraries of a site: CMake, make and a C co
 packaging/README.md says what of this recipe was tried, and which packages Spack's own repository lacks.
 """
 
+import json
 import os
 
 from spack.package import *
