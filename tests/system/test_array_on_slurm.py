@@ -13,7 +13,7 @@ import pytest
 from tests.system.slurm_support import BIN, Case, kernel_program
 from tests.system.testbed.bed import Bed
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.testbed, pytest.mark.timeout(900)]
 
 CAMPAIGN = """
 name = "shards"

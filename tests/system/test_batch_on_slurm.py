@@ -22,7 +22,7 @@ from stripewise.store.service.tokens import Tokens
 from tests.system.pages_browser import Watched, log_in, opened
 from tests.system.slurm_support import Case, accounted, node_down, program
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.testbed, pytest.mark.timeout(900)]
 RUNS = 12
 
 

@@ -12,7 +12,7 @@ from stripewise.spec.trial import Phase, State
 from tests.system.slurm_support import Case, accounted, node_down, program
 from tests.system.testbed.slurm import Job
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.testbed, pytest.mark.timeout(900)]
 RUNS = 12
 
 

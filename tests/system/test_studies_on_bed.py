@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.studies.on_bed import Site  # noqa: E402
 from benchmarks.studies.steps import Study  # noqa: E402
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.testbed, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("name", ["beyond", "ann", "shaman"])

@@ -16,7 +16,7 @@ from tests.system.testbed.processes import BedError, of_bed, pid_in, running
 from tests.system.testbed.slurm import installed
 
 MEBI = 1 << 20
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("testbed"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.testbed, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
