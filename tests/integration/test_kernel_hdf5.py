@@ -19,7 +19,7 @@ from stripewise.runner.native.compiler import Compiler, ask_compiler
 from stripewise.spec.campaign import Campaign, load_campaign
 from stripewise.spec.campaign_points import Points
 from tests.conftest import require
-from tests.integration.building import native_parts
+from tests.integration.building import cache_home, native_parts
 from tests.integration.conftest import Mpi
 from tests.integration.hdf5_support import HDF5_PARTS, debian_mpi
 from tests.integration.kernel_oracle import content
@@ -139,6 +139,7 @@ def test_the_campaign_over_three_interfaces_runs_the_kernel(
         return Built(program, compiler, reused=True)
 
     monkeypatch.setattr(benchmark_lines, "build", built)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_home(tmp_path_factory)))
     fields = load_campaign("sctuner").model_dump(exclude_unset=True)
     assert fields["program"] == "kernel"
     small = {"nodes": [1], "processes_per_node": [2], "file_size": [256 * KIB], "transfer_size": [64 * KIB]}
