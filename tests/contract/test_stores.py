@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,9 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.trial import Trial
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
+from stripewise.testing import writer
 from stripewise.testing.stores import DurableStoreContract, StoreContract, run_of, same
+from tests.integration.forked import CONTEXT
 
 scalars = st.one_of(
     st.booleans(),
@@ -42,13 +48,44 @@ class TestMemory(StoreContract):
     address = MEMORY
 
 
-class TestSqlite(DurableStoreContract):
+class Writer:
+    """The writer of the contract, forked from a process that has loaded it: loading takes a second."""
+
+    def __init__(self, *words: str) -> None:
+        reading, writing = CONTEXT.Pipe(duplex=False)
+        self._process = CONTEXT.Process(target=_write, args=(writing, list(words)))
+        self._process.start()
+        writing.close()
+        self.stdout = os.fdopen(os.dup(reading.fileno()))
+        reading.close()
+        self.kill, self.wait = self._process.kill, self._process.join
+
+
+def _write(told: Connection, words: list[str]) -> None:
+    os.dup2(told.fileno(), 1)
+    told.close()
+    writer.main(words)
+
+
+class ForkedStoreContract(DurableStoreContract):
+    @contextlib.contextmanager
+    def writer(self, identifier: str, runs: int) -> Iterator[Any]:
+        process = Writer(self.address, identifier, str(runs), "2000")
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+class TestSqlite(ForkedStoreContract):
     @pytest.fixture(autouse=True)
     def _address(self, tmp_path: Path) -> None:
         self.address = f"sqlite:///{tmp_path}/new/store.db"
 
 
-class TestJournal(DurableStoreContract):
+class TestJournal(ForkedStoreContract):
     @pytest.fixture(autouse=True)
     def _address(self, tmp_path: Path) -> None:
         self.address = f"journal:{tmp_path}/new/journal"

@@ -10,7 +10,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([__name__, "stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session"])
+_LOADED = ["stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session", "stripewise.testing.writer"]
+CONTEXT.set_forkserver_preload([__name__, *_LOADED])
 
 
 def started(
