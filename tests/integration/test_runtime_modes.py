@@ -389,6 +389,16 @@ def test_a_plan_is_a_candidate(bench: Bench, tmp_path: Path) -> None:
     assert outcome.setting("chk.0001", "cb_nodes")["outcome"] == "applied"
 
 
+def test_a_phase_is_not_journaled_with_settings_of_another_site(bench: Bench, tmp_path: Path) -> None:
+    """The file that stays open has lost its place among the 64 sites when it is closed."""
+    program, journal = bench.program("scenarios.c", "-pthread"), tmp_path / "journal"
+    plan = HEADER + "file *.long\nhint cb_buffer_size 65536\nfile *.[a-z][a-z]\nhint cb_nodes 1\n"
+    environment = {"STRIPEWISE_MODE": "online", "STRIPEWISE_JOURNAL": str(journal)}
+    assert bench.run(program, tmp_path / "data", "outlasts", ranks=1, plan=plan, **environment).code == 0
+    lines = [line for line in journal.read_text().splitlines() if "/data.long\t" in line]
+    assert lines and not any("cb_nodes" in line for line in lines)
+
+
 def test_a_journal_that_cannot_be_written_costs_a_line(bench: Bench, tmp_path: Path) -> None:
     environment = {"STRIPEWISE_MODE": "online", "STRIPEWISE_MODEL": str(save_model(tmp_path))}
     outcome = run(bench, tmp_path / "chk", count=3, STRIPEWISE_JOURNAL=str(tmp_path / "no" / "journal"), **environment)
