@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from stripewise.errors import UserError
 
@@ -68,7 +68,7 @@ ResourceName = Annotated[str, AfterValidator(_resource)]
 """A queue, account or reservation, as a directive names it."""
 VariableName = Annotated[str, AfterValidator(_variable)]
 """The name of an environment variable."""
-ShownName = Annotated[str, AfterValidator(_shown_name)]
+ShownName = Annotated[str, Field(max_length=500), AfterValidator(_shown_name)]
 """A name that people give to something, for lists and pages."""
 VariableValue = Annotated[str, AfterValidator(_without_nul)]
 """The value of an environment variable, a word of a command, or a path."""

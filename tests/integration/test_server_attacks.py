@@ -23,6 +23,7 @@ from stripewise.runner.allow_list import AllowList
 from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
+from stripewise.server.resources.events import experiment_events
 from stripewise.server.service import Settings
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
@@ -420,6 +421,54 @@ def test_options_start_no_program(
     assert answer.status_code == 422, answer.text
     time.sleep(0.2)
     assert not mark.exists()
+
+
+def own_parameters(values: list[Any], count: int = 1) -> dict[str, Any]:
+    one = {"kind": "categorical", "values": values, "default": values[0], "carrier": "env"}
+    return {"parameters": {f"p{number}": {**one, "key": f"P{number}"} for number in range(count)}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"constraints": ["stripe_count > 0"] * 30_000},
+        {"stacks": ["lustre"] * 100_000},
+        {"name": "x" * 900_000},
+        {"objective": "regex:" + "(" * 490 + ")" * 490},
+        {"objective": "regex:" + "|".join(f"{number}x*" for number in range(60_000))},
+        {"parameters": {"stripe_count": {"values": list(range(1, 100_000))}}},
+        own_parameters([0, 10**300]),
+        own_parameters(["y", "x" * 100_000]),
+        own_parameters(list(range(50)), 400),
+        own_parameters(list(range(1500)), 98),
+    ],
+    ids=["rules", "stacks", "name", "nested", "choices", "values", "number", "text", "parameters", "grid"],
+)
+def test_a_dry_run_takes_no_minutes(served: Running, change: dict[str, Any]) -> None:
+    begun = time.process_time()
+    answer = served.operator.post("/api/experiments/dry-run", json={"definition": {**SIMULATED, **change}})
+    assert answer.status_code in (200, 422) and time.process_time() - begun < 20.0, answer.text[:300]
+
+
+def test_nobody_waits_for_a_pipe(served: Running) -> None:
+    """Whoever can write to a folder of the service can make one there; each took a thread of the service for ever."""
+    pipe = served.folder / "data" / "pipe.toml"
+    os.mkfifo(pipe)
+    for change in ({"stacks": [str(pipe)]}, {"model": str(pipe)}, {"runner": f"sim:{pipe}"}):
+        answer = served.operator.post("/api/experiments/dry-run", json={"definition": {**SIMULATED, **change}})
+        assert answer.status_code == 403 and "neither a file nor a folder" in answer.text
+
+
+def test_events_after_a_number_that_no_store_holds(served: Running) -> None:
+    identifier, (token, _) = served.create(), served.service.tokens.create("eve", "viewer")
+
+    async def first() -> str:
+        stream = await experiment_events(served.service, token, None, identifier, None, "9" * 29)
+        found = await anext(aiter(stream.body_iterator))
+        await served.service.hub.close()
+        return str(found)
+
+    assert asyncio.run(first()).startswith("event: experiment")
 
 
 def test_files_to_delete_may_hold_the_runs_number(tmp_path: Path) -> None:

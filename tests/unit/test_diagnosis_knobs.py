@@ -1,5 +1,8 @@
 """Dead knobs: what a script sets that does nothing, and why."""
 
+import contextlib
+import time
+
 import pytest
 
 from stripewise.diagnosis.knobs import dead, judge_script
@@ -189,3 +192,21 @@ def test_export_by_name_reaches_only_the_hints_of_that_variable():
     for name, exported in (("PNETCDF_HINTS", "nc_header_align_size"), ("MPICH_MPIIO_HINTS", "cb_nodes")):
         settings = parse_script(text.format(f"export {name}")).settings
         assert {setting.name for setting in settings if setting.exported} == {exported}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export ROMIO_HINTS=h\nexport OMPI_MCA_io=1\n" * 5000,
+        "export " + "x" * 190_000,
+        "lfs setstripe " + "-c 4 " * 39_000,
+        "MPI_Info_set(" * 15_000,
+    ],
+    ids=["settings", "word", "options", "calls"],
+)
+def test_a_hostile_script_takes_no_minutes(script: str) -> None:
+    """Everybody with a token may have a script judged, and the service does so itself."""
+    begun = time.process_time()
+    with contextlib.suppress(UserError):
+        judge_script(script, Surroundings("mpich", "", "", Workload(), {}))
+    assert time.process_time() - begun < 10.0

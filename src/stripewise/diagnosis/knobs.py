@@ -130,23 +130,24 @@ def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedS
     if knob.unset:
         told = f"line {knob.unset} unsets {knob.variable} before anything is started"
         return JudgedSetting(knob, "dead", told, "remove one of the two lines")
-    last = max(script.launches, default=0)
+    last = script.launches[-1] if script.launches else 0
     if knob.file:
         late = last and script.hints_file is not None and script.hints_file > last
         told = "ROMIO_HINTS is set after the last program was started"
         return JudgedSetting(knob, "dead", told, "set it before the launch") if late else None
     if script.launches and knob.line > last and knob.form not in ("hint", "romio_file"):
         return JudgedSetting(knob, "dead", "it comes after the last program was started", "move it before the launch")
-    later = [
-        other
-        for other in script.settings
-        if not other.file and other.line > knob.line and (other.name, other.form) == (knob.name, knob.form)
-    ]
-    launched = [line for line in script.launches if later and knob.line <= line < later[0].line]
-    if later and not launched and knob.form != "hint":
-        return JudgedSetting(
-            knob, "dead", f"line {later[0].line} sets it again before anything is started", "keep one of them"
-        )
+    later = next(
+        (
+            other.line
+            for other in script.settings
+            if not other.file and other.line > knob.line and (other.name, other.form) == (knob.name, knob.form)
+        ),
+        None,
+    )
+    launched = later is not None and any(knob.line <= line < later for line in script.launches)
+    if later is not None and not launched and knob.form != "hint":
+        return JudgedSetting(knob, "dead", f"line {later} sets it again before anything is started", "keep one of them")
     if knob.form == "romio_file" and script.hints_file is None and script.launches:
         return JudgedSetting(
             knob, "dead", "no line sets ROMIO_HINTS to the file's path, so nothing reads it", "export ROMIO_HINTS=PATH"

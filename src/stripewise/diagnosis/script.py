@@ -8,24 +8,29 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from stripewise.carriers import HINT, MCA
+from stripewise.errors import UserError
 from stripewise.filesystems import FILE_SYSTEMS
 from stripewise.spec.stack import every_stack
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _EXPORT = re.compile(r"^\s*(?:export|declare\s+-x|typeset\s+-x)\s+(?P<rest>.*)$")
 _SETENV = re.compile(rf"^\s*setenv\s+(?P<name>{_NAME})\s+(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
-_ASSIGN = re.compile(rf"(?P<name>{_NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)")
+_ASSIGN = re.compile(rf"(?<!\w)(?P<name>{_NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)")
 _UNSET = re.compile(rf"^\s*(?:unset|unsetenv)\s+(?P<name>{_NAME})")
 _MCA = re.compile(r"(?:^|\s)--?(?:g?mca)\s+(?P<name>[A-Za-z0-9_]+)\s+(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
 _GENV = re.compile(rf"(?:^|\s)-g?env\s+(?P<name>{_NAME})\s+(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
 _FORWARD = re.compile(rf"(?:^|\s)-x\s+(?P<name>{_NAME})=(?P<value>\"[^\"]*\"|'[^']*'|\S+)")
-_INFO = re.compile(r"MPI_Info_set\s*\([^,]*,\s*[\"'](?P<name>[^\"']+)[\"']\s*,\s*[\"'](?P<value>[^\"']*)[\"']", re.I)
+_INFO = re.compile(
+    r"MPI_Info_set\s*\([^,]{0,200},\s*[\"'](?P<name>[^\"']+)[\"']\s*,\s*[\"'](?P<value>[^\"']*)[\"']", re.I
+)
 _HERE = re.compile(r"<<-?\s*[\"']?(?P<end>\w+)[\"']?")
 _INTO = re.compile(r">>?\s*(?P<file>\"[^\"]*\"|'[^']*'|[^\s<>;&|]+)")
 _LAUNCHERS = r"(?:srun|mpirun|mpiexec(?:\.hydra)?|aprun|jsrun|ibrun)"
 _LAUNCH = re.compile(rf"^\s*(?:(?:time|exec|env|{_NAME}=\S*)\s+)*{_LAUNCHERS}\b")
 _HINT_LINE = re.compile(r"^\s*(?P<name>[a-z][a-z0-9_]+)\s+(?P<value>\S+)\s*$")
 _CRAY = "MPICH_MPIIO_HINTS"
+_MOST = 1000
+"""Settings of a script: to judge them takes time with the square of their number."""
 _PREFIXES = ("MPICH_MPIIO_", "OMPI_MCA_", "I_MPI_", "ROMIO_", "PNETCDF_", "H5FD_", "HDF5_", "LUSTRE_", "BFS_")
 
 
@@ -90,7 +95,13 @@ class Script:
 
 
 def parse_script(text: str) -> Script:
-    """Find the I/O settings of a job script, of program text, or of a hints file."""
+    """Find the I/O settings of a job script, of program text, or of a hints file.
+
+    Raises
+    ------
+    UserError
+        If it has more than a thousand.
+    """
     lines = _joined(text)
     settings: list[ScriptSetting] = []
     launches: list[int] = []
@@ -99,6 +110,7 @@ def parse_script(text: str) -> Script:
     written: list[str] = []
     end = ""
     for number, raw in lines:
+        _check_number(settings)
         if end:
             if raw.strip() == end:
                 end = ""
@@ -112,11 +124,11 @@ def parse_script(text: str) -> Script:
             end = here["end"]
             written += [_bare(found["file"]) for found in _INTO.finditer(line)]
         if (gone := _UNSET.match(line)) is not None:
-            if gone["name"] == "ROMIO_HINTS" and not any(line > (hints_file or 0) for line in launches):
+            if gone["name"] == "ROMIO_HINTS" and not (launches and launches[-1] > (hints_file or 0)):
                 hints_file, hints_path = None, ""
             settings = [
                 replace(k, unset=number)
-                if k.variable == gone["name"] and not any(line >= k.line for line in launches)
+                if k.variable == gone["name"] and not (launches and launches[-1] >= k.line)
                 else k
                 for k in settings
             ]
@@ -145,7 +157,13 @@ def parse_script(text: str) -> Script:
         if 2 * len(pairs) >= len(bare):
             settings += [_made(found, number, "romio_file") for number, found in pairs]
         hints_file = 1 if settings else None
+    _check_number(settings)
     return Script(tuple(settings), tuple(launches), hints_file, hints_path, tuple(written))
+
+
+def _check_number(settings: list[ScriptSetting]) -> None:
+    if len(settings) > _MOST:
+        raise UserError(f"line {settings[_MOST].line}: more than {_MOST:,} settings", "paste the job script alone")
 
 
 def _read(name: str, text: str) -> bool:

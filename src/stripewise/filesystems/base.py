@@ -171,7 +171,7 @@ class FileSystem:
         for place, word in enumerate(rest):
             option, equal, value = word.partition("=")
             if option in names:
-                yield names[option], value if equal else next(iter(rest[place + 1 :]), "")
+                yield names[option], value if equal else "".join(rest[place + 1 : place + 2])
             elif word[:2] in names and len(word) > 2 and not word.startswith("--"):
                 yield names[word[:2]], word[2:]
 

@@ -13,6 +13,8 @@ from stripewise.spec.launch import Outcome
 
 _MOST_OUTPUT = 64 << 20
 _MOST_MEMORY = 4 << 30
+_LONGEST = 1000
+"""Characters of a pattern, which is compiled before it is used."""
 _SECONDS = 20.0
 # A pattern may come from a request, and one such as (a+)+$ can take for ever.
 _SEARCH = f"""
@@ -96,9 +98,11 @@ class Printed(ObjectiveKind):
 
     def __init__(self, given: str = "") -> None:
         super().__init__(given)
+        if len(given) > _LONGEST:
+            raise UserError(f"objective regex: the pattern has more than {_LONGEST} characters", "write a shorter one")
         try:
             groups = re.compile(given, re.MULTILINE).groups
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise UserError(f"objective {self.title}: the pattern is broken: {error}") from error
         if groups < 1:
             raise UserError(f"objective {self.title}: the pattern has no group", "put the number in parentheses")

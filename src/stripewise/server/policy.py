@@ -108,6 +108,9 @@ def confined(path: Path, settings: Settings, what: str) -> Path:
             f"{what}: '{_shown(str(path))}' is outside the folders of this service",
             "use a folder that --root names where the service starts",
         )
+    if real.exists() and not (real.is_file() or real.is_dir()):
+        # Whoever opens a pipe waits until somebody writes to it.
+        raise Refused(403, f"{what}: '{_shown(str(path))}' is neither a file nor a folder", "use a regular file")
     return real
 
 

@@ -13,6 +13,8 @@ from stripewise.spec.documents import parse_document
 from stripewise.spec.stack import Scalar
 from stripewise.spec.workload import Workload
 
+_MOST_VALUES = 10_000
+
 
 class ObjectiveEntry(BaseModel):
     """The ``[objective]`` table; a plain text stands for its name."""
@@ -94,10 +96,13 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # Bounds, because the space, its rules and their product are computed as soon as somebody asks for a dry run.
     name: ShownName = ""
     command: list[VariableValue] = Field(default_factory=list)
     runner: str = "local"
-    stacks: list[str] = Field(default_factory=list, description="names or paths; found from the program if empty")
+    stacks: list[str] = Field(
+        default_factory=list, max_length=100, description="names or paths; found from the program if empty"
+    )
     objective: ObjectiveEntry = ObjectiveEntry()
     budget: Budget = Budget()
     sampler: str = "auto"
@@ -108,17 +113,19 @@ class Experiment(BaseModel):
     model: VariableValue | None = None
     warm_start: list[str] = Field(
         default_factory=list,
+        max_length=100,
         description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
     )
     try_first: list[str] = Field(
         default_factory=list,
+        max_length=1000,
         description="settings to try before the sampler's, one configuration an entry: plan lines, separated by `;`",
     )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     setup: list[ShellLine] = Field(default_factory=list)
     env: dict[VariableName, VariableValue] = Field(default_factory=dict)
-    parameters: dict[str, ParameterOverride] = Field(default_factory=dict)
-    constraints: list[str] = Field(default_factory=list)
+    parameters: dict[str, ParameterOverride] = Field(default_factory=dict, max_length=100)
+    constraints: list[str] = Field(default_factory=list, max_length=100)
     workload: Workload = Workload()
     hooks: Hooks = Hooks()
     batch: Batch = Batch()
@@ -141,6 +148,13 @@ class Experiment(BaseModel):
         """Say how many launches, or phases of one, a number of runs is."""
         word, ending = ("phase", "s") if self.in_one_launch else ("launch", "es")
         return f"{runs} {word}{'' if runs == 1 else ending}"
+
+    @field_validator("parameters")
+    @classmethod
+    def _not_too_many_values(cls, given: dict[str, ParameterOverride]) -> dict[str, ParameterOverride]:
+        if sum(len(entry.values or ()) for entry in given.values()) > _MOST_VALUES:
+            raise ValueError(f"the parameters have more than {_MOST_VALUES:,} values in all")
+        return given
 
     @field_validator("objective", mode="before")
     @classmethod

@@ -202,7 +202,7 @@ def _is_array(*items: Any) -> bool:
 
 
 def _is_text(item: Any) -> bool:
-    return isinstance(item, str) or (isinstance(item, np.ndarray) and item.dtype.kind in "US")
+    return isinstance(item, str) or (isinstance(item, np.ndarray) and item.dtype.kind in "USO")
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:

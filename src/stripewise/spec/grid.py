@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -58,7 +59,7 @@ class Grid(ABC):
             If the grid has more than 2^62 points.
         """
         if self.cardinality > 2**62:
-            raise UserError(f"a grid of {self.cardinality:.3g} points is too large to number")
+            raise UserError("a grid of more than 2^62 points is too large to number")
         return np.asarray(np.ravel_multi_index(tuple(levels.T), self.shape), dtype=np.int64)
 
     def unflat(self, numbers: NDArray[np.int64]) -> Levels:
@@ -104,7 +105,8 @@ class Grid(ABC):
         rng = np.random.default_rng(0)
         levels = np.stack([rng.integers(0, n, size=100_000) for n in self.shape], axis=1)
         own = np.all(self.fold(levels) == levels, axis=1) & self.feasible(levels)
-        return max(1, round(self.cardinality * float(np.mean(own)))), False
+        # In whole numbers: a large grid has more points than a float can hold.
+        return max(1, round(Fraction(self.cardinality * int(np.count_nonzero(own)), len(own)))), False
 
     def sample(self, rng: np.random.Generator, n: int) -> Levels:
         """Draw ``n`` feasible configurations uniformly from the grid, folded, shape ``(n, d)``; repeats are possible.

@@ -70,6 +70,14 @@ class Knowledge:
 
 __all__ = ["Derived", "Knowledge", "Levels", "Space"]
 
+_LONG = 64
+
+
+def _array(values: Sequence[Value]) -> NDArray[Any]:
+    """Give values as an array; long texts as objects, because each text of an array takes the room of the longest."""
+    long = not isinstance(values, range) and any(isinstance(value, str) and len(value) > _LONG for value in values)
+    return np.asarray(values, dtype=object) if long else np.asarray(values)
+
 
 @dataclass(frozen=True)
 class Space(Grid):
@@ -161,7 +169,7 @@ class Space(Grid):
 
     @cached_property
     def _values(self) -> tuple[NDArray[Any], ...]:
-        return tuple(np.asarray(parameter.values) for parameter in self.parameters)
+        return tuple(_array(parameter.values) for parameter in self.parameters)
 
     @cached_property
     def _default_levels(self) -> Levels:

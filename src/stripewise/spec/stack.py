@@ -26,6 +26,9 @@ from stripewise.spec.space import Derived, Knowledge
 
 _STACKS = Bundled("stack", "spec/stacks")
 _MAX_VALUES = 1_000_000
+_LONGEST = 4096
+"""Characters of a value: spaces hold all values of a parameter as an array."""
+_LARGEST = 1 << 62
 _ENDS = ("lowest", "highest")
 _NOT_COPIED = ("low", "high", "step", "scale")
 EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
@@ -33,9 +36,13 @@ EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, bool | int | float | str):
-        return value
-    raise ValueError("must be a number, a text or true/false")
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("must be a number, a text or true/false")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise ValueError(f"must be a text of at most {_LONGEST} characters")
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        raise ValueError(f"must be a number below {_LARGEST:,}")
+    return value
 
 
 Scalar = Annotated[Any, BeforeValidator(_plain)]
@@ -111,7 +118,10 @@ class ParameterEntry(BaseModel):
     def _number(self, value: Any) -> Any:
         if isinstance(value, str):
             if self.unit == "B":
-                return parse_size(value)
+                size = parse_size(value)
+                if size >= _LARGEST:
+                    raise UserError(f"parameter {self.name}: {value!r} is too large", "use a smaller size")
+                return size
             raise UserError(
                 f"parameter {self.name}: {value!r} is not a number", 'set unit = "B" to write sizes as text'
             )

@@ -16,6 +16,8 @@ from stripewise.store.service.tokens import LoginSession, Token
 
 resource = Resource("", "events")
 
+_LAST = 2**53
+"""No message has a larger number."""
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "events: experiment, run, message, deleted, lost; the data are JSON",
@@ -41,7 +43,7 @@ async def experiment_events(
     user: User,
     session: Session,
     id: Id,
-    after: Annotated[int | None, Query(ge=0, le=2**53, description="messages after this number come first")] = None,
+    after: Annotated[int | None, Query(ge=0, le=_LAST, description="messages after this number come first")] = None,
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
 ) -> StreamingResponse:
     """Stream the events of one experiment: its state, its runs, and the messages of its session.
@@ -50,7 +52,7 @@ async def experiment_events(
     """
     record = await run_in_threadpool(service.store.record, id)
     if last is not None and last.isascii() and last.isdigit():
-        after = int(last)
+        after = min(int(last), _LAST)
     return _stream(service, user, session, record.id, after)
 
 

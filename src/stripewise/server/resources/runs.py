@@ -247,7 +247,7 @@ def runs_as_csv(service: Here, id: Id) -> Response:
     head = ("run", "trial", "role", "phase", "pair", "arm", "state", "value", "elapsed", "started", "reason")
     text = io.StringIO()
     rows = csv.writer(text)
-    rows.writerow([*head, *names])
+    rows.writerow([*head, *map(_cell, names)])
     for run, trial in known.found.runs:
         values = {**default, **trial.configuration}
         told = {**run.as_json(), "run": run.number, "trial": trial.number, "role": trial.role.value}
