@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stripewise.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.measure.carryover import carry_over
+from stripewise.objectives import objective_of
 from stripewise.runner.within import Loss, WithinRunner, _Launched, choose_kind
 from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
+from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
+from stripewise.spec.facts import RunFacts
 from stripewise.spec.journal import JournalPhase, fields_of, parse_journal
 from stripewise.spec.launch import Launch
 from stripewise.spec.orders import Order, append_orders, runs_of, site_of
 from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.tuning.conclusion import so_far
 
 FEW = (Setting(HINT, "cb_nodes", "2"),)
 
@@ -258,3 +264,23 @@ def test_the_rest_of_the_program_has_what_is_proven(stage: tuple[WithinRunner, P
     assert time.monotonic() - begun < 10
     phases = parse_journal((program.folder / "answers").read_text()).phases
     assert [one.settings for one in phases if one.order > 1] == [{"cb_nodes": "2"}] * 39
+
+
+def test_a_program_that_ends_too_early_says_what_is_still_needed() -> None:
+    rng = random.Random(3)
+    runs: dict[str, list[Run]] = {"default": [Run(0, 0, Phase.SEARCH, State.FINISHED, value=100.0)], "candidate": []}
+    objective = objective_of(ObjectiveEntry(name="phase_bandwidth"))
+
+    def trials() -> list[Trial]:
+        roles = {"default": Role.DEFAULT, "candidate": Role.CANDIDATE}
+        return [Trial(number, Configuration({}), roles[arm], tuple(runs[arm])) for number, arm in enumerate(roles)]
+
+    experiment = Experiment(runner="within", budget=Budget(runs=120))
+    assert so_far(objective, experiment, trials()) == "1 phase of the search, and no pair yet"
+    for pair in range(10):
+        for number, (arm, value) in enumerate((("default", 100.0), ("candidate", 104.0)), 1 + 2 * pair):
+            noisy = value * math.exp(rng.gauss(0, 0.1))
+            planned = Run(number, arm == "candidate", Phase.CONFIRMATION, State.FINISHED, value=noisy, pair=pair)
+            runs[arm].append(replace(planned, arm=arm, facts=RunFacts(against=1)))
+    said = so_far(objective, experiment, trials())
+    assert said.startswith("after 10 pairs, the best found looks 1.") and said.endswith("more phases may decide"), said

@@ -14,8 +14,8 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.result import Interval, PairOfRuns, Proof, Same
 from stripewise.spec.trial import History, State, Trial
 from stripewise.spec.workload import Workload
-from stripewise.tuning.budget import Spent, pairs_left, pairs_to_prove
-from stripewise.tuning.confirm import HOPELESS_PAIRS, Pair, arms, judge, more_pairs
+from stripewise.tuning.budget import Spent, confirmation_runs, pairs_left, pairs_to_prove
+from stripewise.tuning.confirm import HOPELESS_PAIRS, Pair, against, arms, judge, more_pairs, pairs_of
 from stripewise.tuning.protocol import phase_points, protocol_points
 
 
@@ -68,6 +68,29 @@ def conclusion_of(
         decision = Decision.INVALID
     more = None if decision is Decision.PROVEN else more_pairs(verdict.speedup, complete, objective, rule)
     return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
+
+
+PHASES_OF_A_PAIR = 3.5
+"""Two that count, one before the change of settings in the pair, and half a time one before the pair."""
+
+
+def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]) -> str:
+    """Say how far an experiment within one launch has come whose program ended, and what it still needs."""
+    runs = confirmation_runs(trials)
+    if not runs:
+        searched = sum(run.state.ended for trial in trials for run in trial.runs)
+        return f"{experiment.counted(searched)} of the search, and no pair yet"
+    pairs = [pair for pair in pairs_of(runs, against(runs[-1])) if pair.complete]
+    most = pairs_left(experiment, trials)
+    found = judge(pairs, objective, experiment.confirmation, most).speedup
+    if found is None:
+        return "the proof has just begun"
+    needed = more_pairs(found, pairs, objective, experiment.confirmation) if len(pairs) > 1 else most
+    said = f"after {len(pairs)} pairs, the best found looks {found.estimate:.2f} times as fast"
+    if needed is None:
+        return f"{said}, which no number of pairs would prove"
+    left = max(1, min(needed, most) - len(pairs))
+    return f"{said}; about {math.ceil(left * PHASES_OF_A_PAIR)} more phases may decide"
 
 
 def verdict(

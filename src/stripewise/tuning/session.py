@@ -32,6 +32,7 @@ from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
 from stripewise.tuning.budget import shortfall, worst_case
+from stripewise.tuning.conclusion import so_far
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.first_run import FirstRun
@@ -175,7 +176,11 @@ class Session:
                 return self._conclude(planner, step.reason)
             self._collect(planner)
             if self._runner.over:
-                raise Stopped(self._runner.over, f"stripewise resume {self._identifier} goes on with another launch")
+                how_far = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
+                raise Stopped(
+                    f"{self._runner.over}: {how_far}",
+                    f"stripewise resume {self._identifier} goes on with another launch",
+                )
             self._tell("waiting")
             self._tell_changes(planner)
             if self._ledger.stop_requested():
