@@ -105,12 +105,13 @@ dist: $(VENV)/.dev ## the wheel, the sdist and a list of the service's parts (SB
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible -o dist/stripewise-service.cdx.json
 
-soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 200 processes (root)
+soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 250 processes (root)
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
 	$(BIN)/python tools/fuzz.py
 	STRIPEWISE_SERVICE_CASES=10000 $(PYTEST) tests/integration/test_service_schema.py
 	STRIPEWISE_SERVICE_RUNS=2000 $(PYTEST) tests/system/test_service_workers.py
 	$(BIN)/python -m benchmarks.kills
+	$(BIN)/python -m benchmarks.one_job kills
 
 sanitize: $(VENV)/.dev $(OPENMPI)/.run ## odd MPI programs with the runtime under sanitizers and in valgrind, with both MPIs (gcc, valgrind; half an hour)
 	$(BIN)/python native/sanitize.py --mpi mpich=$(BIN) --mpi openmpi=$(OPENMPI)/bin

@@ -1,0 +1,202 @@
+"""What one launch of real programs gains and loses under ``tune --within``: checkpoints in memory."""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import json
+import os
+import random
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stripewise.spec.plan import Plan
+
+HERE = Path(__file__).resolve().parent
+FIXTURES = HERE.parents[1] / "tests" / "fixtures" / "programs"
+HDF5 = Path("/usr/lib/x86_64-linux-gnu/hdf5/mpich")
+BIN = Path(sys.prefix) / "bin"
+# Ranks that wait for one another sleep: with more ranks than cores all else would measure the scheduler.
+SLEEPY = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "8"}
+SIEVING = [["hint romio_ds_write disable"], ["hint ind_wr_buffer_size 65536"], ["hint ind_wr_buffer_size 4194304"]]
+COLLECTIVE = [
+    ["hint romio_cb_write disable"],
+    ["hint romio_cb_write disable", "hint romio_ds_write disable"],
+    ["hint romio_cb_write enable"],
+    ["hint romio_ds_write disable"],
+    ["hint cb_nodes 2", "hint cb_config_list *:2"],
+    ["hint cb_buffer_size 1048576"],
+]
+OBJECTS = [
+    ["hdf5 libver latest"],
+    ["hdf5 meta_block_size 1048576"],
+    ["hdf5 coll_metadata_write true"],
+    ["hdf5 libver latest", "hdf5 meta_block_size 1048576"],
+    ["hdf5 libver latest", "hdf5 meta_block_size 1048576", "hdf5 coll_metadata_write true"],
+]
+GAINED, LOST = 0.95, 1.05
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that writes checkpoints: what it is called with, and which static settings are swept."""
+
+    name: str
+    source: str
+    arguments: tuple[str, ...]
+    sweep: list[list[str]]
+    hdf5: bool = False
+
+    def words(self, prefix: Path, phases: int) -> list[str]:
+        """Its arguments."""
+        return [str(prefix), str(phases), *self.arguments]
+
+
+PROGRAMS = (
+    Program("independent", "checkpoints.c", ("100", "4096", "31", "0"), SIEVING),
+    Program("collective", "phases.c", ("512", "1024"), COLLECTIVE),
+    Program("hdf5", "hdf5_phases.c", ("small", "6", "65536"), OBJECTS, hdf5=True),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    parser.add_argument("--programs", default=",".join(program.name for program in PROGRAMS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--phases", type=int, default=200)
+    parser.add_argument("--think", type=int, default=60, metavar="MILLISECONDS", help="between two phases")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--folder", default="/dev/shm", help="where the checkpoints are written")
+    parser.add_argument("--seed", type=int, default=1)
+
+
+class Bench:
+    """One program, compiled and run."""
+
+    def __init__(self, program: Program, options: argparse.Namespace, build: Path, folder: Path) -> None:
+        self.program, self.options, self.build, self.folder = program, options, build, folder
+        self.binary = build / program.name
+        compiler, flags = BIN / "mpicc", []
+        self.launcher = [str(BIN / "mpiexec")]
+        if program.hdf5:
+            compiler, self.launcher = Path("/usr/bin/mpicc.mpich"), ["/usr/bin/mpiexec.mpich"]
+            flags = ["-I/usr/include/hdf5/mpich", f"-L{HDF5}", "-Wl,--no-as-needed", "-lhdf5"]
+        sources = [str(FIXTURES / program.source), str(HERE / "think.c")]
+        subprocess.run([str(compiler), "-O2", *sources, *flags, "-o", str(self.binary)], check=True)
+
+    def command(self, where: str, phases: int) -> list[str]:
+        """Launch it, with its files in a folder that is empty."""
+        target = self.folder / where
+        subprocess.run(["rm", "-rf", str(target)], check=True)
+        target.mkdir()
+        return [
+            *self.launcher,
+            "-n",
+            str(self.options.ranks),
+            str(self.binary),
+            *self.program.words(target / "chk", phases),
+        ]
+
+    def environment(self, think: bool = True) -> dict[str, str]:
+        """Variables of a launch."""
+        pause = {"THINK_MILLISECONDS": str(self.options.think)} if think else {}
+        return {**os.environ, **SLEEPY, **pause}
+
+    def static(self, lines: list[str], where: str, phases: int, think: bool = False) -> float:
+        """The seconds of I/O with a plan, with the runtime in place."""
+        plan = self.build / "plan"
+        plan.write_text("stripewise-plan 1\n" + "".join(f"{line}\n" for line in lines), "utf-8")
+        words = [sys.executable, "-m", "stripewise", "run", str(plan), "--", *self.command(where, phases)]
+        done = subprocess.run(words, env=self.environment(think), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{shlex.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
+        return seconds_of(done.stdout)
+
+    def tuned(self, where: str) -> dict[str, Any]:
+        """One launch under the tuner: what it took and what was proven."""
+        words = [sys.executable, "-m", "stripewise", "tune", "--within", "--json", "--yes"]
+        words += ["--scratch", str(self.build / "runs"), "--store", f"sqlite:///{self.build}/store.db"]
+        known = set(self.build.glob("runs/**/launch-0"))
+        command = self.command(where, self.options.phases)
+        done = subprocess.run(
+            [*words, "--", *command], env=self.environment(), capture_output=True, text=True, check=False
+        )
+        (launch,) = set(self.build.glob("runs/**/launch-0")) - known
+        found: dict[str, Any] = {"seconds": seconds_of((launch / "stdout").read_text()), "proven": False, "plan": []}
+        if done.returncode != 0:
+            return {**found, "verdict": done.stderr.strip().splitlines()[-1]}
+        result = json.loads(done.stdout)
+        plan = Plan.parse(result["plan"], "the plan") if result["confirmed"] else Plan()
+        lines = [setting.line() for setting in plan.settings]
+        return {**found, "proven": result["confirmed"], "verdict": result["verdict"], "plan": lines}
+
+    def same(self, one: str, other: str) -> bool:
+        """Whether two launches left the same files, of HDF5 the same objects and values."""
+        names = sorted(path.name for path in (self.folder / one).iterdir())
+        if names != sorted(path.name for path in (self.folder / other).iterdir()):
+            return False
+        pairs = [(self.folder / one / name, self.folder / other / name) for name in names]
+        if self.program.hdf5:
+            return all(subprocess.run(["h5diff", *map(str, pair)], check=False).returncode == 0 for pair in pairs)
+        return all(filecmp.cmp(*pair, shallow=False) for pair in pairs)
+
+
+def seconds_of(printed: str) -> float:
+    """What the program says that its I/O took."""
+    return sum(map(float, re.findall(r"^(?:phase \d+|I/O took) ([\d.]+)", printed, re.MULTILINE)))
+
+
+def measure_one(program: Program, options: argparse.Namespace) -> dict[str, Any]:
+    """Interleave tuned launches with those of the default, then compare the answers with the sweep."""
+    shuffle = random.Random(options.seed)
+    with tempfile.TemporaryDirectory() as build, tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        bench = Bench(program, options, Path(build), Path(folder))
+        rounds = []
+        for _ in range(options.repeats):
+            default = 0.0
+            for who in shuffle.sample(["default", "tuned"], 2):
+                if who == "default":
+                    default = bench.static([], "default", options.phases, think=True)
+                else:
+                    found = bench.tuned("tuned")
+            entry = {**found, "default": default, "same": bench.same("tuned", "default")}
+            rounds.append({**entry, "over_default": found["seconds"] / default})
+            sys.stderr.write(f"{program.name}: {json.dumps(rounds[-1])}\n")
+        answer = max((entry["plan"] for entry in rounds), key=lambda plan: sum(e["plan"] == plan for e in rounds))
+        arms = [[], *program.sweep] + ([answer] if answer and answer not in program.sweep else [])
+        taken: list[list[float]] = [[] for _ in arms]
+        for _ in range(options.repeats):
+            for place in shuffle.sample(range(len(arms)), len(arms)):
+                taken[place].append(bench.static(arms[place], "swept", options.phases // 5))
+    swept = [statistics.median(seconds) for seconds in taken]
+    return {
+        "rounds": rounds,
+        "proven": sum(entry["proven"] for entry in rounds),
+        "over_default": statistics.median(entry["over_default"] for entry in rounds),
+        "same_files": all(entry["same"] for entry in rounds),
+        "sweep": [{"settings": arm, "seconds": seconds} for arm, seconds in zip(arms, swept, strict=True)],
+        "answer": answer,
+        "of_best": min(swept) / swept[arms.index(answer)],
+    }
+
+
+def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
+    """Measure each program; true where all reach what is wanted."""
+    wanted = [program for program in PROGRAMS if program.name in options.programs.split(",")]
+    found = {program.name: measure_one(program, options) for program in wanted}
+    good = all(
+        one["proven"] == options.repeats
+        and one["over_default"] <= LOST
+        and one["of_best"] >= GAINED
+        and one["same_files"]
+        for one in found.values()
+    )
+    asked = {**vars(options), "json": None, "measure": None}
+    return {"simulated": False, "options": asked, "programs": found}, good
