@@ -247,3 +247,8 @@ def test_figures_hold_what_they_are_given():
     assert list(medians.x) == [0, 2] and list(medians.y) == [2.0, 9.0]
     figure = predicted_measured([1.0, 2.0, 4.0], [1.1, float("nan"), 3.0], quantity="b", unit="MiB/s", how="rows")
     assert list(figure.data[0].x) == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("text", ['{"token":"hunter2x"}', '"password": "hunter2x"', "'pw' : 'hunter2x'"])
+def test_a_bundle_removes_secrets_of_json(text: str) -> None:
+    assert "hunter2x" not in Redactor().text(text)

@@ -31,8 +31,8 @@ _ENDS_SHORT = rf"{_LETTERS}++(?:(?<=[_.-]pw)|(?<=[_.-]pwd)|(?<=[_.-]pass))"
 _SHORT = rf"(?:{_ENDS_SHORT}|(?:pw|pass)(?!{_LETTERS}))"
 """What names of secrets look like, in variables and options; the short ones are words of ordinary texts, too."""
 _SECRET = re.compile(
-    rf"(?i)(?<!{_LETTERS})({_NAMED}|(?=-){_ENDS_SHORT}|{_SHORT}(?=\s*[=:]))"
-    r"(\s*+[=:]\s*+|\s++)(\"[^\"]*\"|'[^']*'|[^\s\"',;}]+)"
+    rf"(?i)(?<!{_LETTERS})({_NAMED}|(?=-){_ENDS_SHORT}|{_SHORT}(?=[\"']?\s*[=:]))"
+    r"([\"']?\s*+[=:]\s*+|\s++)(\"[^\"]*\"|'[^']*'|[^\s\"',;}]+)"
 )
 _SECRET_OPTION = re.compile(rf"(?i)--?(?:{_NAMED}|{_SHORT})|(?:{_NAMED}|{_SHORT})[=:]")
 _CLOUD_KEY = re.compile(
