@@ -88,7 +88,8 @@ class Bench:
         if program.hdf5:
             compiler, self.launcher = Path("/usr/bin/mpicc.mpich"), ["/usr/bin/mpiexec.mpich"]
             flags = ["-I/usr/include/hdf5/mpich", f"-L{HDF5}", "-Wl,--no-as-needed", "-lhdf5"]
-        sources = [str(FIXTURES / program.source), str(HERE / "think.c")]
+        # The program's own barriers, and none of HDF5's, whose time counts.
+        sources = ["-DMPI_Barrier=think_first", str(FIXTURES / program.source), str(HERE / "think.c")]
         subprocess.run([str(compiler), "-O2", *sources, *flags, "-o", str(self.binary)], check=True)
 
     def command(self, where: str, phases: int) -> list[str]:
