@@ -1,5 +1,5 @@
-/* Compiled together with a program, with MPI_Barrier renamed in both: it computes before each phase, which the
- * programs begin with a barrier. */
+/* Compiled together with a program, with MPI_Barrier renamed in both: it computes before each phase, which
+ * the programs begin with a barrier. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
