@@ -230,10 +230,10 @@ void sw_group_end(struct sw_group *group, FILE *file, uint32_t *crc) {
     int depth = 0;
     for (uint32_t i = 0; i < group->part.call_count; i++) {
         const struct sw_item *item = &group->part.calls[i];
-        if (item->line == SW_LINE_loop) {
+        if (item->line == SW_LINE_loop && depth < SW_RECORD_DEPTH) {
             around[depth + 1] = around[depth] * item->numbers[0];
             depth++;
-        } else if (item->line == SW_LINE_end) {
+        } else if (item->line == SW_LINE_end && depth > 0) {
             depth--;
         }
         print_item(file, crc, item, group->ranks[group->part.named_count + i], around[depth]);

@@ -115,6 +115,8 @@ static bool flatten_list(const struct sw_constructor *made, int depth, int64_t u
     for (int i = 0; good && i < made->integer[0]; i++) {
         if (i > 0 && i < made->datatypes) {
             good = flatten(made->datatype[i], depth + 1, inner);
+            if (!good)
+                break;
             unit = inner->extent;
         }
         int64_t copies, place = place_in_list(made, i, unit, &copies);

@@ -107,7 +107,8 @@ static int64_t file_number(const char *path, const char *hints, bool *fresh) {
     memcpy(text, path, length);
     for (bool value = false; *hints; hints++) {
         bool ends = *hints == '\n';
-        text[size++] = !ends ? *hints : value ? '\0' : '=';
+        char end = value ? '\0' : '=';
+        text[size++] = ends ? end : *hints;
         hints_count += ends && value;
         value ^= ends;
     }
