@@ -66,41 +66,34 @@ static int second_amode(const struct request *request, bool was_absent, int code
     return amode;
 }
 
-/* The application's handler of errors of opens: of the process, whose threads may open files together. */
-static struct {
-    sw_lock lock;
-    unsigned tries; /* opens that its calls must not reach now */
-    bool replaced;
-    MPI_Errhandler own;
-} handler = {.lock = ATOMIC_FLAG_INIT};
-
-static void replace_handler(void) {
-    sw_lock_take(&handler.lock);
-    if (handler.tries++ == 0) {
-        handler.replaced = sw_pmpi.File_get_errhandler(MPI_FILE_NULL, &handler.own) == MPI_SUCCESS;
-        if (handler.replaced)
-            sw_pmpi.File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
-    }
-    sw_lock_release(&handler.lock);
-}
-
-static void restore_handler(void) {
-    sw_lock_take(&handler.lock);
-    if (--handler.tries == 0 && handler.replaced) {
-        sw_pmpi.File_set_errhandler(MPI_FILE_NULL, handler.own);
-        sw_pmpi.Errhandler_free(&handler.own);
-    }
-    sw_lock_release(&handler.lock);
+/* May other threads be opening files now? The handler of errors of opens is of the process. */
+static bool has_other_threads(void) {
+    int level = MPI_THREAD_MULTIPLE;
+    sw_pmpi.Query_thread(&level);
+    return level == MPI_THREAD_MULTIPLE;
 }
 
 /* The open with hints of the plan or the model, and with the application's own if that fails on any rank. An
  * error must not reach the application's handler while there is still a second try. Where the first succeeded
  * its handle is let go without being closed, which only all ranks together could do. */
 static int open_tuned(const struct request *request, struct sw_matches *matches, MPI_Info tuned) {
+    MPI_Errhandler handler = MPI_ERRORS_RETURN;
     bool was_absent = request->rank == 0 && (request->amode & MPI_MODE_EXCL) && !exists(request->path);
-    replace_handler();
+    bool is_held = sw_pmpi.File_get_errhandler(MPI_FILE_NULL, &handler) == MPI_SUCCESS;
+    bool replaced = is_held && handler != MPI_ERRORS_RETURN;
+    if (replaced && has_other_threads()) { /* MPICH may free a handler that is replaced during another open */
+        sw_hints_withdrawn(matches,
+                           "the program handles errors of opens itself, and its threads may open files");
+        tuned = request->info;
+        replaced = false;
+    }
+    if (replaced)
+        sw_pmpi.File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
     int code = open_with(request, request->amode, tuned);
-    restore_handler();
+    if (replaced)
+        sw_pmpi.File_set_errhandler(MPI_FILE_NULL, handler);
+    if (is_held)
+        sw_pmpi.Errhandler_free(&handler);
     if (!failed_anywhere(request, code)) {
         sw_hints_repeat(matches, *request->file);
         return code;
