@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from stripewise.errors import UserError
 
@@ -23,6 +23,8 @@ _JOB = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9ƒ][A-Za-z0-9ƒ_.@\[\]+-]{0,254}")
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")
 _SHELL_WORDS = re.compile(r"[\w@%+=:,./ -]*")
+
+_LONGEST_NAME = 500
 
 
 def _resource(text: str) -> str:
@@ -55,6 +57,8 @@ def _hidden(letter: str) -> bool:
 def _shown_name(text: str) -> str:
     if any(_hidden(letter) for letter in text):
         raise ValueError("is not text that can be shown: write it in UTF-8, without control characters")
+    if len(text) > _LONGEST_NAME:
+        raise ValueError(f"is longer than {_LONGEST_NAME} characters")
     return text
 
 
@@ -68,7 +72,7 @@ ResourceName = Annotated[str, AfterValidator(_resource)]
 """A queue, account or reservation, as a directive names it."""
 VariableName = Annotated[str, AfterValidator(_variable)]
 """The name of an environment variable."""
-ShownName = Annotated[str, Field(max_length=500), AfterValidator(_shown_name)]
+ShownName = Annotated[str, AfterValidator(_shown_name)]
 """A name that people give to something, for lists and pages."""
 VariableValue = Annotated[str, AfterValidator(_without_nul)]
 """The value of an environment variable, a word of a command, or a path."""

@@ -238,7 +238,7 @@ def test_a_database_of_another_program(tmp_path: Path) -> None:
 def test_a_damaged_database(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with open_store(str(path)) as store:
-        identifiers = [store.create(Experiment(name="x" * 2000)) for _ in range(40)]
+        identifiers = [store.create(Experiment(command=["x" * 2000])) for _ in range(40)]
     data = bytearray(path.read_bytes())
     data[8192:] = b"\xa5" * (len(data) - 8192)
     path.write_bytes(data)

@@ -121,7 +121,8 @@ class Follower:
         if kind == "prepared":
             preflight = SimpleNamespace(summary=tuple(data["summary"]), warnings=tuple(data["warnings"]))
             objective = Objective(**data["objective"])
-            trials = tuple(self._trials[number] for number in sorted(self._trials))
+            # Runs that are still to be told came after this.
+            trials = self._with(lambda run: run.number in self._told)
             self._tell("prepared", {"preflight": preflight, "objective": objective, "trials": trials})
         elif kind == "space":
             self._prepared = True
@@ -158,8 +159,12 @@ class Follower:
 
     def _known_at(self, run: Run) -> tuple[Trial, ...]:
         """The trials as they were when a run ended; of a run that is told late, later ones are known already."""
+        return self._with(lambda known: known.number <= run.number)
+
+    def _with(self, chosen: Callable[[Run], bool]) -> tuple[Trial, ...]:
+        """All trials with some of their runs."""
         known = (self._trials[number] for number in sorted(self._trials))
-        return tuple(replace(trial, runs=tuple(r for r in trial.runs if r.number <= run.number)) for trial in known)
+        return tuple(replace(trial, runs=tuple(filter(chosen, trial.runs))) for trial in known)
 
     def _spent(self, run: Run) -> dict[str, Any]:
         """What was spent up to a run; later ones may be known already."""
