@@ -86,7 +86,22 @@ def log_in(page, base, secret):
 
 
 def audit(page, width):
-    """Say what axe finds serious or critical, and whether anything is wider than the screen."""
+    """Say what axe finds serious or critical, and whether anything is wider than the screen.
+
+    A page that loads itself again, because its experiment has changed, is looked at once more.
+    """
+    from playwright.sync_api import Error
+
+    try:
+        return _audit(page, width)
+    except Error as error:
+        if "navigation" not in str(error):
+            raise
+        page.wait_for_load_state()
+        return _audit(page, width)
+
+
+def _audit(page, width):
     script = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
     page.evaluate(script)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")

@@ -133,6 +133,8 @@ class Slurm:
             "CredType": "cred/munge",
             "MailProg": "/bin/true",
             "SlurmctldPort": _PORT,
+            # MPICH names its shared memory after the job, and killed jobs leave theirs: no bed repeats a number.
+            "FirstJobId": 1 + secrets.randbelow(1_000_000),
             "SlurmctldPidFile": at / "slurmctld.pid",
             "SlurmdPidFile": f"{at}/slurmd.%n.pid",
             "SlurmctldLogFile": at / "log" / "slurmctld.log",
