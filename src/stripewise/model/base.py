@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.carriers import with_stacks
@@ -21,12 +20,12 @@ from stripewise.model.files import Stored, write_model_file
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.table import Table
 from stripewise.model.trees.ensemble import Trees
+from stripewise.model.unmeasured import of_one_more, over_measured
 from stripewise.spec.options import Options
 
 _LEAST_ROWS = 2
 _CHUNK = 200_000
 _MANY = 20_000
-_TINY = 1e-12
 
 
 class ModelOptions(Options):
@@ -70,37 +69,6 @@ def apart(deviation: Floats, shared: Floats, other: Floats, other_shared: Floats
     square = deviation**2 + other**2 - 2.0 * shared * other_shared
     result: Floats = np.sqrt(np.maximum(square, 0.0))
     return result
-
-
-def _of_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
-    """Predict one more category from predictions with each measured one in its place.
-
-    Parameters
-    ----------
-    each : ndarray, shape (categories, 3, n)
-        Mean, deviation and shared deviation of ln(value); at least two categories.
-    workload : ndarray of int, shape (n,)
-        Number of each row's workload.
-
-    Returns
-    -------
-    ndarray, shape (3, n)
-    """
-    mean, square = each[:, 0], each[:, 1:] ** 2
-    rows = np.bincount(workload)
-    level = np.stack([np.bincount(workload, weights=one) / rows for one in mean])[:, workload]
-    more = (1.0 + 1.0 / len(each)) / (len(each) - 1)
-    apart, common = mean - mean.mean(axis=0), level - level.mean(axis=0)
-    # What follows the mean level of a workload's configurations cancels out of a gain.
-    follows = np.maximum((apart * common).sum(axis=0), 0.0) ** 2 / np.maximum((common**2).sum(axis=0), _TINY)
-    variance, shared = square.mean(axis=0)
-    return np.stack(
-        [
-            mean.mean(axis=0),
-            np.sqrt(variance + more * (apart**2).sum(axis=0)),
-            np.sqrt(shared + more * follows),
-        ]
-    )
 
 
 def supported(gain: Any, deviation: Any, reach: float) -> tuple[Any, Any]:
@@ -266,26 +234,18 @@ class PerformanceModel(ABC):
         A point with a category that was never measured is predicted with each measured one in its place. The mean
         counts, and the deviation holds how far they differ (the law of total variance, for one more category).
         """
-        mean, deviation, shared = np.empty(len(points)), np.empty(len(points)), np.empty(len(points))
-        new = self.domain.is_new(points)
-        old = np.flatnonzero(~new)
-        for start in range(0, len(old), _CHUNK):
-            rows = old[start : start + _CHUNK]
-            mean[rows], deviation[rows], shared[rows] = self._predict_measured(points[rows])
-        if new.any():
-            unmeasured = np.flatnonzero(new)
-            for alike, variants in self.domain.replaced(points[unmeasured]):
-                rows = unmeasured[alike]
-                each = np.stack([self._predict_measured(variant) for variant in variants])
-                workload = np.unique(points[rows, : self.domain.contexts], axis=0, return_inverse=True)[1].reshape(-1)
-                mean[rows], deviation[rows], shared[rows] = _of_one_more(each, workload)
+        mean, deviation, shared = over_measured(self.domain, points, self._predict_measured, of_one_more)
         return Prediction(np.exp(mean), deviation, self.domain.objective.maximize, shared)
 
-    def _predict_measured(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, deviation and the shared part of it of ln(value), where every category was measured."""
-        folded = self.domain.folded(points)
-        mean, deviation = self._predict(folded, self.encoder.encode(folded))
-        return mean, deviation, self._shared(folded, deviation)
+    def _predict_measured(self, points: Floats) -> Floats:
+        """Mean, deviation and the shared part of it of ln(value), shape ``(3, n)``; every category was measured."""
+        result = np.empty((3, len(points)))
+        for start in range(0, len(points), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            folded = self.domain.folded(points[part])
+            mean, deviation = self._predict(folded, self.encoder.encode(folded))
+            result[:, part] = mean, deviation, self._shared(folded, deviation)
+        return result
 
     def _shared(self, points: Floats, deviation: Floats) -> Floats:
         """The shared part of the deviations of folded points, see :class:`Prediction`."""
@@ -318,14 +278,11 @@ class PerformanceModel(ABC):
         trees = self.screening()
         if trees is None or len(trees) == 0:
             return None
-        new = self.domain.is_new(points)
-        found = np.empty(len(points))
-        found[~new] = trees.predict(self.encoder.encode(self.domain.folded(points[~new])))
-        if new.any():
-            unmeasured = np.flatnonzero(new)
-            for rows, variants in self.domain.replaced(points[new]):
-                each = [trees.predict(self.encoder.encode(self.domain.folded(variant))) for variant in variants]
-                found[unmeasured[rows]] = np.mean(each, axis=0)
+
+        def ask(points: Floats) -> Floats:
+            return trees.predict(self.encoder.encode(self.domain.folded(points)))[None, :]
+
+        found: Floats = over_measured(self.domain, points, ask, lambda each, workload: each.mean(axis=0))[0]
         return found if self.domain.objective.maximize else -found
 
     # -- standing in ---------------------------------------------------------------------------------------

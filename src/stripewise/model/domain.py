@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,9 +20,8 @@ Floats = NDArray[np.float64]
 Frame = Mapping[str, Sequence[Value] | NDArray[Any]]
 """Columns by name, all equally long; columns that a model does not know are passed over."""
 
-_NEW = -1.0
+NEW = -1.0
 """The number of a category that training never showed."""
-_MOST_COMBINATIONS = 64
 
 
 @dataclass(frozen=True)
@@ -146,9 +144,9 @@ class Domain:
             return self._numbers(column, given)
         lookup = {_key(column.values[place]): float(place) for place in self.seen[index]}
         values = given.tolist() if isinstance(given, np.ndarray) else list(given)
-        codes = np.array([lookup.get(_key(value), _NEW) for value in values], dtype=np.float64)
-        if np.any(codes == _NEW):
-            self._refuse_unless_admitted(index, values[int(np.argmax(codes == _NEW))])
+        codes = np.array([lookup.get(_key(value), NEW) for value in values], dtype=np.float64)
+        if np.any(codes == NEW):
+            self._refuse_unless_admitted(index, values[int(np.argmax(codes == NEW))])
         return codes
 
     def _refuse_unless_admitted(self, index: int, value: Any) -> None:
@@ -173,39 +171,8 @@ class Domain:
     def is_new(self, points: Floats) -> NDArray[np.bool_]:
         """Which points have a category that was never measured, shape ``(n,)``."""
         places = [index for index, column in enumerate(self.columns) if column.kind == "categorical"]
-        result: NDArray[np.bool_] = np.any(points[:, places] == _NEW, axis=1)
+        result: NDArray[np.bool_] = np.any(points[:, places] == NEW, axis=1)
         return result
-
-    def replaced(self, points: Floats) -> list[tuple[NDArray[np.int64], list[Floats]]]:
-        """Put measured categories in the place of those that never were.
-
-        Parameters
-        ----------
-        points : ndarray, shape (n, c)
-            Each with a category that was never measured.
-
-        Returns
-        -------
-        list of (ndarray, list of ndarray)
-            For rows that lack the same columns: their places in ``points``, and these rows with each combination of
-            the measured categories. Of many combinations 64 are drawn, always the same.
-        """
-        found = []
-        lacks, member = np.unique(points[:, : self.contexts] == _NEW, axis=0, return_inverse=True)
-        for number, columns in enumerate(lacks):
-            rows = np.flatnonzero(member.reshape(-1) == number)
-            places = np.flatnonzero(columns)
-            combinations = list(itertools.product(*(self.seen[place] for place in places)))
-            if len(combinations) > _MOST_COMBINATIONS:
-                drawn = np.random.default_rng(0).permutation(len(combinations))[:_MOST_COMBINATIONS]
-                combinations = [combinations[place] for place in drawn]
-            variants = []
-            for combination in combinations:
-                variant = points[rows].copy()
-                variant[:, places] = combination
-                variants.append(variant)
-            found.append((rows, variants))
-        return found
 
     @staticmethod
     def _numbers(column: Column, given: Sequence[Value] | NDArray[Any]) -> Floats:
@@ -234,7 +201,7 @@ class Domain:
                     new = ~np.isin(points[:, index], self.seen[index])
                     if new.any():
                         self._refuse_unless_admitted(index, column.values[int(points[np.argmax(new), index])])
-                    points[new, index] = _NEW
+                    points[new, index] = NEW
             return points
         return self.points(table_frame(table))
 
@@ -276,7 +243,7 @@ class Domain:
         column = self.columns[index]
         if column.kind == "ordinal":
             return numbers
-        if np.any(numbers == _NEW):
+        if np.any(numbers == NEW):
             return np.array([*column.values, None], dtype=object)[numbers.astype(np.int64)]
         return np.asarray(column.values)[numbers.astype(np.int64)]
 
@@ -288,7 +255,7 @@ class Domain:
         """As :meth:`outside`, of points."""
         found = []
         for index, column in enumerate(self.columns):
-            if column.kind == "categorical" and np.any(points[:, index] == _NEW):
+            if column.kind == "categorical" and np.any(points[:, index] == NEW):
                 known = ", ".join(str(column.values[place]) for place in self.seen[index])
                 found.append(f"{column.name} is none of those that were measured: {known}")
             if column.kind != "ordinal" or len(points) == 0:
