@@ -164,6 +164,7 @@ CASES = {
         "not a diagnosis",
     ),
     "name that is not text": (words("tune", "--name", "a\udcff", "--", "true"), "can be shown"),
+    "record in no folder": (words("record", "--output", "{folder}/none/x", "--", "true"), "none does not exist"),
     "command with a NUL": (experiment(GOOD.replace('"true"', '"tr\\u0000ue"')), "NUL"),
     "folder with a NUL": (experiment('scratch = "/x\\u0000"\n' + GOOD), "NUL"),
     "unknown key": (experiment(GOOD + "colour = 1\n"), "colour"),

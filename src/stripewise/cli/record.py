@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.apply import attend, end_as
-from stripewise.cli.options import ProgramCommand
+from stripewise.cli.options import ProgramCommand, check_place
 from stripewise.cli.output import notes, write_text
 from stripewise.errors import UserError
 from stripewise.runner.inject.foreground import prepare
@@ -46,6 +46,7 @@ def record(
     command: list[str] = context.obj["command"]
     if not command:
         raise UserError("the command names no program", "write it after two dashes: record -- mpiexec -n 4 ./my_app")
+    check_place("--output", output)
     folder = state_folder() / "applied" / f"record-{time.time_ns():x}"
     place = folder / "record"
     ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place))
@@ -57,7 +58,7 @@ def record(
         end_as(ended or 1)
     text = read_document(place, "record", most=MAX_RECORD_BYTES)
     found = parse_record(text, str(place))
-    write_text(output, with_hashed_paths(text) if hash_paths else text)
+    write_text(output, with_hashed_paths(text) if hash_paths else text, f"make room; the whole record is kept: {place}")
     place.unlink()
     if not quiet:
         for line in _said(found, output, len(text)):
