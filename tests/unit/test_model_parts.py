@@ -16,7 +16,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from stripewise.errors import UserError
 from stripewise.model import ann
 from stripewise.model.cells import Cells, Memory
-from stripewise.model.data import Data, error_correlation
+from stripewise.model.data import Data, error_correlation, gain_errors
 from stripewise.model.domain import Domain
 from stripewise.model.features import Encoder, Feature, make_encoder
 from stripewise.model.files import FORMAT, VERSION, read_model_file
@@ -225,6 +225,8 @@ def test_the_smooth_regression_continues_a_trend() -> None:
     assert np.allclose(smooth.predict(x), y, atol=0.3)
     beyond = smooth.predict(np.array([[6.0, 2.0]], dtype=np.float32))
     assert abs(beyond[0] - 18.0) < 2.0
+    told = Smooth.fit(x, y, np.ones(80), np.array([1.0, 0.0]), rng, chosen=(3.0, 0.0, 1.0))
+    assert (told.length, told.trend) == (3.0, 0.0) != (smooth.length, smooth.trend)
     document, arrays = smooth.state()
     again = Smooth.restored(document, {f"s.{k}": v for k, v in arrays.items()}, "s.")
     assert np.array_equal(again.predict(x), smooth.predict(x))
@@ -429,6 +431,20 @@ def test_error_correlation_is_the_share_of_the_error_that_a_workload_has_in_comm
     # Noise of the measurements is nobody's error.
     noisy = errors + 0.7 * rng.normal(size=12_000)
     assert error_correlation(noisy, workloads, 0.49) == pytest.approx(share, abs=0.05)
+
+
+def test_errors_of_gains_are_those_within_workloads_of_each_operation() -> None:
+    rng = np.random.default_rng(0)
+    workloads = np.repeat(np.arange(300), 8)
+    operations = workloads % 2
+    own = np.where(operations == 0, 0.5, 0.05)
+    errors = rng.normal(size=300)[workloads] + own * rng.normal(size=2400)
+    found = gain_errors(errors, workloads, operations, 3)
+    assert found[:2] == pytest.approx([0.5 * 2**0.5, 0.05 * 2**0.5], rel=0.05)
+    assert np.isinf(found[2])
+    # Two workloads, and configurations that were measured alone, tell nothing.
+    assert np.isinf(gain_errors(errors[:16], workloads[:16], np.zeros(16, dtype=np.int64), 1)).all()
+    assert np.isinf(gain_errors(errors[:9], np.arange(9), np.zeros(9, dtype=np.int64), 1)).all()
 
 
 def test_error_correlation_needs_workloads_of_several_configurations() -> None:

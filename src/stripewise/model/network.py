@@ -120,7 +120,7 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
     inputs = np.abs(x[learn].astype(np.float64)).max(axis=0, initial=0.0)
     inputs[inputs == 0] = 1.0
     output = float(np.abs(value[learn]).max())
-    device = torch.device("cpu")
+    device = training_device(torch)
     generator = torch.Generator().manual_seed(seed)
 
     def tensor(array: NDArray[Any]) -> Any:
@@ -128,9 +128,9 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
 
     scaled, target = tensor(x / inputs), tensor(value / output)
     sizes = [x.shape[1], *HIDDEN, 1]
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        network = _layers(torch, sizes, dropout)
+        network = _layers(torch, sizes, dropout).to(device)
         optimizer = torch.optim.Adam(network.parameters(), options.learning_rate, weight_decay=options.weight_decay)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs)
         loss = torch.nn.MSELoss()
@@ -150,7 +150,7 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
             with torch.no_grad():
                 error = float(loss(network(scaled[judge])[:, 0], target[judge]))
             if error < best or not kept:
-                best, kept = error, {k: v.detach().clone().numpy() for k, v in network.state_dict().items()}
+                best, kept = error, {k: v.detach().cpu().clone().numpy() for k, v in network.state_dict().items()}
     weights = tuple(kept[k] for k in kept if k.endswith("weight"))
     biases = tuple(kept[k] for k in kept if k.endswith("bias"))
     least = _FLOOR * float(value[learn].min())
@@ -165,6 +165,11 @@ def _layers(torch: Any, sizes: Sequence[int], dropout: float) -> Any:
     for before, after in zip(sizes[:-2], sizes[1:-1], strict=True):
         layers += [torch.nn.Linear(before, after), torch.nn.ReLU(), torch.nn.Dropout(dropout)]
     return torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-2], sizes[-1]))
+
+
+def training_device(torch: Any) -> Any:
+    """Where networks are trained: on a GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def import_torch() -> Any:

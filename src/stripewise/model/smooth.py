@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsymv
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix
@@ -43,6 +45,8 @@ class Smooth:
     length, trend : float
         Hyperparameters.
     bias : float
+    hyperparameters : tuple of float, optional
+        Length, trend and nugget of the fit; None where there was nothing to fit, and in a model read from a file.
     """
 
     centre: Floats
@@ -52,9 +56,19 @@ class Smooth:
     length: float
     trend: float
     bias: float
+    hyperparameters: tuple[float, float, float] | None = None
 
     @classmethod
-    def fit(cls, x: Matrix, target: Floats, count: Floats, importance: Floats, rng: np.random.Generator) -> Smooth:
+    def fit(
+        cls,
+        x: Matrix,
+        target: Floats,
+        count: Floats,
+        importance: Floats,
+        rng: np.random.Generator,
+        *,
+        chosen: tuple[float, float, float] | None = None,
+    ) -> Smooth:
         """Fit.
 
         Parameters
@@ -66,6 +80,8 @@ class Smooth:
         importance : ndarray, shape (f,)
             Not negative; a feature moves points apart by the square root of its share.
         rng : numpy.random.Generator
+        chosen : tuple of float, optional
+            :attr:`hyperparameters` of a fit to similar data, which are then not chosen anew.
         """
         centre = x.mean(axis=0, dtype=np.float64)
         deviation = x.std(axis=0, dtype=np.float64)
@@ -77,7 +93,7 @@ class Smooth:
         if len(x) < 3 or np.ptp(residual) == 0:
             return cls(centre, weight, z[:1], np.zeros(1), 1.0, 0.0, bias)
         trial = _some(len(x), _TRIAL, rng)
-        length, trend, nugget = _choose(z[trial], residual[trial], count[trial])
+        length, trend, nugget = chosen or _choose(z[trial], residual[trial], count[trial])
         some = _some(len(x), _SUPPORTS, rng)
         supports = z[some]
         inner = _kernel(supports, supports, length, trend)
@@ -94,7 +110,7 @@ class Smooth:
                 right += weighted @ residual[part]
         matrix[np.diag_indices_from(matrix)] += _JITTER * np.trace(matrix) / len(matrix)
         alpha = np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
-        return cls(centre, weight, supports, alpha, length, trend, bias)
+        return cls(centre, weight, supports, alpha, length, trend, bias, (length, trend, nugget))
 
     def predict(self, x: Matrix) -> Floats:
         """Predicted targets, shape ``(n,)``."""
@@ -152,13 +168,13 @@ def _choose(z: Floats, residual: Floats, count: Floats) -> tuple[float, float, f
         for trend in _TRENDS:
             kernel = _kernel(z, z, length, trend)
             for nugget in _NUGGETS:
-                matrix = kernel + np.diag(nugget / count)
-                matrix[np.diag_indices_from(matrix)] += _JITTER
-                try:
-                    inverse = np.linalg.inv(matrix)
-                except np.linalg.LinAlgError:
+                matrix = kernel.copy()
+                matrix[np.diag_indices_from(matrix)] += nugget / count + _JITTER
+                cholesky, indefinite = dpotrf(matrix.T, lower=1, overwrite_a=1)
+                if indefinite:
                     continue
-                error = (inverse @ residual) / np.diag(inverse)
+                inverse, _ = dpotri(cholesky, lower=1, overwrite_c=1)
+                error = dsymv(1.0, inverse, residual, lower=1) / np.diag(inverse)
                 score = float(np.average(error**2, weights=count / (1.0 + count)))
                 if score < best[0]:
                     best = (score, (length, trend, nugget))

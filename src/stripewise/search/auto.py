@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from stripewise.model.threads import one_thread
 from stripewise.search.acquisition import Pool, Search, maximise
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.belief import Belief, believe, expected
@@ -14,7 +15,6 @@ from stripewise.search.costs import Floats
 from stripewise.search.initial import complete, next_switch
 from stripewise.search.posterior import expected_improvement, rank
 from stripewise.search.priors import knowledge_prior
-from stripewise.search.threads import one_thread
 from stripewise.search.unseen import Seen
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Trial

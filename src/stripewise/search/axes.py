@@ -30,13 +30,16 @@ def features(space: Space, levels: Levels) -> Floats:
     ndarray, shape (n, f)
         All within [0, 1].
     """
-    columns = []
-    for parameter, column in zip(space.parameters, levels.T, strict=True):
-        if parameter.ordered or len(parameter.values) <= 2:
-            columns.append(positions(parameter)[column][:, None])
+    widths = [1 if p.ordered or len(p.values) <= 2 else len(p.values) for p in space.parameters]
+    # Made at once: a space may have ten thousand values, and designs are drawn by the hundred.
+    found, at, rows = np.zeros((len(levels), sum(widths))), 0, np.arange(len(levels))
+    for parameter, column, width in zip(space.parameters, levels.T, widths, strict=True):
+        if width == 1:
+            found[:, at] = positions(parameter)[column]
         else:
-            columns.append(np.eye(len(parameter.values))[column])
-    return np.concatenate(columns, axis=1) if columns else np.empty((len(levels), 0))
+            found[rows, at + column] = 1.0
+        at += width
+    return found
 
 
 def embed(space: Space, levels: Levels) -> Floats:

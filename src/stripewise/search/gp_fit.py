@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from stripewise.model.threads import one_thread
 from stripewise.search.costs import Floats
 from stripewise.search.gp import JITTER, GaussianProcess, Observations, mean_covariance
 from stripewise.search.kernel import Decay, Geometry, Hyperparameters, exponential, with_inactive
-from stripewise.search.threads import one_thread
 
 _BOX = 4.0
 _ITERATIONS = 40
@@ -64,15 +66,12 @@ class NegativeLogPosterior:
         self.geometry, self.data, self._decay = geometry, data, decay
         self.mean, self.sd = hyperprior.moments(geometry)
         self._fixed = mean_covariance(data.prior, data.prior, trust, float(np.var(data.cost))) + data.level
-        # Where each pair of observations stands in the flat correlation table of an axis, shape (n, n).
-        self._pairs = [
-            data.knots[:, i, None] * (len(axis.distance) + 1) + data.knots[None, :, i]
-            for i, axis in enumerate(geometry.axes)
-        ]
+        self._tables = _Tables(geometry, data.knots)
 
     def __call__(self, vector: Floats) -> tuple[float, Floats]:
         """Give value and gradient at hyperparameters packed in a vector, shape ``(3 + a + o,)``."""
-        value, gradient = self._negative_log_marginal_likelihood(Hyperparameters.unpack(vector, len(self._pairs)))
+        at = Hyperparameters.unpack(vector, len(self.geometry.axes))
+        value, gradient = self._negative_log_marginal_likelihood(at)
         if gradient is None:
             return value, np.zeros_like(vector)
         z = (vector - self.mean) / self.sd
@@ -86,17 +85,13 @@ class NegativeLogPosterior:
         data = self.data
         n = len(data.cost)
         amplitude, noise, residue = np.exp(2 * np.array([at.log_amplitude, at.log_noise, at.log_residue]))
-        relevance = at.relevance
+        tables = self._tables
+        relevance = at.relevance[tables.axis]
+        correlation, slope = tables.correlations(self._decay, at.lengths(self.geometry))
+        table = np.maximum(1 - relevance + relevance * correlation, 1e-12)
         signal = np.full((n, n), amplitude)
-        by_relevance, by_length = [], {}
-        for i, (axis, length) in enumerate(zip(self.geometry.axes, at.lengths(self.geometry), strict=True)):
-            value, slope = self._decay(axis.distance, length)
-            correlation = with_inactive(value)
-            table = np.maximum(1 - relevance[i] + relevance[i] * correlation, 1e-12)
-            signal *= table.ravel()[self._pairs[i]]
-            by_relevance.append((-(1 - correlation) * relevance[i] * (1 - relevance[i]) / table).ravel())
-            if axis.ordered:
-                by_length[i] = (relevance[i] * with_inactive(slope) / table).ravel()
+        for pairs in tables.pairs:
+            signal *= table[pairs]
         cov_y_y = signal + self._fixed
         cov_y_y[np.diag_indices(n)] += residue + noise * data.variance + JITTER
         cholesky, info = dpotrf(cov_y_y, lower=1, clean=1)
@@ -111,16 +106,57 @@ class NegativeLogPosterior:
         # Derivative of the value by each element of the covariance, then (times the signal) of its logarithm.
         by_covariance = 0.5 * (inverse - np.outer(alpha, alpha))
         by_signal = by_covariance * signal
+        by_relevance = -(1 - correlation) * relevance * (1 - relevance) / table
+        by_length = relevance * slope / table
         gradient = Hyperparameters(
             log_amplitude=2 * np.sum(by_signal),
             log_noise=2 * noise * np.sum(np.diag(by_covariance) * data.variance) - data.squares / noise + data.freedom,
             log_residue=2 * residue * np.trace(by_covariance),
-            logit_relevance=np.array(
-                [np.sum(by_signal * table[pairs]) for table, pairs in zip(by_relevance, self._pairs, strict=True)]
-            ),
-            log_length=np.array([np.sum(by_signal * by_length[int(i)][self._pairs[i]]) for i in self.geometry.ordered]),
+            logit_relevance=np.array([np.sum(by_signal * by_relevance[pairs]) for pairs in tables.pairs]),
+            log_length=np.array([np.sum(by_signal * by_length[tables.pairs[i]]) for i in self.geometry.ordered]),
         )
         return value, gradient
+
+
+class _Tables:
+    """The correlation tables of all axes, one after the other in one array, as far as observations need them.
+
+    Of an axis on which no observation is inactive, only the knots that were observed are kept.
+
+    Attributes
+    ----------
+    axis : ndarray of int, shape (t,)
+        The axis of each entry.
+    pairs : list of ndarray, shape (n, n)
+        For each axis, where each pair of observations stands in the array.
+    """
+
+    def __init__(self, geometry: Geometry, knots: NDArray[np.int64]) -> None:
+        self.pairs: list[NDArray[np.int64]] = []
+        self._inactive: list[slice] = []
+        distances, axes, end = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
+        for i, axis in enumerate(geometry.axes):
+            distance, place = axis.distance, knots[:, i]
+            if np.any(place == len(distance)):
+                distance = np.pad(distance, (0, 1))
+                self._inactive.append(slice(end, end + distance.size))
+            else:
+                used, place = np.unique(place, return_inverse=True)
+                distance = distance[np.ix_(used, used)]
+            self.pairs.append(end + place[:, None] * len(distance) + place)
+            distances.append(distance.ravel())
+            axes.append(np.full(distance.size, i))
+            end += distance.size
+        self._distance, self.axis = np.concatenate(distances), np.concatenate(axes)
+
+    def correlations(self, decay: Decay, lengths: Floats) -> tuple[Floats, Floats]:
+        """Correlation of each entry, and its derivative by the logarithm of the length scale, shape ``(t,)`` each."""
+        found = decay(self._distance, lengths[self.axis])
+        for part in self._inactive:
+            side = math.isqrt(part.stop - part.start)
+            for table in found:
+                table[part] = with_inactive(table[part].reshape(side, side)[:-1, :-1]).ravel()
+        return found
 
 
 def fit(

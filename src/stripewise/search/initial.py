@@ -6,6 +6,7 @@ one point at a time, after failures or from several runners, still ends with one
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,8 @@ from stripewise.search.axes import embed, squared_distances
 from stripewise.search.base import PriorMean
 from stripewise.search.costs import Floats
 from stripewise.search.unseen import Seen
-from stripewise.spec.space import Levels, Space
+from stripewise.spec.grid import Levels, levels_at
+from stripewise.spec.space import Space
 
 Plan = Literal["random", "latin_hypercube", "hybrid"]
 
@@ -147,9 +149,9 @@ def _combined(space: Space, default: Levels, targets: list[tuple[int, int]]) -> 
     axes = list(dict.fromkeys(axis for axis, _ in targets))
     choices = [np.array([default[axis], *(level for own, level in targets if own == axis)]) for axis in axes]
     shape = tuple(len(choice) for choice in choices)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if count <= _MOST_COMBINED:
-        picks = np.stack(np.unravel_index(np.arange(count), shape), axis=1) if shape else np.zeros((1, 0), np.int64)
+        picks = levels_at(np.arange(count), shape)
     else:
         picks = np.random.default_rng(0).integers(0, shape, size=(_MOST_COMBINED, len(shape)))
     rows = np.tile(default, (len(picks), 1))

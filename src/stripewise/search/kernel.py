@@ -86,11 +86,12 @@ class Geometry:
         return result
 
 
-Decay = Callable[[Floats, float], tuple[Floats, Floats]]
-"""Maps distances and a length scale to correlations and their derivatives by the logarithm of the length scale."""
+Decay = Callable[[Floats, float | Floats], tuple[Floats, Floats]]
+"""Maps distances and length scales (one, or one for each) to correlations and their derivatives by the logarithm of the
+length scale."""
 
 
-def exponential(distance: Floats, length: float) -> tuple[Floats, Floats]:
+def exponential(distance: Floats, length: float | Floats) -> tuple[Floats, Floats]:
     """Correlation of settings that act in steps (a buffer fits or does not); a :data:`Decay`.
 
     Knowing one value says little about the slope. The product over axes is the kernel of random partitions, from which
@@ -101,7 +102,7 @@ def exponential(distance: Floats, length: float) -> tuple[Floats, Floats]:
     return value, np.where(np.isfinite(ratio), ratio, 0.0) * value
 
 
-def matern(distance: Floats, length: float) -> tuple[Floats, Floats]:
+def matern(distance: Floats, length: float | Floats) -> tuple[Floats, Floats]:
     """Matern correlation with smoothness 5/2, for settings that act evenly (more targets, more bandwidth).
 
     A :data:`Decay`; Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equation 4.17.

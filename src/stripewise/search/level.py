@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.search.threads import one_thread
+from stripewise.model.threads import one_thread
 
 _MOVING = 0.2
 """Probability, before any run, that the machine changes during an experiment."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from stripewise.errors import UserError
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.initial import complete
 from stripewise.search.unseen import Seen
@@ -17,6 +18,8 @@ from stripewise.spec.trial import History
 
 _TAG = re.compile(r"place (\d+)")
 _BLOCK = 1024
+_MOST_WALKED = 4_000_000
+"""Grid points looked at for one suggestion."""
 _LAYERS = 4
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -78,10 +81,12 @@ class ExhaustiveSampler(Sampler):
 
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """See :meth:`stripewise.search.base.Sampler.ask`."""
+        if space.cardinality > 2**62:
+            raise UserError("a grid of more than 2^62 points cannot be walked", "narrow it, or use another sampler")
         seen = Seen.of(space, history)
         places = [int(match[1]) for trial in history.trials if (match := _TAG.fullmatch(trial.tag))]
         suggestions: list[Suggestion] = []
-        start = max(places, default=-1) + 1
+        first = start = max(places, default=-1) + 1
         while start < space.cardinality and len(suggestions) < n:
             ahead = np.arange(start, min(start + _BLOCK, space.cardinality), dtype=np.int64)
             levels = space.unflat(shuffled(ahead, space.cardinality, self.options.order))
@@ -93,6 +98,13 @@ class ExhaustiveSampler(Sampler):
                 if len(suggestions) == n:
                     break
             start += _BLOCK
+            if start - first > _MOST_WALKED:
+                if suggestions:
+                    break
+                raise UserError(
+                    f"{_MOST_WALKED:,} points of the grid in turn break its constraints",
+                    "loosen the constraints, or use another sampler",
+                )
         return suggestions
 
 

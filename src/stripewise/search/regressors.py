@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from stripewise.errors import UserError
+from stripewise.model.threads import one_thread
 from stripewise.search.costs import Floats
-from stripewise.search.threads import one_thread
 from stripewise.spec.plugins import Plugins
 
 ENTRY_POINTS = "stripewise.regressors"

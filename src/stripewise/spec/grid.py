@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 
@@ -25,6 +25,17 @@ CHUNK = 1 << 18
 """Grid points that are looked at together."""
 
 _MAX_TRIES = 200
+
+
+def levels_at(numbers: NDArray[np.int64], shape: Sequence[int]) -> Levels:
+    """Give the levels of grid points by their number, the last parameter's fastest, shape ``(n, d)``.
+
+    NumPy has a function for at most 64 parameters.
+    """
+    levels = np.empty((len(numbers), len(shape)), dtype=np.int64)
+    for axis in reversed(range(len(shape))):
+        numbers, levels[:, axis] = np.divmod(numbers, shape[axis])
+    return levels
 
 
 class Grid(ABC):
@@ -60,11 +71,14 @@ class Grid(ABC):
         """
         if self.cardinality > 2**62:
             raise UserError("a grid of more than 2^62 points is too large to number")
-        return np.asarray(np.ravel_multi_index(tuple(levels.T), self.shape), dtype=np.int64)
+        numbers = np.zeros(len(levels), dtype=np.int64)
+        for column, size in zip(levels.T, self.shape, strict=True):
+            numbers = numbers * size + column
+        return numbers
 
     def unflat(self, numbers: NDArray[np.int64]) -> Levels:
         """Invert :meth:`flat`."""
-        return np.stack(np.unravel_index(numbers, self.shape), axis=1).astype(np.int64)
+        return levels_at(numbers, self.shape)
 
     def chunks(self) -> Iterator[Levels]:
         """Yield the distinct feasible configurations in grid order, some hundred thousand grid points at a time."""

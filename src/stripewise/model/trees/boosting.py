@@ -15,7 +15,8 @@ from stripewise.model.base import ModelOptions, PerformanceModel
 from stripewise.model.data import Data, error_correlation
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix, at_least_one
-from stripewise.model.trees.ensemble import Trees, threads
+from stripewise.model.threads import threads
+from stripewise.model.trees.ensemble import Trees
 
 _COPIES = 5
 
@@ -181,8 +182,9 @@ def boost(
     }
     if len(x) < 2 * min_rows or np.ptp(target) == 0:
         return Boosted(None, bias, x.shape[1])
+    # Otherwise the trees would be written as text and read again.
     data = lightgbm.Dataset(x, target - bias, weight=weight, params=parameters)
-    return Boosted(lightgbm.train(parameters, data, rounds), bias, x.shape[1])
+    return Boosted(lightgbm.train(parameters, data, rounds, keep_training_booster=True), bias, x.shape[1])
 
 
 def calibrate(disagreement: NDArray[np.float64], squares: NDArray[np.float64]) -> tuple[float, float]:

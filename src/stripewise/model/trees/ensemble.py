@@ -10,7 +10,6 @@ children in :class:`~stripewise.model.trees.arrays.TreeArrays`, so its own order
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix, at_least_one
+from stripewise.model.threads import threads
 from stripewise.model.trees.arrays import KEYS, TreeArrays
 from stripewise.model.trees.quickscorer import QuickScorer
 
@@ -85,7 +85,6 @@ def _tree(trees: TreeArrays, first: int, end: int) -> list[str]:
     ]
 
 
-_MANY_ROWS = 8000
 _SCORED = 2000
 
 
@@ -201,8 +200,3 @@ def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
     rounded = exact.astype(np.float32)
     lower: NDArray[np.float32] = np.nextafter(rounded, np.float32(-np.inf), dtype=np.float32)
     return np.where(rounded.astype(np.float64) > exact, lower, rounded)
-
-
-def threads(rows: int) -> int:
-    """Threads for so many rows: one for few, for which threads would mostly wait for one another."""
-    return 1 if rows < _MANY_ROWS else len(os.sched_getaffinity(0))

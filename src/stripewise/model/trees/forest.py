@@ -12,7 +12,8 @@ from stripewise.model.base import ModelOptions, PerformanceModel
 from stripewise.model.data import Data
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix, at_least_one
-from stripewise.model.trees.ensemble import Trees, threads
+from stripewise.model.threads import threads
+from stripewise.model.trees.ensemble import Trees
 
 
 class ForestOptions(ModelOptions):
