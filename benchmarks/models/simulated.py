@@ -10,10 +10,11 @@ import itertools
 import numpy as np
 
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table
+from stripewise.runner.simulated.settings import open_site
+from stripewise.simulate.access import LAYOUTS
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import noisy, simulate
 from stripewise.spec.campaign import load_campaign
-from stripewise.spec.site import load_site
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.workload import Workload
 
@@ -58,12 +59,22 @@ def schema(site: str) -> Schema:
     )
 
 
-def tables(site: str = "kay", repeats: int = 15, seed: int = 0) -> tuple[Table, Table]:
-    """Give the campaign with ``repeats`` runs of each configuration, and its noise-free truth."""
-    form = schema(site)
+def tables(site: str = "kay", repeats: int = 15, seed: int = 0, piece: int | None = None) -> tuple[Table, Table]:
+    """Give the campaign with ``repeats`` runs of each configuration, and its noise-free truth.
+
+    Parameters
+    ----------
+    site : str
+        As a runner's name has it, without ``sim:``.
+    repeats, seed : int
+    piece : int, optional
+        Bytes of a piece in collective calls, in which the processes then take turns. Without it, collective calls are
+        contiguous like all others.
+    """
+    form = schema(site.partition("@")[0])
     axes = [len(column.values) for column in form.columns]
     levels = np.array(list(itertools.product(*map(range, axes))), dtype=np.int64)
-    where = load_site(site)
+    where, _ = open_site(site)
     runs, truth = np.empty((repeats, len(levels))), np.empty(len(levels))
     for place, operation in enumerate(OPERATIONS):
         rows = np.flatnonzero(levels[:, 0] == place)
@@ -72,6 +83,8 @@ def tables(site: str = "kay", repeats: int = 15, seed: int = 0) -> tuple[Table, 
         }
         share = value["file_size"] / (value["nodes"] * value["processes_per_node"])
         transfer = np.minimum(value["transfer_size"], share)
+        collective = value["collective"].astype(bool)
+        strided = collective & (piece is not None)
         batch = RunBatch.make(
             Workload(operation=operation, layout="segmented", api="mpiio"),
             operation,
@@ -80,10 +93,11 @@ def tables(site: str = "kay", repeats: int = 15, seed: int = 0) -> tuple[Table, 
                 "processes_per_node": value["processes_per_node"].astype(float),
                 "file_size": value["file_size"].astype(float),
                 "transfer_size": transfer,
-                "piece_size": transfer,
+                "piece_size": np.where(strided, np.minimum(transfer, piece or np.inf), transfer),
+                "layout": np.where(strided, LAYOUTS.index("strided"), LAYOUTS.index("segmented")),
                 "stripe_count": value["stripe_count"].astype(float),
                 "stripe_size": value["stripe_size"].astype(float),
-                "collective": value["collective"].astype(bool),
+                "collective": collective,
             },
         )
         outcome = simulate(where, batch)

@@ -18,6 +18,7 @@ void sw_span_include(struct sw_span *span, struct sw_span other) {
 void sw_calls_add(struct sw_calls *calls, uint64_t bytes, int64_t time) {
     calls->min_size = calls->count ? min_of(calls->min_size, bytes) : bytes;
     calls->max_size = max_of(calls->max_size, bytes);
+    calls->lately_largest = max_of(calls->lately_largest, bytes);
     calls->count++;
     calls->bytes += bytes;
     calls->time_sum += time;
@@ -46,6 +47,7 @@ void sw_posix_add(struct sw_posix *posix, const struct sw_beneath_call *call) {
     uint64_t size = call->size;
     posix->min_size = posix->count ? min_of(posix->min_size, size) : size;
     posix->max_size = max_of(posix->max_size, size);
+    posix->lately_largest = max_of(posix->lately_largest, size);
     posix->count++;
     posix->bytes += size;
     posix->ranks = 1;
@@ -55,6 +57,7 @@ void sw_posix_add(struct sw_posix *posix, const struct sw_beneath_call *call) {
             beneath->count++;
             beneath->bytes += size;
             beneath->max_size = max_of(beneath->max_size, size);
+            beneath->lately_largest = max_of(beneath->lately_largest, size);
             beneath->ranks = 1;
             beneath->time += call->time;
         }

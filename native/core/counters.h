@@ -18,6 +18,7 @@ struct sw_span {
 /* Calls of one MPI-IO operation. */
 struct sw_calls {
     uint64_t count, bytes, min_size, max_size;
+    uint64_t lately_largest;    /* max_size since sw_evidence_from */
     uint64_t messages;          /* MPI calls that the MPI library made within them */
     int64_t time_sum, time_max; /* on one rank both are its total; see the header on time_max */
 };
@@ -27,7 +28,7 @@ enum sw_distance { SW_SAME_RANK, SW_SAME_NODE, SW_OTHER_NODE };
 
 /* POSIX calls beneath one class of MPI-IO calls. */
 struct sw_beneath {
-    uint64_t count, bytes, max_size, ranks;
+    uint64_t count, bytes, max_size, ranks, lately_largest;
     int64_t time; /* summed over ranks */
 };
 
@@ -37,7 +38,7 @@ enum sw_during { SW_DURING_COLLECTIVE, SW_DURING_INDEPENDENT, SW_DURING_WRITE, S
 
 /* POSIX reads or writes of one file. */
 struct sw_posix {
-    uint64_t count, bytes, min_size, max_size, ranks;
+    uint64_t count, bytes, min_size, max_size, ranks, lately_largest;
     struct sw_beneath during[SW_DURINGS];
     struct sw_size_count sizes[SW_SIZES];
 };

@@ -207,13 +207,13 @@ static void explain(struct sw_decision *decision, const struct sw_model *model) 
     char gain[32], margin[32], reach[32];
     sw_print_double(reach, sizeof reach, exp(model->reach), 3);
     sw_print_double(gain, sizeof gain, exp(decision->gain), 3);
-    sw_print_double(margin, sizeof margin, exp(model->margin), 3);
+    sw_print_double(margin, sizeof margin, exp(decision->margin), 3);
     if (decision->verdict == SW_CHANGED)
         snprintf(decision->why, size, "predicted %s times as good, the best of %llu combinations", gain,
                  (unsigned long long)decision->combinations);
     else if (!(decision->gain > 0))
         snprintf(decision->why, size, "no combination is predicted better than the present settings");
-    else if (model->reach > model->margin && !(decision->gain < model->reach))
+    else if (model->reach > decision->margin && !(decision->gain < model->reach))
         snprintf(decision->why, size,
                  "the model predicts far more than the factor of %s that was measured: it is wrong", reach);
     else
@@ -247,6 +247,7 @@ void sw_decide(const struct sw_model *model, const struct sw_workload *workload,
         decision->current = choice.current;
         decision->predicted = choice.best;
         decision->gain = choice.gain;
+        decision->margin = choice.margin;
         decision->combinations = choice.combinations;
         settings_of(&asked, choice.values, &decision->chosen);
         explain(decision, model);
@@ -295,7 +296,7 @@ bool sw_decide_advice(const struct sw_model *model, const struct sw_workload *wo
     if (!sw_model_ask(model, &question, &all, why, sizeof why))
         return false;
     advice->gain = all.gain - (settings.changed ? settings.gain : 0);
-    if (!all.changed || !(advice->gain > model->margin))
+    if (!all.changed || !(advice->gain > all.margin))
         return true;
     if (transfer != SW_ARTIFACT_NONE)
         advice->transfer_size = all.values[transfer] * model->inputs[transfer].factor;

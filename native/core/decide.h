@@ -34,7 +34,8 @@ struct sw_program_advice {
 struct sw_decision {
     enum sw_verdict verdict;
     double current, predicted,
-        gain; /* objective now and as decided; gain: ln of the best's over the current's */
+        gain,   /* objective now and as decided; gain: ln of the best's over the current's */
+        margin; /* of this workload, ln */
     uint64_t combinations;
     struct sw_decided_set chosen;
     char why[SW_WHY];

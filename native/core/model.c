@@ -194,14 +194,16 @@ static const char *check_all(const struct sw_model *model) {
         if (!is_span(model->programs[i].first, model->programs[i].length, model->counts[SW_CODE]))
             return "a program is damaged";
     if (!is_text(model, model->name) || !is_text(model, model->identifier) ||
-        !is_text(model, model->objective) || !is_text(model, model->unit) || !isfinite(model->margin) ||
-        model->margin < 0 || !isfinite(model->reach) || model->reach < 0)
+        !is_text(model, model->objective) || !is_text(model, model->unit) || !isfinite(model->reach) ||
+        model->reach < 0)
         return "its header is damaged";
     const char *problem = check_inputs(model);
     if (!problem)
         problem = check_rules(model);
     if (!problem && !is_program(model, model->result, IN_RESULT, UINT32_MAX))
         problem = "its result is damaged";
+    if (!problem && !is_program(model, model->margin, IN_RULE, UINT32_MAX))
+        problem = "its margin is damaged";
     return problem ? problem : check_members(model);
 }
 

@@ -15,7 +15,8 @@ struct sw_model {
     void *memory; /* all arrays below point into it */
     size_t size;
     uint32_t flags, name, identifier, objective, unit, result;
-    double margin, reach; /* reach: the largest gain (ln) that the measurements support; 0: unknown */
+    uint32_t margin; /* program of a workload: the gain (ln) below which the current settings stay */
+    double reach;    /* the largest gain (ln) that the measurements support; 0: unknown */
     uint32_t counts[SW_SECTIONS];
 #define X(name, type, section) const type *name; /* NOLINT(bugprone-macro-parentheses) */
     SW_MODEL_SECTIONS(X)
@@ -102,6 +103,7 @@ struct sw_question {
 struct sw_choice {
     size_t combinations;          /* distinct, allowed, evaluated */
     double current, best;         /* predicted objective */
+    double margin;                /* of this workload */
     bool changed;                 /* whether the gain is supported and more than the margin */
     double values[SW_MAX_INPUTS]; /* of every input; tunables as chosen (as they were if not changed) */
     double gain;                  /* ln of how many times better the best combination is, changed or not, at

@@ -334,9 +334,22 @@ static double supported(const struct sw_model *model, double gain) {
     return model->reach > 0 && gain > model->reach ? model->reach : gain;
 }
 
-static bool is_worth(const struct sw_model *model, double gain) {
-    double doubt = model->reach > 0 ? fmax(model->margin, gain - model->reach) : model->margin;
+static bool is_worth(const struct sw_model *model, double margin, double gain) {
+    double doubt = model->reach > 0 ? fmax(margin, gain - model->reach) : margin;
     return supported(model, gain) > doubt;
+}
+
+/* The margin of this workload. What is unknown of it is not a number here, which equals nothing: the program
+ * then gives its widest margin. */
+static double margin_of(struct search *search) {
+    struct sw_column columns[SW_MAX_INPUTS];
+    const double unknown = NAN;
+    double margin = 0;
+    for (uint32_t i = 0; i < search->model->counts[SW_INPUTS]; i++)
+        columns[i] =
+            (struct sw_column){has_bit(search->question->unknown, i) ? &unknown : &search->current[i], true};
+    sw_model_run(search->model, search->model->margin, 1, columns, NULL, &margin, search->scratch);
+    return margin;
 }
 
 static const char *answer(struct search *search, double *grid) {
@@ -356,7 +369,8 @@ static const char *answer(struct search *search, double *grid) {
         return "out of memory";
     choice->current = value_of(search, search->current_score);
     choice->gain = search->found ? gain_of(search, search->best_score, search->current_score) : NAN;
-    choice->changed = is_worth(search->model, choice->gain);
+    choice->margin = margin_of(search);
+    choice->changed = is_worth(search->model, choice->margin, choice->gain);
     choice->gain = supported(search->model, choice->gain);
     choice->best = choice->changed ? value_of(search, search->best_score) : choice->current;
     if (!choice->changed)

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import IO
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from stripewise.errors import UserError
 from stripewise.model import registry
 from stripewise.model.base import PerformanceModel
+from stripewise.model.files import Stored
 from stripewise.model.registry import load_model, make_model, model_names
 from stripewise.spec import plugins
 from stripewise.testing.models import ModelContract, sample_table
@@ -150,6 +152,23 @@ def test_a_pytorch_that_may_run_code_of_a_file_reads_none(
     with pytest.raises(UserError, match="may run code"):
         load_model(tmp_path / "a.pt")
     assert not opened
+
+
+def test_networks_are_written_to_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch refuses the name of a part's file, which begins with a dot."""
+    written: list[object] = []
+
+    def save(document: object, to: IO[bytes]) -> None:
+        written.append(document)
+        to.write(b"tensors")
+
+    torch = SimpleNamespace(save=save, tensor=lambda array: array)
+    monkeypatch.setattr("stripewise.model.ann.import_torch", lambda: torch)
+    model = make_model("ann")
+    monkeypatch.setattr(model, "_stored", lambda: Stored({"model": "ann"}, {}))
+    model.save(tmp_path / "a.pt")
+    assert (tmp_path / "a.pt").read_bytes() == b"tensors"
+    assert written == [{"stripewise": '{"model": "ann"}'}]
 
 
 def test_trees_that_go_round_in_circles_are_refused(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Choice(ctypes.Structure):
         ("combinations", ctypes.c_size_t),
         ("current", ctypes.c_double),
         ("best", ctypes.c_double),
+        ("margin", ctypes.c_double),
         ("changed", ctypes.c_bool),
         ("values", ctypes.c_double * 64),
         ("gain", ctypes.c_double),

@@ -64,7 +64,7 @@ def save_model(
         objective="bandwidth",
         unit="MiB/s",
         maximize=True,
-        margin=margin,
+        margin=constant(margin),
         inputs=(
             ArtifactInput("operation", CONTEXT, "operation", categorical=True, values=operations),
             ArtifactInput("file_size", CONTEXT, "file_size", "B", values=sizes),
@@ -129,7 +129,7 @@ def save_hdf5_model(folder: Path) -> Path:
         objective="bandwidth",
         unit="MiB/s",
         maximize=True,
-        margin=0.05,
+        margin=constant(0.05),
         inputs=(
             ArtifactInput("operation", CONTEXT, "operation", categorical=True, values=operations),
             *tunables,

@@ -100,7 +100,7 @@ def random_artifact(rng: np.random.Generator) -> Artifact:
         tunables.append(ArtifactInput(f"t{i}", TUNABLE, values=values, default=int(rng.integers(len(values)))))
     inputs = (*contexts, *tunables)
     members = tuple(random_member(rng, len(inputs)) for _ in range(int(rng.integers(1, 4))))
-    return Artifact("random", "value", "", bool(rng.random() < 0.5), inputs, members, margin=0.0)
+    return Artifact("random", "value", "", bool(rng.random() < 0.5), inputs, members)
 
 
 def random_rows(rng: np.random.Generator, artifact: Artifact, n: int) -> list[np.ndarray]:

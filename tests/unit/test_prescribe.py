@@ -125,6 +125,7 @@ def test_settings_of_today_stay_where_the_gain_is_within_the_uncertainty() -> No
 
     model = Unsure()
     model.__dict__ |= trained()[0].__dict__
+    model._margins = None
     found = Prescriber(model).prescribe(PrescriptionRequest(workload()))
     assert not found.changes
     assert "within the uncertainty" in found.kept

@@ -43,7 +43,7 @@ def prescribe(
     workload: Annotated[Path | None, typer.Option(help="A TOML file with a [workload] table.", metavar="FILE")] = None,
     observed: Annotated[
         Path | None,
-        typer.Option("--from", help="A Darshan log, or a report of the runtime: what a run did.", metavar="LOG|REPORT"),
+        typer.Option("--from", help="A Darshan log, report of the runtime, or record: what a run did.", metavar="FILE"),
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="The measurements that the model learned from, for its reasons.", metavar="TABLE")
@@ -203,7 +203,7 @@ def _write_artifact(model: str | None, target: Path, stacks: Sequence[str] | Non
     made = to_artifact(_model(model, stacks))
     size = save_artifact(made, target)
     if json_output:
-        print_json({"artifact": str(target), "bytes": size, "name": made.name, "margin": made.margin})
+        print_json({"artifact": str(target), "bytes": size, "name": made.name})
     else:
         say(f"{made.name}: {target}, {format_size(size)}")
 

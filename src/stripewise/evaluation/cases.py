@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,8 +136,26 @@ def make_cases(
         for column in domain.columns[domain.contexts :]:
             if column.name in tunables:
                 tuned[column.name] = _from_model(answer[column.name], column, units[column.name])
-        cases.append(EvaluationCase(point, points.point(point.operation, tuned) or point))
+        cases.append(EvaluationCase(point, _allowed(points, point.operation, tuned, tunables - known) or point))
     return cases
+
+
+def _allowed(points: Points, operation: str, tuned: Mapping[str, Any], unknown: Set[str]) -> Point | None:
+    """The point of prescribed values; None where there is none.
+
+    Tunables that the model does not have keep their values where the campaign's constraints allow it. Otherwise they
+    follow what was prescribed: they take their first values that are allowed.
+    """
+    found = points.point(operation, tuned)
+    if found is not None:
+        return found
+    follow = [factor for factor in points.campaign.tunable if factor.name in unknown and operation in factor.operations]
+    for values in itertools.product(*(factor.values for factor in follow)):
+        changed = dict(zip((factor.name for factor in follow), values, strict=True))
+        found = points.point(operation, {**tuned, **changed})
+        if found is not None:
+            return found
+    return None
 
 
 def _request(point: Point, columns: Sequence[Column], contexts: int, units: dict[str, str]) -> PrescriptionRequest:

@@ -120,7 +120,13 @@ class AnnModel(PerformanceModel):
         stored = self._stored()
         document: dict[str, Any] = {_KEY: json.dumps(stored.head, allow_nan=False)}
         document |= {name: torch.tensor(np.asarray(array)) for name, array in stored.arrays.items()}
-        write_whole(path, lambda part: torch.save(document, part))
+
+        def write(part: Path) -> None:
+            # PyTorch names the archive by the file, and refuses one whose name begins with a dot, as part's does.
+            with part.open("wb") as stream:
+                torch.save(document, stream)
+
+        write_whole(path, write)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         document: dict[str, Any] = {"networks": []}

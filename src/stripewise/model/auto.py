@@ -12,7 +12,7 @@ from pydantic import Field
 
 from stripewise.model.base import ModelOptions, PerformanceModel
 from stripewise.model.cells import Cells, Memory
-from stripewise.model.data import Data, error_correlation
+from stripewise.model.data import Data, error_correlation, gain_errors
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix, at_least_one
 from stripewise.model.linear import feature_kinds, operation_switch
@@ -34,8 +34,12 @@ from stripewise.model.trees.ensemble import Trees
 
 _LEAST_CELLS = 8
 _LEAST_WORKLOADS = 4
+_SEVERAL = 500
 _MANY = 4000
+_TAUGHT = 4000
+"""Points that teach the small ensemble, at least."""
 _FEW_FOLDS = 3
+"""Enough to find the weights from more than several cells."""
 _IDLE = 0.03
 _TINY = 1e-12
 _HALFWAY = 0.5
@@ -134,7 +138,7 @@ class AutoModel(PerformanceModel):
     def _fit(self, data: Data, rng: np.random.Generator) -> None:
         cells = Cells.of(data, self.encoder)
         learners = self._learners(cells, self.domain.contexts)
-        k = min(self.options.folds, len(cells), _FEW_FOLDS if len(cells) > _MANY else len(cells))
+        k = min(self.options.folds, len(cells), _FEW_FOLDS if len(cells) > _SEVERAL else len(cells))
         workloads = int(cells.workload.max()) + 1
         held_out = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
         trust = cells.count / (1.0 + cells.count)
@@ -146,10 +150,15 @@ class AutoModel(PerformanceModel):
             self.known = Blend.fitted(blend_weights(held_out, cells.mean, trust), held_out, cells, noise)
             blend = held_out @ self.known.weights
         self.new = self.known
+        place = self.domain.operation
+        operations = np.zeros(len(cells)) if place is None else cells.points[:, place]
+        self.gain_errors = np.full(1 if place is None else len(self.domain.columns[place].values), np.inf)
         if held_out is not None and workloads >= _LEAST_WORKLOADS:
             folds = cells.workload_folds(rng, min(k, workloads))
             new = self._held_out(learners, cells, folds, rng)
             self.new = Blend.fitted(blend_weights(new, cells.mean, trust, cells.workload), new, cells, noise)
+            errors = cells.mean - new @ self.new.weights
+            self.gain_errors = gain_errors(errors, cells.workload, operations.astype(np.int64), len(self.gain_errors))
         self._drop_idle(learners)
         given = LearnerInput(cells, rng)
         self.blended = {name: learn(given).settled() for name, learn in learners.items()}
@@ -171,6 +180,7 @@ class AutoModel(PerformanceModel):
     ) -> Floats:
         """What each member says of cells that it did not see, shape ``(cells, members)``."""
         result = np.empty((len(cells), len(learners)))
+        chosen: dict[str, tuple[float, float, float]] = {}
         for fold in range(int(folds.max()) + 1):
             test = folds == fold
             if not test.any():
@@ -179,7 +189,7 @@ class AutoModel(PerformanceModel):
             if len(train) > _MANY:
                 # Enough to find the weights; the members are trained on everything afterwards.
                 train = np.sort(rng.choice(train, _MANY, replace=False))
-            given = LearnerInput(cells.take(train), rng)
+            given = LearnerInput(cells.take(train), rng, chosen)
             for place, learn in enumerate(learners.values()):
                 result[test, place] = learn(given).predict(cells.x[test])
         return result
@@ -235,9 +245,27 @@ class AutoModel(PerformanceModel):
         self.offset = medians.scaled(0.0 if skewed else _HALFWAY)
 
     def _teach(self, cells: Cells, rng: np.random.Generator) -> Trees:
-        """Fit a small ensemble to the blend: for screening many configurations, and for the runtime."""
-        mean, _ = self._raw(cells.points, cells.x)
-        return boost(cells.x, mean, None, int(rng.integers(2**31)), rounds=150, leaves=31, rate=0.12, min_rows=1).trees
+        """Fit a small ensemble to the blend: for screening many configurations, and for the runtime.
+
+        Few cells show too little of the blend, so it answers for points like them, too (model compression: Bucila,
+        Caruana and Niculescu-Mizil, KDD 2006).
+        """
+        like = self.domain.folded(self._like(cells.points, _TAUGHT - len(cells), rng))
+        x = np.concatenate([cells.x, at_least_one(self.encoder.encode(like))])
+        mean, _ = self._raw(np.concatenate([cells.points, like]), x)
+        return boost(x, mean, None, int(rng.integers(2**31)), rounds=150, leaves=31, rate=0.12, min_rows=1).trees
+
+    def _like(self, points: Floats, count: int, rng: np.random.Generator) -> Floats:
+        """Mix points: the workload of one, its numbers moved towards those of another, and the settings of a third."""
+        one, other, third = (points[rng.integers(len(points), size=max(count, 0))] for _ in range(3))
+        part, made = rng.random(len(one)), third
+        for place, column in enumerate(self.domain.columns[: self.domain.contexts]):
+            made[:, place] = one[:, place]
+            if column.kind != "categorical":
+                far = np.minimum(one[:, place], other[:, place]) > 0
+                ratio = np.where(far, other[:, place], 1.0) / np.where(far, one[:, place], 1.0)
+                made[:, place] *= ratio**part
+        return made
 
     # -- predicting ----------------------------------------------------------------------------------------
 
@@ -300,6 +328,7 @@ class AutoModel(PerformanceModel):
             "new_weights": self.new.weights.tolist(),
             "doubt": {name: [blend.factor, blend.floor] for name, blend in blends},
             "kin": {name: blend.error_correlation for name, blend in blends},
+            "gain_errors": [float(error) if np.isfinite(error) else None for error in self.gain_errors],
             "variance_bias": self.variance.bias,
             "student_bias": self.student.bias,
         }
@@ -316,6 +345,9 @@ class AutoModel(PerformanceModel):
         self.offset = Trees.restored(arrays, 0.0, "offset.")
         self.student = Trees.restored(arrays, float(document["student_bias"]), "student.")
         self.memory = Memory.restored(arrays, "memory.", self.domain.contexts)
+        # Models of before say nothing of them.
+        errors = document.get("gain_errors", [None])
+        self.gain_errors = np.array([np.inf if error is None else float(error) for error in errors])
 
 
 def _restored_blend(document: Mapping[str, Any], name: str) -> Blend:

@@ -19,12 +19,14 @@ from stripewise.model.features import Encoder, Matrix, make_encoder
 from stripewise.model.files import Stored, write_model_file
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.table import Table
+from stripewise.model.threads import for_rows
 from stripewise.model.trees.ensemble import Trees
 from stripewise.model.unmeasured import of_one_more, over_measured
 from stripewise.spec.options import Options
 
 _LEAST_ROWS = 2
 _CHUNK = 200_000
+_SAMPLE = 512
 _MANY = 20_000
 
 
@@ -126,6 +128,9 @@ class PerformanceModel(ABC):
         0 where a model has no evidence of it. See :func:`stripewise.model.data.error_correlation`.
     reach : float
         Largest difference in ln(value) between configurations of one workload that was measured; 0 where unknown.
+    gain_errors : ndarray, shape (operations,) or (1,)
+        How far predicted gains of held-out workloads were wrong, by operation; infinite where a model has no evidence.
+        See :func:`stripewise.model.data.gain_errors`.
     """
 
     name: ClassVar[str]
@@ -140,6 +145,8 @@ class PerformanceModel(ABC):
         self.reach = 0.0
         self._domain: Domain | None = None
         self._encoder: Encoder | None = None
+        self.gain_errors: Floats = np.array([np.inf])
+        self._margins: Floats | None = None
 
     @property
     def domain(self) -> Domain:
@@ -195,7 +202,9 @@ class PerformanceModel(ABC):
         self._encoder = self._make_encoder(self._domain, data.points)
         self.noise = data.noise
         self.reach = data.reach
-        self._fit(data, np.random.default_rng(seed))
+        self._margins = None
+        with for_rows(len(table)):
+            self._fit(data, np.random.default_rng(seed))
         return self
 
     def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
@@ -284,6 +293,29 @@ class PerformanceModel(ABC):
 
         found: Floats = over_measured(self.domain, points, ask, lambda each, workload: each.mean(axis=0))[0]
         return found if self.domain.objective.maximize else -found
+
+    def margins(self) -> Floats:
+        """Logarithm of the gain below which the current settings are kept, of each value of the operation's column.
+
+        It is the standard deviation of the difference of two predictions: the median over points of the model's own
+        grid, but no more than what predicted gains of held-out workloads were wrong by. (The grid has points that no
+        measurement is like, where the members of a model disagree.) Without such a column it is a single number.
+        """
+        if self._margins is None:
+            domain, rng, frame = self.domain, np.random.default_rng(0), {}
+            for column, seen in zip(domain.columns, domain.seen, strict=True):
+                values = [column.values[place] for place in seen]
+                frame[column.name] = [values[int(i)] for i in rng.integers(len(values), size=_SAMPLE)]
+            points = domain.points(frame)
+            told = self.predict_points(points)
+            each = apart(told.deviation, told.shared, told.deviation, told.shared)
+            place = domain.operation
+            number = 1 if place is None else len(domain.columns[place].values)
+            own = np.zeros(_SAMPLE) if place is None else points[:, place]
+            found = [each[own == value] for value in range(number)]
+            own_median = np.array([np.median(some if len(some) else each) for some in found])
+            self._margins = np.minimum(own_median, self.gain_errors)
+        return self._margins
 
     # -- standing in ---------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from stripewise.model.table import Table
 
 Ints = NDArray[np.int64]
 _MOST_CORRELATED = 0.95
+_LEAST_COMPARED = 3
+"""Workloads of an operation from whose errors those of gains are estimated."""
 _MOSTLY = 0.5
 
 
@@ -86,6 +88,37 @@ def _groups(rows: Floats) -> Ints:
     if rows.shape[1] == 0:
         return np.zeros(len(rows), dtype=np.int64)
     return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def gain_errors(errors: Floats, workloads: NDArray[np.int64], operations: NDArray[np.int64], count: int) -> Floats:
+    """Estimate how far predicted gains are wrong, from the errors on held-out workloads.
+
+    A gain is the difference of two configurations of one workload, so its error has twice the variance of their errors
+    within the workload.
+
+    Parameters
+    ----------
+    errors : ndarray, shape (n,)
+        Of ln(value), on workloads that were held out. The noise of the measurements is a part of them.
+    workloads, operations : ndarray of int, shape (n,)
+    count : int
+        Operations: 0, 1, ..., ``count - 1``.
+
+    Returns
+    -------
+    ndarray, shape (count,)
+        Standard deviation of the error of ln(gain) of each operation; infinite where fewer than three of its workloads
+        have two configurations.
+    """
+    found = np.full(count, np.inf)
+    for operation in range(count):
+        _, group, rows = np.unique(workloads[operations == operation], return_inverse=True, return_counts=True)
+        own = errors[operations == operation]
+        freedom = len(own) - len(rows)
+        if np.sum(rows > 1) >= _LEAST_COMPARED:
+            mean = np.bincount(group, own) / rows
+            found[operation] = np.sqrt(2.0 * np.sum((own - mean[group]) ** 2) / freedom)
+    return found
 
 
 def error_correlation(errors: Floats, workloads: NDArray[np.int64], noise: Floats | float = 0.0) -> float:

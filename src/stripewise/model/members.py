@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,9 @@ from stripewise.model.features import Matrix
 from stripewise.model.linear import Equation
 from stripewise.model.network import NeuralNetwork, TrainingOptions, train
 from stripewise.model.smooth import Smooth
+from stripewise.model.threads import threads
 from stripewise.model.trees.boosting import Boosted, boost
-from stripewise.model.trees.ensemble import Trees, threads
+from stripewise.model.trees.ensemble import Trees
 
 _MANY = 5000
 _SEVERAL = 1500
@@ -122,15 +123,32 @@ class BlendMember:
 
 @dataclass(frozen=True, eq=False)
 class LearnerInput:
-    """What a learner is given: cells and random numbers. Boosted trees, which several need, are grown once."""
+    """What a learner is given.
+
+    Attributes
+    ----------
+    cells : Cells
+    rng : numpy.random.Generator
+    chosen : dict
+        Hyperparameters of the smooth parts, by member, as they were chosen for the first of several inputs that share
+        most of their cells. The choice takes longer than everything else, and hardly depends on a few cells.
+    """
 
     cells: Cells
     rng: np.random.Generator
+    chosen: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
     @cached_property
     def boosted(self) -> Boosted:
-        """Boosted trees on all features."""
+        """Boosted trees on all features, grown once for all learners that need them."""
         return _boosted(self.cells.x, self.cells.mean, self.cells.count, self.rng)
+
+    def smooth(self, member: str, x: Matrix, target: Floats, count: Floats, importance: Floats) -> Smooth:
+        """Fit a smooth part of a member, see :meth:`Smooth.fit`."""
+        found = Smooth.fit(x, target, count, importance, self.rng, chosen=self.chosen.get(member))
+        if found.hyperparameters is not None:
+            self.chosen[member] = found.hyperparameters
+        return found
 
 
 Learn = Callable[[LearnerInput], BlendMember]
@@ -173,7 +191,7 @@ def learn_smooth(given: LearnerInput) -> BlendMember:
     """The smooth regression, its features weighted by boosted trees."""
     cells = given.cells
     importance = given.boosted.importance()
-    return BlendMember(((Smooth.fit(cells.x, cells.mean, cells.count, importance, given.rng), None),))
+    return BlendMember(((given.smooth("smooth", cells.x, cells.mean, cells.count, importance), None),))
 
 
 def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
@@ -211,7 +229,7 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
         importance = np.ones(x.shape[1])
         if len(present) >= 12:
             importance = _boosted(x, level[present], np.ones(len(present)), rng).importance()
-        base = Smooth.fit(x, level[present], np.ones(len(present)), importance, rng)
+        base = given.smooth("relative", x, level[present], np.ones(len(present)), importance)
         relative = _boosted(cells.x, cells.mean - level[cells.workload], cells.count, rng)
         return BlendMember(((base, context_features), (relative, None)))
 

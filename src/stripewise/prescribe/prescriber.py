@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.model.artifact.export import margin_of
 from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.base import PerformanceModel, supported
 from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
@@ -100,7 +99,7 @@ class Answer:
         objective = self._domain.objective
         reach = self._model.reach
         predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
-        own_margin = margin_of(self._model)
+        own_margin = self._widest(self._model.margins())
         _, margin = supported(predicted, own_margin, reach)
         kept = ""
         if not self._free:
@@ -156,6 +155,13 @@ class Answer:
             notes=(*notes, *self._remarks(changed, chosen[0]), *unset),
         )
 
+    def _widest(self, by_operation: Floats) -> float:
+        """What holds for this operation; the largest where that is unknown."""
+        number = self._domain.operation
+        if number is None or len(by_operation) == 1:
+            return float(np.max(by_operation))
+        return float(np.max(by_operation[np.unique(self._fixed[:, number]).astype(int)]))
+
     def _doubt(
         self,
         grid: CandidateGrid,
@@ -165,13 +171,18 @@ class Answer:
         then: LogPrediction,
         today: LogPrediction,
     ) -> float:
-        """Standard deviation of the gain: the model's own, and that between the values of what is unknown."""
+        """Standard deviation of the gain: the model's own, and that between the values of what is unknown.
+
+        Within what was measured, the errors of gains on held-out workloads say it better than the model's members.
+        """
         own = float(then.gain_deviation(today)[0])
-        if self._groups == 1:
-            return own
         chosen = now.copy()
         for tunable in changed:
             chosen[:, tunable.place] = point[tunable.place]
+        if not self._domain.outside_points(chosen):
+            own = min(own, self._widest(self._model.gain_errors))
+        if self._groups == 1:
+            return own
         gains = grid.predict(chosen).mean - grid.predict(now).mean
         return math.hypot(own, float(np.std(gains, ddof=1)) * math.sqrt(1.0 + 1.0 / self._groups))
 

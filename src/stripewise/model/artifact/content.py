@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stripewise.model.artifact.members import Member
-from stripewise.model.artifact.program import OUTPUT, Program
+from stripewise.model.artifact.program import OUTPUT, Program, constant
+
+_NO_MARGIN: Program = constant(0.0)
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,9 @@ class Artifact:
     ----------
     name, identifier, objective, unit : str
     maximize, simulated : bool
-    margin : float
-        Natural logarithm of the gain below which the current setting is kept.
+    margin : Program
+        Of a workload: natural logarithm of the gain below which the current settings are kept. What is unknown of the
+        workload reads as not a number.
     reach : float
         That of the largest gain that the measurements support; 0 where unknown.
     inputs : tuple of ArtifactInput
@@ -159,7 +162,7 @@ class Artifact:
     result: Program = OUTPUT
     identifier: str = ""
     simulated: bool = False
-    margin: float = 0.0
+    margin: Program = _NO_MARGIN
     reach: float = 0.0
     constraints: tuple[Program, ...] = ()
     derived: tuple[DerivedSetting, ...] = ()

@@ -15,12 +15,10 @@ from stripewise.model.artifact.content import Artifact, ArtifactInput
 from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.artifact.members import Layer, Member, TreeBlock
 from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
-from stripewise.model.base import PerformanceModel, apart
+from stripewise.model.base import PerformanceModel
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.trees.ensemble import Trees
 from stripewise.spec.formats import ARTIFACT_DEPTH, ARTIFACT_NONE, WORD, Op
-
-_SAMPLE = 512
 
 
 def to_artifact(model: PerformanceModel) -> Artifact:
@@ -37,18 +35,6 @@ def to_artifact(model: PerformanceModel) -> Artifact:
         If the model is of a kind that has no such form, or too large for the runtime.
     """
     return _Export(model).artifact()
-
-
-def margin_of(model: PerformanceModel) -> float:
-    """Logarithm of the gain that a model can tell from none: the median, over its own grid, of that of two alike."""
-    domain = model.domain
-    rng = np.random.default_rng(0)
-    frame = {}
-    for column, seen in zip(domain.columns, domain.seen, strict=True):
-        values = [column.values[place] for place in seen]
-        frame[column.name] = [values[int(i)] for i in rng.integers(len(values), size=_SAMPLE)]
-    found = model.predict(frame)
-    return float(np.median(apart(found.deviation, found.shared, found.deviation, found.shared)))
 
 
 class _Export:
@@ -70,7 +56,7 @@ class _Export:
             unit=objective.unit,
             maximize=objective.maximize,
             simulated="simulated" in self._domain.schema.description.lower(),
-            margin=margin_of(self._model),
+            margin=self._margin(),
             reach=self._model.reach,
             inputs=(*inputs, *(ArtifactInput(name, WORD) for name in self._inputs.words)),
             constraints=constraints,
@@ -101,6 +87,18 @@ class _Export:
                         program = apply(op, program, logarithm)
             found.append(apply(Op.SINGLE, program))
         return tuple(found)
+
+    def _margin(self) -> Program:
+        """Choose the margin by the operation; the widest where that is unknown."""
+        margins, number = self._model.margins(), self._domain.operation
+        program = constant(float(max(margins)))
+        if number is None:
+            return program
+        column = self._domain.columns[number]
+        for value, margin in zip(column.values, margins, strict=True):
+            here = apply(Op.EQUAL, read(self._inputs.places[number]), constant(self._inputs.number(value)))
+            program = apply(Op.SELECT, here, constant(float(margin)), program)
+        return program
 
     def _members(self) -> tuple[tuple[Member, ...], Program]:
         members = self._model.members()

@@ -98,7 +98,7 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
     ):
         raise UserError(f"{origin} is cut off or damaged", fix)
     try:
-        return _ArtifactReader(data, flags, rest[:14], rest[14:19], rest[20], rest[19]).artifact()
+        return _ArtifactReader(data, flags, rest[:14], rest[14:20], rest[20]).artifact()
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
         raise UserError(f"{origin} is damaged: {error}", fix) from error
 
@@ -112,10 +112,8 @@ def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
 
 
 class _ArtifactReader:
-    def __init__(
-        self, data: bytes, flags: int, counts: list[int], names: list[int], margin: float, reach: float
-    ) -> None:
-        self._flags, self._names, self._margin, self._reach = flags, names, margin, reach
+    def __init__(self, data: bytes, flags: int, counts: list[int], names: list[int], reach: float) -> None:
+        self._flags, self._names, self._reach = flags, names, reach
         parts, at = [], form.HEADER.size
         for count, entry in zip(counts, (entry.size for entry in form.ENTRIES.values()), strict=True):
             parts.append(data[at : at + count * entry])
@@ -148,7 +146,7 @@ class _ArtifactReader:
             unit=text(self._names[3]),
             maximize=bool(self._flags & ARTIFACT_MAXIMIZE),
             simulated=bool(self._flags & ARTIFACT_SIMULATED),
-            margin=self._margin,
+            margin=self._programs[self._names[5]],
             reach=self._reach,
             inputs=(inputs := self._inputs(text)),
             constraints=tuple(self._programs[int(n)] for n in np.frombuffer(self._parts[6], dtype="<u4")),

@@ -112,7 +112,7 @@ class _Writer:
         constraints = [self._program(program) for program in a.constraints]
         derived = [self._derived(entry) for entry in a.derived]
         members, features, blocks, cuts, nodes, weights = self._members()
-        result = self._program(a.result)
+        result, margin = self._program(a.result), self._program(a.margin)
         names = (code(a.name), code(a.identifier), code(a.objective), code(a.unit))
         sections: list[tuple[int, bytes]] = [
             (len(a.texts.data()), a.texts.data()),
@@ -142,7 +142,7 @@ class _Writer:
 
         def header(total: int) -> bytes:
             return form.HEADER.pack(
-                ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, a.reach, a.margin
+                ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, margin, a.reach
             )
 
         return header(form.checksum(header(0) + body)) + body
