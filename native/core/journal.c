@@ -208,6 +208,13 @@ size_t sw_journal_each(const char *text, size_t size, void (*take)(const struct 
     return bad;
 }
 
+/* Is an open file empty or a journal, of which even the header may be cut off? */
+static bool is_journal(int fd) {
+    char begin[sizeof SW_JOURNAL_HEADER - 1];
+    ssize_t size = pread(fd, begin, sizeof begin, 0);
+    return size >= 0 && memcmp(begin, SW_JOURNAL_HEADER, (size_t)size) == 0;
+}
+
 bool sw_journal_append(const char *path, const struct sw_phase *phase) {
     char text[SW_MAX_JOURNAL_LINE + sizeof SW_JOURNAL_HEADER + 2], last = '\n';
     /* O_NONBLOCK: a path that is a pipe without a reader must not hang the program. */
@@ -216,7 +223,8 @@ bool sw_journal_append(const char *path, const struct sw_phase *phase) {
     size_t used = 0;
     if (fd < 0)
         return false;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    /* Another user's link may lead to a file of another kind. */
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || !is_journal(fd)) {
         close(fd);
         errno = EINVAL;
         return false;

@@ -20,10 +20,11 @@ struct sw_phase {
     char settings[SW_JOURNAL_TEXT]; /* as sw_settings_print writes them; "" for the default */
     char workload[SW_JOURNAL_TEXT]; /* as sw_workload_print writes it */
     char program[SW_JOURNAL_WORD];
-    char layout[SW_JOURNAL_WORD]; /* that the file had: "stripe_count=4 ..."; "" if it is not told */
-    char driver[SW_JOURNAL_WORD]; /* as the report says it; "" if it is not told */
-    uint32_t order, missed;       /* the order's number, or 0; its settings that were not passed on */
-    double launch;                /* seconds since 1970, when the program began */
+    char layout[SW_JOURNAL_WORD];       /* that the file had: "stripe_count=4 ..."; "" if it is not told */
+    char driver[SW_JOURNAL_WORD];       /* as the report says it; "" if it is not told */
+    uint32_t order, missed;             /* the order's number, or 0; its settings that were not passed on */
+    double launch;                      /* seconds since 1970, when the program began */
+    char evidence[SW_JOURNAL_EVIDENCE]; /* as sw_evidence_print writes it */
 };
 
 /* Writes a record as a line with its newline. Returns its length, or 0 if it does not fit. */

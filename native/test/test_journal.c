@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -95,6 +96,20 @@ static void test_file(void) {
     CHECK(!sw_journal_append("/nonexistent/journal", &phase) && errno == ENOENT);
 }
 
+/* As another user's link may lead to: nothing is appended to a file that is not a journal. */
+static void test_file_of_another_kind(void) {
+    char path[] = "/tmp/test_journal.XXXXXX";
+    struct stat status;
+    struct sw_phase phase = sample();
+    int fd = mkstemp(path);
+    CHECK(write(fd, "thesis\n", 7) == 7 && !sw_journal_append(path, &phase) && errno == EINVAL);
+    CHECK(fstat(fd, &status) == 0 && status.st_size == 7);
+    CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, SW_JOURNAL_HEADER, 5, 0) == 5 &&
+          sw_journal_append(path, &phase));
+    close(fd);
+    unlink(path);
+}
+
 static void test_only_the_end_of_a_long_one_is_read(void) {
     char path[] = "/tmp/test_journal.XXXXXX", error[100] = "", line[SW_MAX_JOURNAL_LINE], *text = NULL;
     struct sw_phase phase = sample();
@@ -118,6 +133,7 @@ int main(void) {
     test_round_trip();
     test_damage();
     test_file();
+    test_file_of_another_kind();
     test_only_the_end_of_a_long_one_is_read();
     return failures != 0;
 }

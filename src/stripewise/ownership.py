@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import secrets
 import stat
 from collections.abc import Iterator
@@ -13,6 +15,9 @@ from stripewise.errors import UserError
 
 PART = ".stripewise-"
 """Begins the names of files and folders that are not finished."""
+
+_NOBODY = 65534
+"""Owner that the kernel shows for root of a container's host."""
 
 
 def part_of(path: Path) -> Path:
@@ -92,6 +97,44 @@ def check_own(path: Path, noun: str) -> None:
         raise UserError(f"{noun} {path} belongs to another user ({about.st_uid})", "use one of your own")
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UserError(f"others can write {noun} {path}", f"check who changed it, then: chmod go-w {path}")
+
+
+def check_above(path: Path, noun: str, *, group: bool = False) -> None:
+    """Refuse a folder that others could exchange as a whole, since they can rename in it or in one above it.
+
+    Parameters
+    ----------
+    path : Path
+        A folder, without links.
+    noun : str
+        What it is, for the message.
+    group : bool
+        Whether the members of a group and the owners of the folders above are trusted.
+
+    Raises
+    ------
+    UserError
+        If others could.
+    OSError
+        If a folder cannot be looked at.
+    """
+    cure = "or name a folder where only you can write, in STRIPEWISE_HOME"
+    for folder in (path, *path.parents):
+        about = folder.stat()
+        if not group and about.st_uid not in (os.getuid(), 0, _NOBODY):
+            raise UserError(f"user {about.st_uid} owns {folder}, and could exchange {noun} {path}", cure[3:])
+        trusted = group or _own_group(about.st_gid)
+        writers = about.st_mode & (stat.S_IWOTH if trusted else stat.S_IWOTH | stat.S_IWGRP)
+        if writers and not about.st_mode & stat.S_ISVTX:
+            raise UserError(f"others can write {folder}, and so exchange {noun} {path}", f"chmod go-w {folder}, {cure}")
+
+
+def _own_group(number: int) -> bool:
+    """Whether a group is the private one of this user, which has the user's name and no other members."""
+    try:
+        return grp.getgrgid(number).gr_name == pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return False
 
 
 def check_model(path: Path, noun: str = "model") -> None:

@@ -20,6 +20,7 @@ pytest.importorskip("fastapi")
 
 from stripewise.cli.main import main
 from stripewise.runner.allow_list import AllowList
+from stripewise.server.connections import Proxies
 from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
 from stripewise.server.policy import check_experiment
 from stripewise.server.problems import Refused
@@ -283,6 +284,17 @@ def test_behind_a_named_proxy_each_client_has_its_own_limits(tmp_path: Path) -> 
         key = {"Authorization": f"Bearer {found.secret}", "X-Forwarded-For": "203.0.113.7"}
         found.client("10.0.0.1", **key).delete("/api/models/none")
         assert found.service.audit.page(1)[0].address == "203.0.113.7"
+
+
+def test_a_socket_is_believed_only_where_it_is_named(tmp_path: Path) -> None:
+    """Every user of the machine can come from 127.0.0.1, but only who may open it through the socket."""
+    assert Proxies(["127.0.0.1"]).local and Proxies(["::/0"]).local and not Proxies(["10.0.0.0/8", "socket"]).local
+    for proxies, allowed in (((), [401] * 5 + [429]), (("socket",), [401] * 6)):
+        folder = tmp_path / "-".join(["s", *proxies])
+        folder.mkdir()
+        with running(folder, failures_a_minute=5, proxies=proxies) as found:
+            clients = [found.client("", **{"X-Forwarded-For": f"203.0.113.{at}"}) for at in range(6)]
+            assert [client.get("/api/me").status_code for client in clients] == allowed
 
 
 def test_a_proxy_without_an_address_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

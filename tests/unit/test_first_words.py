@@ -55,7 +55,9 @@ def test_observing_names_its_report(monkeypatch, tmp_path, capsys):
     started = []
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr(apply.os, "execvp", lambda program, words: started.append(program))
-    monkeypatch.setattr(apply, "prepare", lambda *_, **__: SimpleNamespace(words=("true",), warnings=()))
+    monkeypatch.setattr(
+        apply, "prepare", lambda *_, **__: SimpleNamespace(words=("true",), warnings=(), observed=False)
+    )
     main(["run", "--mode", "observe", "--", "true"])
     assert started == ["true"]
     said = capsys.readouterr().err.replace("\n", "")

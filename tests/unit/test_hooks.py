@@ -76,6 +76,26 @@ def test_a_pattern_follows_no_planted_link(deleting: Callable[..., str], tmp_pat
 
 
 @pytest.mark.parametrize("deleting", [by_this_process, by_the_jobs_script])
+def test_no_link_of_another_user_is_followed(deleting: Callable[..., str], tmp_path: Path) -> None:
+    """In a folder such as /tmp, anybody could make a link of the name that somebody deletes."""
+    require(os.getuid() == 0, "giving a link to another user needs root")
+    victim, cwd = tmp_path / "home" / "thesis", tmp_path / "it's shared"
+    for folder in (victim.parent, cwd):
+        folder.mkdir()
+    victim.write_text("x")
+    os.chown(cwd, 111, -1)
+    for name, target in (("out", "home/thesis"), ("sub", "home"), ("staff", "home/thesis")):
+        (cwd / name).symlink_to(Path("..") / target)
+        os.chown(cwd / name, 111 if name == "staff" else 222, -1, follow_symlinks=False)
+    (cwd / "own").symlink_to("sub")
+    for name, link in (("out", "out"), ("sub/thesis", "sub"), ("own/thesis", "sub"), ("own/th*", "sub")):
+        said = deleting(name, cwd, None)
+        assert f"{link}, on the way to " in said and "is a link of another user" in said
+    assert victim.exists()
+    assert deleting("staff", cwd, None) == "" and not victim.exists(), "who owns the folder is trusted"
+
+
+@pytest.mark.parametrize("deleting", [by_this_process, by_the_jobs_script])
 @pytest.mark.parametrize("pattern", ["out.1", "sub/file", "sub/f*", "../home/file"])
 def test_nothing_is_deleted_outside_the_folders_whatever_becomes_a_link(
     deleting: Callable[..., str], pattern: str, tmp_path: Path

@@ -16,9 +16,11 @@ from stripewise.errors import UserError
 from stripewise.model.artifact.reader import read_artifact
 from stripewise.model.files import Stored, write_model_file
 from stripewise.model.registry import load_model
-from stripewise.ownership import check_model, check_own, make_folder
+from stripewise.ownership import check_above, check_model, check_own, make_folder
 from stripewise.runner.local.scratch import Scratch
+from stripewise.spec.experiment import Experiment
 from stripewise.store.opening import default_path, open_store
+from stripewise.tuning.folders import make_runs_folder
 from tests.conftest import require
 
 
@@ -64,6 +66,34 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     os.chown(file, 65534, 65534)
     with pytest.raises(UserError, match=r"the file .* belongs to another user \(65534\)"):
         check_own(file, "the file")
+
+
+def test_a_folder_that_others_could_exchange_is_refused(tmp_path: Path) -> None:
+    """A library is checked once and loaded hours later: who can rename the folder of builds puts another there."""
+    shared, cache = tmp_path / "shared", tmp_path / "shared" / "a" / "native"
+    cache.mkdir(parents=True)
+    experiment = Experiment(command=["true"], scratch=str(cache))
+
+    def refused(mode: int) -> list[str]:
+        shared.chmod(mode)
+        found = []
+        for check in (
+            lambda: check_above(cache, "the folder of built libraries"),
+            lambda: make_runs_folder(experiment),
+        ):
+            try:
+                check()
+            except UserError as error:
+                found.append(error.what)
+        return found
+
+    assert [len(refused(mode)) for mode in (0o755, 0o1777, 0o777)] == [0, 0, 2]
+    assert all(f"others can write {shared}, and so exchange the folder of" in what for what in refused(0o777))
+    require(os.getuid() == 0, "giving a folder to another user needs root")
+    os.chown(shared, 0, 12345)
+    assert len(refused(0o770)) == 1, "runs may lie in a folder of a group, built libraries may not"
+    os.chown(shared, 12345, 0)
+    assert refused(0o755) == [f"user 12345 owns {shared}, and could exchange the folder of built libraries {cache}"]
 
 
 def test_models_that_others_can_have_changed_are_refused(tmp_path: Path) -> None:

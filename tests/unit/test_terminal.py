@@ -11,6 +11,7 @@ from rich.console import Console
 from stripewise.cli import output, progress
 from stripewise.cli.main import main
 from stripewise.cli.progress import Progress
+from stripewise.runner.base import Preflight
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
@@ -57,9 +58,7 @@ def shown(width, monkeypatch, *, terminal=True):
     )
     display = Progress(console)
     objective = Objective("write_bandwidth", "maximize", "MiB/s")
-    display(
-        Event("prepared", {"preflight": SimpleNamespace(summary=[], warnings=[]), "objective": objective, "trials": []})
-    )
+    display(Event("prepared", {"preflight": Preflight(), "objective": objective, "trials": []}))
     trials = []
     runs = [
         (Phase.WARMUP, Role.DEFAULT, 123.5, ""),

@@ -21,13 +21,18 @@ from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.events import Event
 
+_MANY_NAMES = 12
+_FIRST_NAMES = 3
+
 
 def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
-    """Say what is not searched and why, one line per reason."""
-    return [
-        f"left out: {', '.join(name for name, why in left_out.items() if why == reason)} ({reason})"
-        for reason in dict.fromkeys(left_out.values())
-    ]
+    """Say what is not searched and why, one line per reason; of very many names the first few."""
+    lines = []
+    for reason in dict.fromkeys(left_out.values()):
+        names = [name for name, why in left_out.items() if why == reason]
+        more = [f"{len(names) - _FIRST_NAMES} more"] if len(names) > _MANY_NAMES else []
+        lines.append(f"left out: {', '.join([*(names[:_FIRST_NAMES] if more else names), *more])} ({reason})")
+    return lines
 
 
 def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> str:
@@ -58,6 +63,7 @@ class Progress:
         self._defaults: Configuration | None = None
         self._announced = ""
         self._default: float | None = None
+        self._replays = False
         self._best: float | None = None
         self._best_text = ""
         self._phase = "preparing"
@@ -93,6 +99,7 @@ class Progress:
     # -- events --------------------------------------------------------------------------------------------
 
     def _on_prepared(self, preflight: Any, objective: Objective, trials: Sequence[Trial]) -> None:
+        self._replays = preflight.replayer is not None
         self._objective = objective
         self._follow(trials)
         for line in (
@@ -133,7 +140,9 @@ class Progress:
         if run.state is State.PRUNED:
             shown = run.reason
         ratio = ""
-        if run.value and self._default and run.state is State.FINISHED:
+        # The default was measured on replays, which the program's own runs cannot be compared with.
+        other = self._replays and run.phase is Phase.CONFIRMATION
+        if run.value and self._default and run.state is State.FINISHED and not other:
             ratio = f"x{self._objective.speedup(run.value, self._default):.2f}"
         phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
         row = [f"{spent.runs}/{self._budget}", phase, shown, ratio, what]

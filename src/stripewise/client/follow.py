@@ -11,6 +11,7 @@ from typing import Any
 from stripewise.client.client import Client, error_of
 from stripewise.client.store import RemoteStore, run_of
 from stripewise.errors import StripewiseError, TransientError
+from stripewise.runner.base import Preflight
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import Result
@@ -119,7 +120,7 @@ class Follower:
 
     def _message(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "prepared":
-            preflight = SimpleNamespace(summary=tuple(data["summary"]), warnings=tuple(data["warnings"]))
+            preflight = Preflight(summary=tuple(data["summary"]), warnings=tuple(data["warnings"]))
             objective = Objective(**data["objective"])
             # Runs that are still to be told came after this.
             trials = self._with(lambda run: run.number in self._told)

@@ -24,6 +24,8 @@ _COLUMNS = {
     "close": ("close(s)", "closeTime"),
     "total": ("total(s)", "totalTime"),
 }
+_COMMAND = re.compile(r"Command line(?: used)?\s*:(.*)")
+_OPTION = re.compile(r"[ \t]*([A-Za-z][\w \t/()-]*)[:=][ \t]+(\S.*)")
 _BY_NAME = {name.lower(): field for field, names in _COLUMNS.items() for name in names}
 
 
@@ -95,15 +97,16 @@ def parse_ior(text: str, origin: str = "the output") -> IorOutput:
 
 def _parse_text(text: str) -> IorOutput:
     version = re.search(r"^IOR-(\S+?):", text, re.MULTILINE)
-    command = re.search(r"^Command line(?: used)?\s*:\s*(.+?)\s*$", text, re.MULTILINE)
-    options = dict(re.findall(r"^[ \t]*([A-Za-z][\w /()-]*?)\s*[:=][ \t]+(\S.*?)\s*$", text, re.MULTILINE))
-    words = (line.split() for line in text.splitlines())
+    lines = text.splitlines()
+    # Blanks around are stripped afterwards: patterns with them take time in proportion to the square of their number.
+    found = [(match[1].strip(), match[2].strip()) for match in map(_OPTION.match, lines) if match]
+    command = next((match[1].strip() for match in map(_COMMAND.match, lines) if match), "")
     return IorOutput(
         "text",
         version.group(1) if version else "",
-        command.group(1) if command else "",
-        {k.strip(): v for k, v in options.items()},
-        tuple(_rows(words)),
+        command,
+        dict(found),
+        tuple(_rows(line.split() for line in lines)),
     )
 
 

@@ -9,6 +9,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ _MOST_LOGS = 20
 # letters only at its beginning, takes it whole (++), and looks for what must be in it or behind it beforehand.
 _LETTERS = r"[A-Za-z0-9_.-]"
 _NAMED = (
-    rf"(?:(?={_LETTERS}*?(?:token|secret|passw|passphrase|credential|(?:api|access|private|account|ssh)[_-]?key|auth))"
+    rf"(?:(?={_LETTERS}*?(?:token|secret|passw|passphrase|credential|(?:api|access|private|account|ssh)[_-]?key|auth|jwt))"
     rf"{_LETTERS}++)"
 )
-_ENDS_SHORT = rf"{_LETTERS}++(?:(?<=[_.-]pw)|(?<=[_.-]pwd)|(?<=[_.-]pass))"
-_SHORT = rf"(?:{_ENDS_SHORT}|(?:pw|pass)(?!{_LETTERS}))"
+_ENDINGS = ("pw", "pwd", "pass", "key", "pat", "pin", "otp", "psk", "sig", "signature", "creds", "cookie", "bearer")
+_ENDS_SHORT = rf"{_LETTERS}++(?:{'|'.join(rf'(?<=[_.-]{one})' for one in _ENDINGS)})"
+_SHORT = rf"(?:{_ENDS_SHORT}|(?:pw|pwd|pass|pin|otp|psk|sig|signature|creds|bearer)(?!{_LETTERS}))"
 """What names of secrets look like, in variables and options; the short ones are words of ordinary texts, too."""
 _SECRET = re.compile(
     rf"(?i)(?<!{_LETTERS})({_NAMED}|(?=-){_ENDS_SHORT}|{_SHORT}(?=[\"']?\s*[=:]))"
@@ -47,14 +49,39 @@ _DOMAIN = re.compile(
     r"(?:com|org|net|edu|gov|mil|int|eu|uk|de|fr|ch|at|nl|se|no|fi|dk|jp|cn|kr|au|ca|pl|cz"
     r"|local|lan|internal|intranet|cluster)(?![\w-]|\.\w)"
 )
+_HEADER = re.compile(r"(?i)((?<![a-z])(?:proxy-)?authorization[\"']?\s*+[:=]|(?<![a-z])(?:set-)?cookie:)[^\r\n']++")
+"""A header of HTTP whose whole value gives access, to the end of its line or of the quotes of a shell."""
+_QUERY = re.compile(r"(?i)(?<=[?&])((?:[\w.-]*[_.-])?(?:key|sig|signature|code|jwt)=)[^&\s\"'#]++")
+_WEBHOOK = re.compile(r"(?i)(?<=/hooks\.slack\.com/services/|/discord\.com/api/webhooks/)[\w/-]++")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_URL_PASSWORD = re.compile(r"(?<=://)[^/:@\s]+:[^/@\s]+@")
+# A user may stand alone, and then be a token; a password may hold an @.
+_URL_PASSWORD = re.compile(r"(?<=://)[^/\s\"']*@")
 _MAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _HOME = re.compile(r"(?<![\w.])/(home|users|Users|u|global/homes/\w)/([A-Za-z0-9._-]+)")
 # One without an end was cut off.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
 _SECRET_NAME = re.compile(rf"(?i){_NAMED}|{_SHORT}|(?s:.*?private.*)")
+
+
+def _options(shorts: str, *longs: str) -> re.Pattern[str]:
+    """Find options with their values: letters, whose value may follow at once, and words."""
+    names = "|".join([*(f"-{letter}[=\\s]?" for letter in shorts), *(rf"--{name}[=\s]" for name in longs)])
+    return re.compile(rf"""(?<!\S)({names})\s*+("[^"]*"|'[^']*'|[^\s"']++)""")
+
+
+def _masked(options: re.Pattern[str], line: re.Match[str]) -> str:
+    return options.sub(r"\1[removed]", line[0])
+
+
+_PROGRAMS = (
+    (r"curl", _options("uUbE", "user", "proxy-user", "cookie", "cert", "key")),
+    (r"http|xh", _options("a")),
+    (r"sshpass|mysql\w*|mariadb[\w-]*|mongo\w*|7za?|rar|unrar|rdesktop|docker|podman|helm|oras", _options("p")),
+    (r"ldap\w+|redis-cli|sqlcmd|bcp|zip|unzip|htpasswd|smbclient|lftp|openssl", _options("wWaPUukb", "user", "pass")),
+)
+"""Programs whose options give access though their names do not say so; the rest of their line is looked at."""
+_OF_PROGRAMS = [(re.compile(rf"(?<![\w.-])(?:{names})\s.*"), options) for names, options in _PROGRAMS]
 
 
 @dataclass
@@ -102,9 +129,14 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Redact a text."""
+        for program, options in _OF_PROGRAMS:
+            text = program.sub(partial(_masked, options), text)
         for pattern, put in (
             (_KEY, "[private key removed]"),
             (_URL_PASSWORD, "[removed]@"),
+            (_HEADER, r"\1 [removed]"),
+            (_QUERY, r"\1[removed]"),
+            (_WEBHOOK, "[removed]"),
             (_BEARER, r"\1 [removed]"),
             (_SECRET, r"\1\2[removed]"),
             (_CLOUD_KEY, "[key removed]"),
@@ -126,10 +158,29 @@ class Redactor:
             # An option's value is the next word of a command.
             before = ("", *value)
             secret = [isinstance(one, str) and _SECRET_OPTION.fullmatch(one) is not None for one in before]
-            return ["[removed]" if after else self.value(entry) for after, entry in zip(secret, value, strict=False)]
+            plain = _without_options(value)
+            return ["[removed]" if after else self.value(entry) for after, entry in zip(secret, plain, strict=False)]
         if isinstance(value, str):
             return "[removed]" if name and _SECRET_NAME.fullmatch(name) and value else self.text(value)
         return value
+
+
+def _without_options(words: Sequence[Any]) -> list[Any]:
+    """Remove the values of programs' options from a command; see :data:`_PROGRAMS`."""
+    found = list(words)
+    known: list[re.Pattern[str]] = []
+    for at, word in enumerate(found):
+        if not isinstance(word, str):
+            continue
+        for options in known:
+            # The option alone: its value is the next word.
+            if options.fullmatch(f"{word} x") and at + 1 < len(found):
+                found[at + 1] = "[removed]"
+            elif (match := options.match(word)) and not word[match.end(1) - 1].isspace():
+                found[at] = f"{match[1]}[removed]"
+        name = Path(word).name
+        known += [options for names, options in _PROGRAMS if re.fullmatch(names, name)]
+    return found
 
 
 def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:

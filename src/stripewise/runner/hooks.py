@@ -17,6 +17,8 @@ _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 _LADVISE_SECONDS = 60.0
+_MOST_LINKS = 40
+"""The kernel follows no more."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def delete(patterns: Iterable[str], cwd: Path, within: Sequence[Path] | None = N
 
     A link that is named stays and its target goes, so that the program writes where the link points, as before. A link
     that a pattern finds must be the user's own and lead to the same folder: nobody named it, and others may have put
-    it there.
+    it there. A link on the way must belong to the user, to root, or to the owner of the folder in
+    which it lies: others can put links into a folder such as /tmp.
 
     Parameters
     ----------
@@ -107,6 +110,8 @@ def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
         here = target.parent == file.parent.resolve()
         if not here or file.lstat().st_uid != os.getuid():
             raise RunFailed(linked(file))
+    if link := _foreign_link(file):
+        raise RunFailed(foreign(link, file))
     # Whoever exchanges a folder of the path for a link from here on changes nothing: the file goes from this folder.
     folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -119,9 +124,35 @@ def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
     return 1
 
 
+def _foreign_link(file: Path) -> Path | None:
+    """Find a link that leads a path elsewhere and belongs neither to this user, nor to root or its folder's owner."""
+    here, left, links = Path("/"), list(file.absolute().parts[1:]), 0
+    while left and links < _MOST_LINKS:
+        part = left.pop(0)
+        if part == "..":
+            here = here.parent
+            continue
+        one = here / part
+        if not one.is_symlink():
+            here = one
+            continue
+        links += 1
+        if one.lstat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
+            return one
+        target = one.readlink()
+        here = Path("/") if target.is_absolute() else here
+        left = [*target.parts[target.is_absolute() :], *left]
+    return None
+
+
 def linked(file: Path | str) -> str:
     """Say why a link that a pattern found is not followed."""
     return f"{file} is a link to another folder or of another user; a pattern in hooks.delete does not follow it"
+
+
+def foreign(link: Path | str, file: Path | str) -> str:
+    """Say why a link of another user is not followed."""
+    return f"{link}, on the way to {file}, is a link of another user; hooks.delete does not follow it"
 
 
 def outside(file: Path | str) -> str:

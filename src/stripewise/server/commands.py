@@ -68,7 +68,8 @@ def serve(
     proxy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Address or network of a proxy that says in X-Forwarded-For whose request it passes on; repeatable.",
+            help="Address or network of a proxy that says in X-Forwarded-For whose request it passes on; repeatable. "
+            "'socket' believes all that can connect to --socket.",
             metavar="ADDRESS",
         ),
     ] = None,
@@ -115,7 +116,12 @@ def serve(
     patterns = tuple(allow) if allow else load_policy().applications
     # A wrong pattern or address is reported now, not with the first request.
     AllowList(patterns or ())
-    Proxies(proxy or ())
+    if Proxies(proxy or ()).local and host is not None:
+        typer.echo(
+            "every user of this machine can ask through its loopback address, which --proxy names, and claim any "
+            "address in X-Forwarded-For: give the proxy a --socket and --proxy socket, unless all users are trusted",
+            err=True,
+        )
     settings = Settings(
         store=store,
         data=data_folder(data),

@@ -15,8 +15,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stripewise.errors import UserError
 
+SOCKET = "socket"
+"""The peer of every connection to a UNIX socket."""
 EACH = 500
 """Connections that one peer may have open, and requests that it may have under way through a proxy."""
+
+_LOOPBACKS = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 
 class Proxies:
@@ -25,7 +29,7 @@ class Proxies:
     Parameters
     ----------
     named : iterable of str
-        Addresses and networks.
+        Addresses and networks; ``socket`` for all that can connect to the service's UNIX socket.
 
     Raises
     ------
@@ -34,14 +38,23 @@ class Proxies:
     """
 
     def __init__(self, named: Iterable[str]) -> None:
+        named = set(named)
+        self._socket = SOCKET in named
         try:
-            self._networks = tuple(ipaddress.ip_network(one) for one in named)
+            self._networks = tuple(ipaddress.ip_network(one) for one in named - {SOCKET})
         except ValueError as error:
             raise UserError(
-                f"--proxy: {error}", "write an address or a network, as in 10.1.2.3 or 10.1.2.0/28"
+                f"--proxy: {error}", "write an address or a network, as in 10.1.2.3 or 10.1.2.0/28, or socket"
             ) from None
 
+    @property
+    def local(self) -> bool:
+        """Whether an address is among them that every user of this machine can use."""
+        return any(one.version == own.version and one.overlaps(own) for one in self._networks for own in _LOOPBACKS)
+
     def __contains__(self, address: str) -> bool:
+        if address == SOCKET:
+            return self._socket
         try:
             found = _address(address)
         except ValueError:

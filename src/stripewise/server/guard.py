@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise.errors import StripewiseError
-from stripewise.server.connections import EACH, Proxies, peer_of
+from stripewise.server.connections import EACH, SOCKET, Proxies, peer_of
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import problem
 from stripewise.server.service import BASE_PATH, Service
@@ -142,7 +142,7 @@ class Guard:
             scope["path"] = scope["path"].replace(_VERSIONED, _API, 1)
         begun, status = time.perf_counter(), 500
         nonce = secrets.token_urlsafe(16)
-        peer = scope["client"][0] if scope.get("client") and scope["client"][0] else "socket"
+        peer = _peer(scope)
         address = self._proxies.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
         asker = peer_of(address)
         scope.setdefault("state", {}).update(nonce=nonce, address=address, prefix=prefix)
@@ -188,7 +188,7 @@ class Guard:
     def _strip_prefix(self, scope: Scope) -> str:
         """Give the path under which a proxy shows the service, and take it off the request's path if it is there."""
         prefix: str = self._service.settings.base_path
-        peer = scope["client"][0] if scope.get("client") else ""
+        peer = _peer(scope)
         told = Headers(scope=scope).get("x-forwarded-prefix", "").rstrip("/")
         if told and peer in self._proxies and re.fullmatch(BASE_PATH, told):
             prefix = told
@@ -383,6 +383,10 @@ class Guard:
             log.error(
                 "the audit log cannot be written: %s: %s %s %d by %s", error, *action.split(" ", 1), status, who[0]
             )
+
+
+def _peer(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") and scope["client"][0] else SOCKET
 
 
 def _below(path: str, places: tuple[str, ...]) -> bool:

@@ -47,6 +47,8 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     if experiment.scratch is not None:
         confined(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
+    if experiment.replay is not None:
+        raise Refused(403, "the service replays no records", "use stripewise tune --replay on the cluster")
     for _, file in own_files(experiment.command, folder):
         confined(file, settings, "a file of the command")
     for pattern in experiment.hooks.delete:

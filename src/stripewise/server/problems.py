@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from stripewise.errors import NotFound, StoreError, StripewiseError, TransientError
+from stripewise.errors import NotFound, StoreError, StripewiseError, TransientError, long_name
 
 
 class Problem(BaseModel):
@@ -160,6 +160,12 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_methods(request))
         return problem(error.status_code, str(error.detail), fix, headers)
+
+    @app.exception_handler(OSError)
+    async def _system(request: Request, error: OSError) -> JSONResponse:
+        if explained := long_name(error):
+            return problem(422, explained.what, explained.fix)
+        raise error
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -141,7 +141,7 @@ class Settings(BaseModel):
     poll_seconds: Annotated[float, Field(gt=0)] = Field(default=0.3, description="how often the store is looked at")
     secure_cookies: bool = Field(default=False, description="behind TLS: cookies are sent over it only")
     proxies: tuple[str, ...] = Field(
-        default=(), description="addresses and networks of the proxies whose X-Forwarded-For is believed"
+        default=(), description="addresses and networks of the proxies whose X-Forwarded-For is believed, or socket"
     )
     base_path: Annotated[str, Field(pattern=BASE_PATH)] = Field(
         default="", description="path under which a proxy shows the service, as in /node/n1/8437"

@@ -90,6 +90,7 @@ class ExperimentKeys(TypedDict, total=False):
     model: Mapping[str, Any] | None
     agreed: Mapping[str, Any]
     campaign: Mapping[str, Any]
+    replay: Mapping[str, Any]
 
 
 class Facts(_Observed):
@@ -166,6 +167,9 @@ class Facts(_Observed):
 
     campaign = _Maybe[dict[str, Any]](dict)
     """The campaign whose runs these are, where it is not a search."""
+
+    replay = _Maybe[dict[str, Any]](dict)
+    """How faithful replays were to the program, once one has run with the default."""
 
 
 class _RunKeys(TypedDict, total=False):

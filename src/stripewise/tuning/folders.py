@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from stripewise.errors import UserError
-from stripewise.ownership import make_folder
+from stripewise.ownership import check_above, make_folder
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
@@ -48,11 +48,13 @@ def make_runs_folder(experiment: Experiment) -> None:
     Raises
     ------
     UserError
-        If it cannot be made or written.
+        If it cannot be made or written, or everyone could exchange it.
     """
     folder = runs_folder(experiment)
     try:
         make_folder(folder)
+        # Plans, job scripts and what tells a run's processes lie there.
+        check_above(folder.resolve(), "the folder of runs", group=True)
         writable = os.access(folder, os.W_OK | os.X_OK)
     except OSError as error:
         raise UserError(f"cannot make {folder} for the runs' output: {error.strerror}", _ELSEWHERE) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.measure.processes import merge_parts, parts_in
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
@@ -92,7 +93,7 @@ class Scratch:
         """
         try:
             make_folder(self.path)
-            for report in self.reports():
+            for report in (*self.reports(), *parts_in(self.path)):
                 report.unlink()
             for name, text in files.items():
                 with written_whole(self.path / name) as part:
@@ -125,9 +126,13 @@ class Scratch:
             The report, or None and why there is none.
         """
         try:
+            if not self.report.exists():
+                merge_parts(self.path, self.report)
             return summed([read_report_file(path) for path in self.reports() or [self.report]], program), ""
         except UserError as error:
             return None, error.what
+        except OSError as error:
+            return None, f"{self.report} cannot be written: {error.strerror or error}"
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from stripewise.filesystems import named
 from stripewise.filesystems.mounts import mount_type
 from stripewise.runner.hooks import check_caches
 from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, build
-from stripewise.runner.native.compiler import ask_compiler, find_compiler
+from stripewise.runner.native.compiler import compiler_of_launcher
 from stripewise.runner.program.command import placeholders, substitute
-from stripewise.runner.program.mpi import describe, library_of_launcher
+from stripewise.runner.program.mpi import mpiexec
 from stripewise.schedulers.registry import make_scheduler
 from stripewise.spec.campaign import Campaign
 from stripewise.spec.campaign_points import Point, Points
@@ -264,12 +263,7 @@ def _default_launcher(campaign: Campaign, environment: Mapping[str, str]) -> lis
     start = make_scheduler(campaign.batch.scheduler).start
     if campaign.runner != "local" and start and shutil.which(start[0], path=path):
         return list(start)
-    # As for the compiler: an MPI that was installed into Python's environment is there on purpose.
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.is_file() else shutil.which("mpiexec", path=path)
-    if found is None:
-        raise UserError("no mpiexec is found", "give launcher, as 'srun -n {processes}', or load an MPI module")
-    return [found, "-n", "{processes}"]
+    return [mpiexec(environment), "-n", "{processes}"]
 
 
 def _find_program(campaign: Campaign, points: Points, environment: Mapping[str, str]) -> str:
@@ -282,14 +276,6 @@ def _find_program(campaign: Campaign, points: Points, environment: Mapping[str, 
                 "load its module, give executable, or use program = 'kernel', which is built here",
             )
         return found
-    named = shutil.which(campaign.launcher[0], path=path) if campaign.launcher else None
-    # Debian's mpiexec.mpich stands beside an mpicc of whichever MPI was chosen as the system's.
-    library = library_of_launcher(Path(named)) if named else None
-    mpi = describe(library, environment) if library is not None else None
-    beside = Path(named).parent / "mpicc" if named else None
-    if mpi is None and beside is not None and beside.is_file():
-        compiler = ask_compiler(beside, environment)
-    else:
-        compiler = find_compiler(mpi, Path(named) if named else None, environment)
+    compiler = compiler_of_launcher(next(iter(campaign.launcher), None), environment)
     wanted = KERNEL_HDF5 if any(point.workload.api == "hdf5" for point in points.all) else KERNEL
     return str(build(wanted, compiler, environment).path)
