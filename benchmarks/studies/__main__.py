@@ -28,12 +28,16 @@ PARTS = {
     "bed": "programs of the test bed, where it is up",
 }
 STUDIES = ("ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond")
+BESIDE = {"ai-for-io": ("hard_patterns",), "sctuner": ("at_scale",)}
+"""Modules with further simulated steps of a study. They come first: no step of theirs reads a file of the others."""
 
 
 def run(study: Study, parts: Sequence[str]) -> None:
     """Do what is missing of a study's parts; one whose figures are all computed has no others."""
     module = importlib.import_module(f"benchmarks.studies.{study.name.replace('-', '_')}")
     if "simulated" in parts:
+        for name in BESIDE.get(study.name, ()):
+            importlib.import_module(f"benchmarks.studies.{name}").simulated(study)
         module.simulated(study)
     if "measured" in parts and hasattr(module, "real"):
         module.real(study)
@@ -59,7 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     results = given.out or (ROOT / "build" / "studies-quick" if given.quick else RESULTS)
     work = results / "work" if given.quick or given.out else WORK
     # Small matrices only: threads of the linear algebra would cost more than they save.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(library, "1")
     until = time.monotonic() + 60 * given.minutes
     try:
         for name in STUDIES if given.study == "all" else [given.study]:

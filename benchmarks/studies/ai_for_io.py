@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from benchmarks.studies.steps import Study, stripewise, write_toml
 
-SITE = "sim:dkrz-porting"
+SITE = "dkrz-porting"
 KIB, MIB = 1 << 10, 1 << 20
 BLOCKS = [256 << i for i in range(17)]
 """256 bytes to 16 MiB: assumed."""
@@ -33,11 +33,13 @@ DEPTHS = "1-10"
 MODELS = ("linear", "tree", "auto")
 
 
-def campaign(hole: int, operations: Sequence[str], blocks: Sequence[int], repeats: int) -> dict[str, Any]:
+def campaign(
+    hole: int, operations: Sequence[str], blocks: Sequence[int], repeats: int, site: str = SITE
+) -> dict[str, Any]:
     """The campaign of one hole size, which is a word of the site's workload."""
     return {
         "name": f"sieving-{hole}",
-        "runner": f"{SITE}@access.hole_size={hole}",
+        "runner": f"sim:{site}@access.hole_size={hole}",
         "stacks": ["lustre", "romio"],
         "operations": list(operations),
         "repeats": repeats,
@@ -68,7 +70,7 @@ def schema(name: str, operations: Sequence[str], blocks: Sequence[int], holes: S
 
     return {
         "name": name,
-        "description": "SIMULATED on dkrz-porting: blocks with holes, one process",
+        "description": "SIMULATED on a porting system: blocks with holes, one process",
         "source": "python -m benchmarks.studies ai-for-io",
         "license": "CC0-1.0",
         "complete": True,
@@ -87,7 +89,13 @@ def schema(name: str, operations: Sequence[str], blocks: Sequence[int], holes: S
 
 
 def profiled(
-    study: Study, name: str, operations: Sequence[str], blocks: Sequence[int], holes: Sequence[int], repeats: int
+    study: Study,
+    name: str,
+    operations: Sequence[str],
+    blocks: Sequence[int],
+    holes: Sequence[int],
+    repeats: int,
+    site: str = SITE,
 ) -> Path:
     """Profile every hole size and make one table of the campaigns."""
     form = schema(name, operations, blocks, holes)
@@ -97,7 +105,9 @@ def profiled(
         writer = csv.DictWriter(stream, columns, extrasaction="ignore")
         writer.writeheader()
         for hole in holes:
-            plan = write_toml(study.work / f"{name}-{hole}-campaign.toml", campaign(hole, operations, blocks, repeats))
+            plan = write_toml(
+                study.work / f"{name}-{hole}-campaign.toml", campaign(hole, operations, blocks, repeats, site)
+            )
             found = stripewise("profile", plan, "--out", study.work / f"{name}-{hole}")
             with Path(found["table"] if Path(found["table"]).is_absolute() else study.work / found["table"]).open(
                 encoding="utf-8", newline=""
@@ -129,7 +139,7 @@ def medians(table: Path, out: Path) -> Path:
     return out
 
 
-def _values(table: Path) -> np.ndarray:
+def values_of(table: Path) -> np.ndarray:
     with table.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
         return np.array([float(row["bandwidth"]) for row in csv.DictReader(stream)])
 
@@ -138,7 +148,7 @@ def baseline(table: Path) -> dict[str, float]:
     """The study's baseline: everything is predicted as the mean."""
     from stripewise.model.metrics import class_error  # noqa: PLC0415  loads the models
 
-    values = _values(table)
+    values = values_of(table)
     guess = np.full(len(values), values.mean())
     return {
         "rows": len(values),
@@ -171,7 +181,7 @@ def simulated(study: Study) -> None:
         lambda: _counted(study, "prediction-runs", ["write"], blocks, few, study.size(10, 2), prediction),
         "simulated",
         (prediction.with_suffix(".csv"),),
-        site=SITE, blocks=blocks, holes=few, repeats=study.size(10, 2), file=FILE,
+        site=f"sim:{SITE}", blocks=blocks, holes=few, repeats=study.size(10, 2), file=FILE,
     )  # fmt: skip
     study.step("baseline", lambda: baseline(prediction), "simulated")
     study.step("errors", lambda: errors(prediction, models, folds, 0), "simulated", models=models, folds=folds, seed=0)
@@ -193,11 +203,11 @@ def simulated(study: Study) -> None:
         lambda: _counted(study, "choices", ["read", "write"], blocks, holes, study.size(3, 2), None),
         "simulated",
         (choices.with_suffix(".csv"),),
-        site=SITE, blocks=blocks, holes=holes, repeats=study.size(3, 2), file=FILE,
+        site=f"sim:{SITE}", blocks=blocks, holes=holes, repeats=study.size(3, 2), file=FILE,
     )  # fmt: skip
     study.step(
         "choices",
-        lambda: _choices(choices, depths, study.size(8, 4)),
+        lambda: judged_choices(choices, depths, study.size(8, 4)),
         "simulated",
         depths=depths, groups=study.size(8, 4),
     )  # fmt: skip
@@ -209,13 +219,13 @@ def _counted(
 ) -> dict[str, int]:  # fmt: skip
     table = profiled(study, name, operations, blocks, holes, repeats)
     patterns = len(operations) * len(blocks) * len(holes)
-    runs = len(_values(table))
+    runs = len(values_of(table))
     if out is not None:
         medians(table, out)
     return {"patterns": patterns, "configurations": 8 * patterns, "runs": runs}
 
 
-def _choices(table: Path, depths: str, groups: int) -> dict[str, Any]:
+def judged_choices(table: Path, depths: str, groups: int) -> dict[str, Any]:
     """What trees of each depth and every static choice are worth for patterns held out."""
     told = stripewise(
         "validate", table, "--model", "tree", "--leave-out", "contexts", "--folds", groups, "--depths", depths
@@ -247,7 +257,7 @@ def real(study: Study) -> None:
         "measured",
         models=study.size(MODELS, ("linear", "tree")), folds=study.size(FOLDS, (2,)), seed=0,
     )  # fmt: skip
-    study.step("real choices", lambda: _choices(table, depths, groups), "measured", depths=depths, groups=groups)
+    study.step("real choices", lambda: judged_choices(table, depths, groups), "measured", depths=depths, groups=groups)
     folder = Path(tempfile.mkdtemp(prefix="ai-for-io-", dir=study.work))
     try:
         study.step(

@@ -11,39 +11,49 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.studies.oracle import CASES, GIB, MIB, SITE, Oracle
+from benchmarks.studies.oracle import CASES, GIB, MIB, PIECE, Oracle, runner
 from benchmarks.studies.steps import ROOT, Study, stripewise, write_toml
 
-MODELS = ("ann", "auto")
+SITES = {"kay": ("ann", "auto"), "kay-hardware": ("auto",)}
+"""Models by site: the site that was fitted to the study, and its form that was not."""
+MODELS = SITES["kay"]
 REPEATS = 15
 """Runs of which medians are taken, to judge predictions by."""
-CAMPAIGNS = 3
-"""Of which accuracies are medians; the first is the one that everything else learns from."""
+SHOWN = 50
+"""Predictions in the study's figure 4."""
 DEFAULTS = {"stripe_count": 1, "stripe_size": MIB}
 
 
-def cases_campaign(quick: bool) -> dict[str, Any]:
-    """The test cases as a campaign: every combination of what a program has by default."""
+def cases_campaign(quick: bool, site: str = "kay") -> dict[str, Any]:
+    """The test cases as a campaign: every combination of what a program has by default.
+
+    A collective call is not contiguous in the study, any other is.
+    """
     values = {name: (listed[-1:] if quick and name != "collective" else listed) for name, listed in CASES.items()}
     own = ("nodes", "processes_per_node", "file_size")
     striping = [{"name": name, "values": values[name], "operations": ["write"]} for name in DEFAULTS]
     return {
         "name": "kay-cases",
-        "runner": SITE,
+        "runner": runner(site),
         "stacks": ["lustre"],
         "operations": ["write", "read"],
+        "constraints": ["collective == (layout == 'strided')"],
         "repeats": 3,
         "warmup": 0,
         "timeout": 1e7,
-        "workload": [{"name": name, "values": values[name]} for name in own],
+        "workload": [
+            *({"name": name, "values": values[name]} for name in own),
+            {"name": "piece_size", "values": [PIECE]},
+        ],
         "tunable": [
             *striping,
             {"name": "transfer_size", "values": values["transfer_size"]},
+            {"name": "layout", "values": ["segmented", "strided"]},
             {"name": "collective", "values": values["collective"]},
         ],
     }
@@ -56,6 +66,7 @@ def training_campaign() -> dict[str, Any]:
         {"name": "nodes", "values": [2, 8]},
         {"name": "processes_per_node", "values": [1, 4]},
         {"name": "file_size", "values": [2 * GIB, 16 * GIB]},
+        {"name": "piece_size", "values": [PIECE]},
     ]
     chosen = {"stripe_count": [1, 16], "stripe_size": [MIB, 2 * GIB], "transfer_size": [512 * MIB, GIB]}
     for tunable in small["tunable"]:
@@ -64,35 +75,12 @@ def training_campaign() -> dict[str, Any]:
 
 
 def simulated(study: Study) -> None:
-    """Measure, learn, choose and judge on the simulated site."""
-    table = study.work / "kay"
-    study.step(
-        "campaign",
-        lambda: _profiled(study, table),
-        "simulated",
-        (table.with_suffix(".csv"),),
-        site=SITE, campaign=study.size("mpi-io-ann", training_campaign()),
-    )  # fmt: skip
-    study.step("parallel coordinates", lambda: sampled(table, study.size(400, 20)), "simulated", seed=0)
+    """Measure, learn, choose and judge on the simulated site, and on its form that was not fitted."""
+    for site, models in study.size(SITES, {"kay": ("boosting",)}).items():
+        _on_site(study, site, models)
     times = study.size(3, 1)
     for name in study.size(MODELS, ("boosting",)):
-        study.step(
-            f"accuracy of {name}",
-            lambda name=name: _accuracy(study, table, name),
-            "simulated",
-            seed=0, test=0.2, medians_of=REPEATS, campaigns=study.size(CAMPAIGNS, 1),
-        )  # fmt: skip
-        model = study.work / (f"{name}.pt" if name == "ann" else f"{name}.model")
-        study.step(
-            f"training of {name}",
-            lambda name=name, model=model: {
-                key: stripewise("train", table, "--model", name, "--out", model)[key] for key in ("rows", "seconds")
-            },
-            "simulated",
-            (model,),
-            seed=0,
-        )
-        study.step(f"cases of {name}", lambda model=model: _cases(study, model), "simulated", cases=CASES, repeats=3)
+        model = _model(study, "kay", name)
         study.step(
             f"time to decide of {name}",
             lambda model=model: decision_seconds(study, model, times),
@@ -101,7 +89,58 @@ def simulated(study: Study) -> None:
         )
 
 
-def _profiled(study: Study, table: Path) -> dict[str, Any]:
+def _model(study: Study, site: str, name: str) -> Path:
+    return study.work / f"{site}-{name}{'.pt' if name == 'ann' else '.model'}"
+
+
+def _on_site(study: Study, site: str, models: Sequence[str]) -> None:
+    """All of the study's steps on a site; names of steps tell the site where it is not the first."""
+    table, of = study.work / site, "" if site == "kay" else f"{site}: "
+    study.step(
+        f"{of}campaign",
+        lambda: _profiled(study, site, table),
+        "simulated",
+        (table.with_suffix(".csv"),),
+        site=runner(site), campaign=study.size("mpi-io-ann", training_campaign()), piece=PIECE,
+    )  # fmt: skip
+    if not of:
+        count = study.size(400, 20)
+        for way in study.size(("read", "write"), ("write",)):
+            study.step(f"parallel coordinates, {way}", lambda way=way: sampled(table, way, count), "simulated", seed=0)
+    for name in models:
+        study.step(
+            f"{of}accuracy of {name}",
+            lambda name=name: _accuracy(study, site, table, name),
+            "simulated",
+            seed=0, test=0.2, medians_of=REPEATS,
+        )  # fmt: skip
+        model = _model(study, site, name)
+        study.step(
+            f"{of}training of {name}",
+            lambda name=name, model=model: (
+                {key: stripewise("train", table, "--model", name, "--out", model)[key] for key in ("rows", "seconds")}
+                | ({"device": device()} if name == "ann" else {})
+            ),
+            "simulated",
+            (model,),
+            seed=0,
+        )
+        study.step(
+            f"{of}cases of {name}",
+            lambda model=model: _cases(study, site, model),
+            "simulated",
+            cases=CASES, piece=PIECE, repeats=3,
+        )  # fmt: skip
+
+
+def device() -> str:
+    """Where networks are trained here."""
+    from stripewise.model.network import import_torch, training_device  # noqa: PLC0415  loads PyTorch
+
+    return str(training_device(import_torch()))
+
+
+def _profiled(study: Study, site: str, table: Path) -> dict[str, Any]:
     """Simulate the bundled campaign in one go: ``profile`` asks the same engine for one run after the other."""
     if study.quick:
         plan = write_toml(study.work / "training.toml", training_campaign())
@@ -109,13 +148,13 @@ def _profiled(study: Study, table: Path) -> dict[str, Any]:
         return {"configurations": found["configurations"], "runs": found["runs"]["finished"]}
     from stripewise.profiling.outcome import save  # noqa: PLC0415  loads the engine
 
-    measured, _ = _tables(repeats=1, seed=0)
+    measured, _ = _tables(site, repeats=1, seed=0)
     save(measured, table)
     return {"configurations": len(measured), "runs": len(measured)}
 
 
-def sampled(path: Path, size: int) -> dict[str, Any]:
-    """Some writes of the campaign, as a picture with parallel coordinates shows them."""
+def sampled(path: Path, operation: str, size: int) -> dict[str, Any]:
+    """Some runs of an operation of the campaign, as a picture with parallel coordinates shows them."""
     from stripewise.model.table import read_table  # noqa: PLC0415  loads the engine
     from stripewise.spec.sizes import format_size  # noqa: PLC0415
 
@@ -123,8 +162,8 @@ def sampled(path: Path, size: int) -> dict[str, Any]:
     columns = [*table.schema.context, *table.schema.parameter]
     levels = np.concatenate([table.context_levels, table.levels], axis=1)
     place = next(i for i, column in enumerate(columns) if column.name == "operation")
-    write = list(map(str, columns[place].values)).index("write")
-    rows = np.flatnonzero(levels[:, place] == write)
+    own = list(map(str, columns[place].values)).index(operation)
+    rows = np.flatnonzero(levels[:, place] == own)
     chosen = np.random.default_rng(0).choice(rows, size=min(size, len(rows)), replace=False)
     kept = [i for i, column in enumerate(columns) if i != place and len(column.values) > 1]
 
@@ -142,83 +181,78 @@ def sampled(path: Path, size: int) -> dict[str, Any]:
     }
 
 
-def _accuracy(study: Study, table: Path, name: str) -> dict[str, Any]:
+def _accuracy(study: Study, site: str, table: Path, name: str) -> dict[str, Any]:
     from stripewise.model.table import read_table  # noqa: PLC0415  loads the engine
 
-    if study.quick:
-        return accuracy([read_table(table)], name, None)
-    return accuracy([_tables(1, seed)[0] for seed in range(CAMPAIGNS)], name, medians_of_runs(REPEATS))
+    return accuracy(read_table(table), name, None if study.quick else medians_of_runs(site, REPEATS))
 
 
-def accuracy(tables: Sequence[Any], name: str, medians: np.ndarray | None) -> dict[str, Any]:
+def accuracy(table: Any, name: str, medians: np.ndarray | None) -> dict[str, Any]:
     """Prediction accuracy on a random fifth that the model has not seen, for each operation, as the study has it.
 
     Parameters
     ----------
-    tables : sequence of Table
-        The campaign, measured anew for each: a model of each, since the luck of single runs moves an accuracy by a
-        point.
+    table : Table
+        The campaign.
     name : str
         Of a model.
     medians : numpy.ndarray of shape (rows,), optional
-        Of other runs of the same configurations, to judge by besides the single runs.
+        Of other runs of the same configurations: to judge by besides the single runs, and what an oracle knows.
 
     Returns
     -------
     dict
-        For each operation and each of what is judged by: the median over the tables of every score, and each table's
-        accuracy.
+        For each operation: scores by ``runs`` and ``medians``, those of an ``oracle`` and of a ``random`` run of the
+        training for single runs, and some runs with their predictions.
     """
-    found: dict[str, Any] = {}
-    for table in tables:
-        for operation, against, scored in _scored(table, name, medians):
-            found.setdefault(operation, {}).setdefault(against, []).append(scored)
-    return {
-        operation: {
-            against: {key: float(np.median([one[key] for one in each])) for key in each[0]}
-            | {"each": [one["prediction_accuracy"] for one in each]}
-            for against, each in judged.items()
-        }
-        for operation, judged in found.items()
-    }
-
-
-def _scored(table: Any, name: str, medians: np.ndarray | None) -> Iterator[tuple[str, str, dict[str, float]]]:
     from stripewise.model.metrics import scores  # noqa: PLC0415  loads the engine
     from stripewise.model.registry import make_model  # noqa: PLC0415
 
-    order = np.random.default_rng(0).permutation(len(table))
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(table))
     test, train = order[: len(order) // 5], order[len(order) // 5 :]
-    fitted = make_model(name).fit(table.take(train), 0)
-    told = table.take(test)
-    predicted = fitted.predict_table(told).value
-    actual = {"runs": told.values} | ({} if medians is None else {"medians": medians[test]})
+    told, known = table.take(test), table.take(train)
+    predicted = make_model(name).fit(known, 0).predict_table(told).value
+    found: dict[str, Any] = {}
     place = [column.name for column in table.schema.context].index("operation")
     for level, operation in enumerate(table.schema.context[place].values):
-        rows = told.context_levels[:, place] == level
-        for against, values in actual.items():
-            yield str(operation), against, dict(scores(values[rows], predicted[rows], maximize=True).as_json())
+        rows = np.flatnonzero(told.context_levels[:, place] == level)
+        runs = told.values[rows]
+        guess = rng.choice(known.values[known.context_levels[:, place] == level], size=len(rows))
+        pairs = {"runs": (runs, predicted[rows]), "random": (runs, guess)}
+        if medians is not None:
+            typical = medians[test][rows]
+            pairs |= {"medians": (typical, predicted[rows]), "oracle": (runs, typical)}
+        found[str(operation)] = {
+            against: dict(scores(actual, told_by, maximize=True).as_json())
+            for against, (actual, told_by) in pairs.items()
+        } | {
+            "shown": [[round(float(a), 1), round(float(p), 1)] for a, p in zip(runs, predicted[rows], strict=True)][
+                :SHOWN
+            ]
+        }
+    return found
 
 
-def medians_of_runs(repeats: int) -> np.ndarray:
+def medians_of_runs(site: str, repeats: int) -> np.ndarray:
     """Medians of further runs of each configuration of the campaign, in its table's order."""
-    measured, _ = _tables(repeats, seed=CAMPAIGNS)
+    measured, _ = _tables(site, repeats, seed=1)
     return np.median(measured.values.reshape(repeats, -1), axis=0)
 
 
-def _tables(repeats: int, seed: int) -> Any:
-    """The bundled campaign on the site, with and without noise."""
+def _tables(site: str, repeats: int, seed: int) -> Any:
+    """The bundled campaign on a site, with and without noise."""
     sys.path.insert(0, str(ROOT / "benchmarks" / "models"))
     from simulated import tables  # noqa: PLC0415  of benchmarks/models
 
-    return tables(SITE.removeprefix("sim:"), repeats, seed)
+    return tables(runner(site).removeprefix("sim:"), repeats, seed, PIECE)
 
 
-def _cases(study: Study, model: Path) -> dict[str, Any]:
+def _cases(study: Study, site: str, model: Path) -> dict[str, Any]:
     """The study's listing 5, and an oracle that knows every setting's true value."""
-    campaign = write_toml(study.work / "cases.toml", cases_campaign(study.quick))
+    campaign = write_toml(study.work / "cases.toml", cases_campaign(study.quick, site))
     told = stripewise("evaluate", campaign, "--model", model, "--repeats", 3, "--eager")
-    oracle = Oracle(study.work)
+    oracle = Oracle(site, study.work)
     found: dict[str, Any] = {
         "cases": told["cases"],
         "points": told["points"],
@@ -229,6 +263,10 @@ def _cases(study: Study, model: Path) -> dict[str, Any]:
         pairs = [pair for pair in told["pairs"] if pair["operation"] == operation]
         if pairs:
             found["operations"][operation]["true"] = oracle.judge(pairs)
+            # Texts, because a list has a line of the results' file for each number.
+            found["operations"][operation]["shown"] = {
+                end: " ".join(str(round(pair[end])) for pair in pairs) for end in ("default", "tuned")
+            }
     return found
 
 

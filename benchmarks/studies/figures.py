@@ -129,3 +129,95 @@ def bars(title: str, groups: Mapping[str, Sequence[tuple[str, float]]]) -> str:
             body.append(f'<text x="{386 + length:.0f}" y="{y + step * 0.7:.0f}">{shown}</text>')
             y += step
     return _frame(title, body)
+
+
+def _up(share: float) -> float:
+    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+
+def _scale(most: float) -> list[str]:
+    """Grid lines and labels of values from zero."""
+    body = []
+    for part in range(5):
+        y, value = _up(part / 4), most * part / 4
+        body.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.0f}" y2="{y:.0f}"/>')
+        body.append(f'<text x="{LEFT - 8}" y="{y + 4:.0f}" text-anchor="end">{value:,.0f}</text>')
+    return body
+
+
+def _key(names: Sequence[str]) -> list[str]:
+    body = []
+    for number, name in enumerate(names):
+        x = LEFT + 150 * number
+        body.append(f'<rect x="{x}" y="38" width="14" height="8" fill="{COLOURS[number]}"/>')
+        body.append(f'<text x="{x + 20}" y="46">{html.escape(name)}</text>')
+    return body
+
+
+def scatter(title: str, groups: Mapping[str, Sequence[Sequence[float]]]) -> str:
+    """Pairs of values as points, both axes from zero to the same end; on the line they agree."""
+    most = max(value for pairs in groups.values() for pair in pairs for value in pair)
+    wide = WIDTH - LEFT - RIGHT
+    body = [*_scale(most), *_key(list(groups))]
+    body.append(f'<line class="axis" x1="{LEFT}" y1="{_up(0):.0f}" x2="{LEFT + wide}" y2="{_up(1):.0f}"/>')
+    for part in range(5):
+        x = LEFT + wide * part / 4
+        body.append(f'<text x="{x:.0f}" y="{_up(0) + 18:.0f}" text-anchor="middle">{most * part / 4:,.0f}</text>')
+    for number, pairs in enumerate(groups.values()):
+        body += [
+            f'<circle cx="{LEFT + wide * across / most:.1f}" cy="{_up(up / most):.1f}" r="3.5" '
+            f'fill="{COLOURS[number]}" fill-opacity="0.7"/>'
+            for across, up in pairs
+        ]
+    return _frame(title, body)
+
+
+def levels(title: str, lines: Mapping[str, Sequence[float]]) -> str:
+    """Values of many cases, one dot each, side by side in the order given."""
+    most = max(max(values) for values in lines.values())
+    body = [*_scale(most), *_key(list(lines))]
+    for number, values in enumerate(lines.values()):
+        step = (WIDTH - LEFT - RIGHT) / len(values)
+        dots = "".join(f"M{LEFT + step * place:.1f} {_up(value / most):.1f}h1.5" for place, value in enumerate(values))
+        body.append(f'<path d="{dots}" stroke="{COLOURS[number]}" stroke-width="1.5" stroke-opacity="0.7"/>')
+    return _frame(title, body)
+
+
+def pairs(title: str, series: Mapping[str, Mapping[str, float]]) -> str:
+    """Bars of every class side by side, from a zero line; values may lie below it.
+
+    Parameters
+    ----------
+    series : mapping
+        Values by class, of each series; all have the same classes.
+    """
+    classes = list(next(iter(series.values())))
+    low = min(0.0, *(min(values.values()) for values in series.values()))
+    high = max(0.0, *(max(values.values()) for values in series.values()))
+
+    def at(value: float) -> float:
+        return _up((value - low) / (high - low))
+
+    body = [
+        *_key(list(series)),
+        f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at(0):.1f}" y2="{at(0):.1f}"/>',
+    ]
+    body += [
+        f'<text x="{LEFT - 8}" y="{at(value) + 4:.0f}" text-anchor="end">{value:,.0f}</text>'
+        for value in (low, 0.0, high)
+    ]
+    step = (WIDTH - LEFT - RIGHT) / len(classes)
+    wide = step / (len(series) + 1)
+    for number, values in enumerate(series.values()):
+        for place, name in enumerate(classes):
+            x, top = LEFT + step * place + wide * (number + 0.5), min(at(values[name]), at(0))
+            tall = abs(at(values[name]) - at(0))
+            body.append(
+                f'<rect x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{tall:.1f}" fill="{COLOURS[number]}"/>'
+            )
+    for place, name in enumerate(classes):
+        x = LEFT + step * (place + 0.5)
+        body.append(
+            f'<text x="{x:.0f}" y="{HEIGHT - 18}" text-anchor="middle" font-size="10">{html.escape(name)}</text>'
+        )
+    return _frame(title, body)

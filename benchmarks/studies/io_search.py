@@ -15,12 +15,24 @@ from typing import Any
 
 from benchmarks.studies.steps import Study, stripewise, write_toml
 
-SITE = "sim:vulcan-like"
+SITE, UNFITTED = "vulcan-like", "vulcan-hardware"
+OST_RATES = ("1.4 GB/s", "5.6 GB/s")
+"""Other speeds of the fitted site's OSTs: half and twice its own."""
 MIB = 1 << 20
 COUNTS = list(range(1, 17))
 """Of aggregators and of stripes."""
 FEW = [1, 8, 16]
 """The same for a quick look."""
+COARSE = [1, 2, 4, 8, 12, 16]
+"""The same where only the best and the default are asked for."""
+PUBLISHED_HOURS = {
+    "all configurations": 40.0,
+    "genetic search, IOR 240 cores": 2.5,
+    "genetic search, IOR 1200 cores": 4.0,
+    "genetic search, MPI-Tile-IO 64 cores": 1.0,
+    "genetic search, MPI-Tile-IO 256 cores": 1.5,
+}
+"""As the slide of results prints them."""
 SIZES = [MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB]
 KEPT = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 GENETIC_RUNS, AUTO_RUNS = 310, 77
@@ -77,14 +89,23 @@ CASES = (
 
 
 def experiment(
-    case: Case, sampler: str, runs: int, seed: int, model: str | None = None, counts: Sequence[int] = COUNTS
+    case: Case,
+    sampler: str,
+    runs: int,
+    seed: int,
+    model: str | None = None,
+    counts: Sequence[int] = COUNTS,
+    site: str = SITE,
 ) -> dict[str, Any]:
     """The tuning of a case; budgets count every run, the default's included."""
     from benchmarks.studies.searches import space_of  # noqa: PLC0415  loads the engine
 
+    from stripewise.spec.site import load_site  # noqa: PLC0415
+
+    layout = load_site(site.partition("@")[0]).defaults
     asked: dict[str, Any] = {
         "name": case.name,
-        "runner": SITE,
+        "runner": f"sim:{site}",
         "stacks": ["romio", "lustre"],
         "objective": {"name": "write_bandwidth"},
         "budget": {"runs": runs},
@@ -99,8 +120,8 @@ def experiment(
     values = {
         "cb_nodes": {"values": list(counts)},
         # The directory's own layout, which is the default of both.
-        "stripe_count": {"values": list(counts), "default": 8},
-        "stripe_size": {"values": SIZES, "default": MIB},
+        "stripe_count": {"values": list(counts), "default": layout.stripe_count},
+        "stripe_size": {"values": SIZES, "default": layout.stripe_size},
     }
     return {**asked, "parameters": {**left_out, **values}}
 
@@ -109,7 +130,7 @@ def campaign(size: int) -> dict[str, Any]:
     """What the model learns from: other nodes, processes and sizes than the cases have."""
     return {
         "name": "io-search-site",
-        "runner": SITE,
+        "runner": f"sim:{SITE}",
         "stacks": ["romio", "lustre"],
         "operations": ["write"],
         "repeats": 1,
@@ -134,15 +155,19 @@ def campaign(size: int) -> dict[str, Any]:
 
 def simulated(study: Study) -> None:
     """Search every case with every method."""
+    counts = study.size(COUNTS, FEW)
+    _beside(study, study.size(COARSE, FEW))
     model = study.work / "site.model"
     study.step(
         "model",
         lambda: _model(study.work, model, study.size(600, 60)),
         "simulated",
         (model,),
-        site=SITE, configurations=study.size(600, 60), model=study.size("auto", "boosting"),
+        site=f"sim:{SITE}", configurations=study.size(600, 60), model=study.size("auto", "boosting"),
     )  # fmt: skip
-    counts, runs = study.size(COUNTS, FEW), study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12))
+    runs = study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12))
+    methods = {"genetic": ("io-search", runs[0], None), "auto": ("auto", runs[1], None)}
+    methods["auto with model"] = ("auto", runs[1], str(model))
     for seed in study.size(SEEDS, (0,)):
         for case in study.size(CASES, CASES[:1]):
             every = study.step(
@@ -153,10 +178,62 @@ def simulated(study: Study) -> None:
             )
             study.step(
                 f"{case.name}, seed {seed}",
-                lambda case=case, seed=seed, every=every: _searched(case, str(model), seed, every, counts, *runs),
+                lambda case=case, seed=seed, every=every: every | _searched(case, SITE, seed, every, counts, methods),
                 "simulated",
                 case=dataclasses.asdict(case), seed=seed, runs=runs,
             )  # fmt: skip
+
+
+def _beside(study: Study, coarse: Sequence[int]) -> None:
+    """What needs no model: both ends of the range on other sites, random searches, and the site that was not fitted."""
+    rates = study.size(OST_RATES, ())
+    sites = [SITE, *(f"{SITE}@ost.write_bandwidth={rate}" for rate in rates), UNFITTED]
+    cases = study.size(CASES, CASES[:1])
+    ends = {
+        site: study.step(
+            f"ends on {site}",
+            lambda site=site: {case.name: _ends(study.work, case, site, coarse) for case in cases},
+            "simulated",
+            counts=coarse,
+        )
+        for site in sites
+    }
+    counts = study.size(COUNTS, FEW)
+    runs, seeds = study.size((GENETIC_RUNS, AUTO_RUNS), (20, 12)), study.size(SEEDS, (0,))
+    alone = {"random": ("random", runs[1], None)}
+    others = {"genetic": ("io-search", runs[0], None), "auto": ("auto", runs[1], None), **alone}
+    for case in cases:
+        found = ends[SITE][case.name]
+        study.step(
+            f"{case.name}, random",
+            lambda case=case, found=found: [
+                _searched(case, SITE, seed, found, counts, alone)["random"] for seed in seeds
+            ],
+            "simulated",
+            case=dataclasses.asdict(case), seeds=seeds, runs=runs[1],
+        )  # fmt: skip
+        found = ends[UNFITTED][case.name]
+        study.step(
+            f"{case.name} on {UNFITTED}",
+            lambda case=case, found=found: _searched(case, UNFITTED, 0, found, counts, others),
+            "simulated",
+            case=dataclasses.asdict(case), seed=0, runs=runs,
+        )  # fmt: skip
+
+
+def _ends(work: Path, case: Case, site: str, counts: Sequence[int]) -> dict[str, Any]:
+    """What the default and the best configuration are worth without noise, and what limits each on a site as it is."""
+    from benchmarks.studies.searches import Truth  # noqa: PLC0415  loads the engine
+
+    truth = Truth(experiment(case, "auto", 1, 0, counts=counts, site=site))
+    found: dict[str, Any] = {}
+    for name, configuration in (("default", truth.space.default), ("best", truth.best())):
+        found[name] = truth.of(configuration)
+        if "@" not in site:
+            file = write_toml(work / "end.toml", {"workload": case.workload, "settings": dict(configuration)})
+            (told,) = stripewise("simulate", "run", site, file)["runs"]
+            found[f"{name}_bound"] = told["bound"]
+    return found
 
 
 def _model(work: Path, model: Path, size: int) -> dict[str, Any]:
@@ -183,30 +260,31 @@ def _exhaustive(case: Case, counts: Sequence[int]) -> dict[str, Any]:
 
 def _searched(
     case: Case,
-    model: str,
+    site: str,
     seed: int,
     every: Mapping[str, Any],
     counts: Sequence[int],
-    genetic_runs: int,
-    auto_runs: int,
+    methods: Mapping[str, tuple[str, int, str | None]],
 ) -> dict[str, Any]:
-    """Each method's runs until it is as good as the best of all, and as others are in the end."""
+    """Each method's runs until it is as good as the best of all, and as the genetic search is in the end."""
     from benchmarks.studies.searches import Truth, search  # noqa: PLC0415
 
-    truth = Truth(experiment(case, "auto", 1, seed, counts=counts))
-    genetic = search(experiment(case, "io-search", genetic_runs, seed, None, counts), truth)
-    auto = search(experiment(case, "auto", auto_runs, seed, None, counts), truth)
-    prior = search(experiment(case, "auto", auto_runs, seed, model, counts), truth)
-    found: dict[str, Any] = dict(every)
-    for name, trace in (("genetic", genetic), ("auto", auto), ("auto with model", prior)):
+    truth = Truth(experiment(case, "auto", 1, seed, counts=counts, site=site))
+    traces = {
+        name: search(experiment(case, sampler, runs, seed, model, counts, site), truth)
+        for name, (sampler, runs, model) in methods.items()
+    }
+    found: dict[str, Any] = {}
+    for name, trace in traces.items():
         found[name] = {
             "final": trace.final,
             "runs": len(trace.values),
             "seconds": trace.seconds,
             "runs_to_98_percent": trace.runs_until(0.98 * every["best"]),
-            "runs_to_genetic": trace.runs_until(genetic.final),
             "curve": _curve(trace.values),
         }
+        if "genetic" in traces:
+            found[name]["runs_to_genetic"] = trace.runs_until(traces["genetic"].final)
     return found
 
 
@@ -225,20 +303,37 @@ def results(steps: Mapping[str, Any], case: Case) -> list[Any]:
 
 
 def summary(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """What the study asks of all searches together."""
-    reached, nearly, close = [], [], []
-    for found in (found for case in CASES for found in results(steps, case)):
-        two_percent = round(0.02 * found["configurations"])
-        fifth = found["genetic"]["runs"] / 5
-        runs, near = found["auto"]["runs_to_genetic"], found["auto"]["runs_to_98_percent"]
-        reached.append(runs is not None and runs <= fifth)
-        nearly.append(max(found["auto"]["curve"][: int(fifth)]) >= 0.99 * found["genetic"]["final"])
-        close.append(near is not None and near <= two_percent)
+    """What the study asks of all searches together, and what random choices make of it."""
+    reached, nearly, close, lucky, luckily_close = [], [], [], [], []
+    ratios = []
+    for case in CASES:
+        random = steps.get(f"{case.name}, random", {}).get("result", [])
+        for place, found in enumerate(results(steps, case)):
+            two_percent = round(0.02 * found["configurations"])
+            fifth = found["genetic"]["runs"] // 5
+            runs, near = found["auto"]["runs_to_genetic"], found["auto"]["runs_to_98_percent"]
+            final = found["genetic"]["final"]
+            reached.append(runs is not None and runs <= fifth)
+            nearly.append(max(found["auto"]["curve"][:fifth]) >= 0.99 * final)
+            close.append(near is not None and near <= two_percent)
+            if place < len(random):
+                # A curve keeps one decimal.
+                lucky.append(max(random[place]["curve"][:fifth]) >= final - 0.1)
+                near = random[place]["runs_to_98_percent"]
+                luckily_close.append(near is not None and near <= two_percent)
+                # A search that never comes so close counts as one run more than it had.
+                runs_of = [found["auto"], random[place]]
+                own, other = (each["runs_to_98_percent"] or each["runs"] + 1 for each in runs_of)
+                ratios.append(own / other)
     return {
         "searches": len(reached),
         "genetic value in a fifth of its runs": sum(reached),
         "within 1% of it": sum(nearly),
         "98% of the best in 2% of the runs": sum(close),
+        "random searches": len(lucky),
+        "runs over random's": statistics.geometric_mean(ratios) if ratios else 1.0,
+        "random: genetic value in a fifth of its runs": sum(lucky),
+        "random: 98% of the best in 2% of the runs": sum(luckily_close),
     }
 
 

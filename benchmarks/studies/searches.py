@@ -53,7 +53,9 @@ class Simulated:
 
     def __init__(self, asked: Mapping[str, Any], *, quiet: bool) -> None:
         self.space, self.workload = space_of(asked)
-        runner = f"{asked['runner']}@noise.enabled=false" if quiet else asked["runner"]
+        runner = asked["runner"]
+        if quiet:
+            runner += f"{',' if '@' in runner else '@'}noise.enabled=false"
         experiment = Experiment.model_validate({**asked, "runner": runner})
         self.objective = objective_of(experiment.objective)
         self._runner = make_runner(experiment, Path(tempfile.gettempdir()))
@@ -97,7 +99,14 @@ class Truth:
 
     def all(self) -> list[float]:
         """Values of every configuration of the space: what exhaustive search would find."""
-        return [self.of(self.space.configuration(row)) for row in self.space.enumerate()]
+        return [self.of(configuration) for configuration in self._every()]
+
+    def best(self) -> Configuration:
+        """The best configuration of the space."""
+        return max(self._every(), key=self.of)
+
+    def _every(self) -> list[Configuration]:
+        return [self.space.configuration(row) for row in self.space.enumerate()]
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,16 @@ def simulated(study: Study) -> None:
     classes = programs.programs(0, PARTS[-1][1])
     storage = simulation.Storage()
     runs = study.size((GENETIC_RUNS, AUTO_RUNS), (32, 10))
+    few = study.size(PARTS[-1][1], 1)
+    for name in study.size(list(classes), list(classes)[-1:]):
+        study.step(
+            f"random search of {name}",
+            lambda members=classes[name][:few]: [
+                _random(library, member, storage, runs[1]) for member in members
+            ],
+            "simulated",
+            seed=0, storage=vars(storage), runs=runs[1],
+        )  # fmt: skip
     for first, end in study.size(PARTS, ((0, 1),)):
         for name in study.size(list(classes), list(classes)[-1:]):
             study.step(
@@ -109,6 +119,30 @@ def _tuned(
             "best_run": trace.seen.index(min(trace.seen)) + 1,
         }
     return found
+
+
+def _random(library: Path, program: programs.Program, storage: simulation.Storage, runs: int) -> dict[str, Any]:
+    """What random choices find, for comparison."""
+    from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
+
+    from stripewise.spec.objective import Objective  # noqa: PLC0415
+
+    quiet = simulation.Replay(library, program, storage)
+    trace = play(
+        _space(), Objective("seconds", "minimize", "s"), simulation.Replay(library, program, storage), quiet.exact,
+        sampler="random", runs=runs, seed=program.seed,
+    )  # fmt: skip
+    return {"reference": quiet.exact(None), "random": {"seconds": trace.final}}
+
+
+def random_by_class(steps: Mapping[str, Any]) -> dict[str, float]:
+    """Median of the time that random choices save, by class."""
+    start = "random search of "
+    return {
+        name.removeprefix(start): statistics.median(speedup(entry, "random") for entry in step["result"])
+        for name, step in steps.items()
+        if name.startswith(start)
+    }
 
 
 def speedup(entry: Mapping[str, Any], name: str) -> float:

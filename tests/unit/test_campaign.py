@@ -88,16 +88,20 @@ def test_the_grid_of_the_study_has_its_printed_numbers() -> None:
         "write": 15360,
         "read": 15360,
     }
-    tuned = {o: [len(t.values) for t in campaign.tunable if o in t.operations] for o in campaign.operations}
+    own = [t for t in campaign.tunable if t.name != "layout"]  # follows collective
+    tuned = {o: [len(t.values) for t in own if o in t.operations] for o in campaign.operations}
     assert int(np.prod(tuned["read"])) == 8 and int(np.prod(tuned["write"])) == 160
+    assert {(p.values["layout"], p.values["collective"]) for p in points.of("write")} == {
+        ("segmented", False), ("strided", True),
+    }  # fmt: skip
     printed = {
         "nodes": 16, "processes_per_node": 1, "stripe_count": 4, "stripe_size": 2**20, "file_size": 32 * 2**30,
-        "transfer_size": 2**29, "collective": True,
+        "transfer_size": 2**29, "collective": True, "layout": "strided", "piece_size": 2**20,
     }  # fmt: skip
     assert any(dict(point.values) == printed for point in points.of("write"))
     for factor in campaign.factors:
-        assert printed[factor.name] not in factor.assumed
-        assert factor.assumed or factor.name == "collective"
+        assert printed[factor.name] not in factor.assumed or factor.name == "piece_size"
+        assert factor.assumed or factor.name in ("collective", "layout")
 
 
 @pytest.mark.slow

@@ -30,12 +30,12 @@ write_bandwidth = "850 MB/s"
 read_bandwidth = "0.9 GiB/s"
 """
 NAMES = [
-    "archer2-hdd", "archer2-nvme", "cori-haswell", "cori-knl", "dkrz-porting", "edison", "frontier-like",
-    "hazelhen-like", "kay", "laptop", "vulcan-like", "wr-cluster",
+    "archer2-hdd", "archer2-nvme", "cori-haswell", "cori-knl", "dkrz-porting", "dkrz-porting-hardware", "edison",
+    "frontier-like", "hazelhen-like", "kay", "kay-hardware", "laptop", "vulcan-hardware", "vulcan-like", "wr-cluster",
 ]  # fmt: skip
 
 
-def test_twelve_sites_come_along_and_say_where_their_figures_are_from() -> None:
+def test_all_sites_come_along_and_say_where_their_figures_are_from() -> None:
     assert site_names() == NAMES
     for name in NAMES:
         site = load_site(name)
@@ -49,6 +49,15 @@ def test_the_shapes_of_the_studies_that_sites_stand_for() -> None:
     assert (dkrz.nodes, dkrz.oss.count) == (1, 2)
     assert (wr.nodes, wr.oss.count) == (1, 10)
     assert (load_site("edison").ost.count, load_site("cori-knl").ost.count) == (24, 248)
+
+
+def test_a_site_that_was_fitted_to_a_study_has_another_form_that_was_not() -> None:
+    fitted = {name for name in NAMES if load_site(name).fitted}
+    assert fitted == {"dkrz-porting", "kay", "vulcan-like"}
+    for name in fitted:
+        other = load_site(f"{name.removesuffix('-like')}-hardware")
+        assert other.nodes == load_site(name).nodes
+        assert other.fitted == []
 
 
 def test_sites_with_measured_cells_differ_in_hardware_alone() -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.studies import ai_for_io, ann, chain, holes, interfaces, io_search, page, shaman  # noqa: E402
-from benchmarks.studies.sections.writing import Section, middle  # noqa: E402
+from benchmarks.studies import ai_for_io, ann, chain, hard_patterns, holes, interfaces, io_search, page, shaman  # noqa: E402
+from benchmarks.studies.oracle import GIB, MIB, Oracle  # noqa: E402
+from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
+from stripewise.evaluation.cases import _allowed  # noqa: E402
+from stripewise.model.table import Schema, Table  # noqa: E402
 from stripewise.spec.campaign import load_campaign  # noqa: E402
+from stripewise.spec.campaign_points import Points  # noqa: E402
 from stripewise.spec.experiment import Experiment  # noqa: E402
 from stripewise.tuning.space import bind_space  # noqa: E402
 
@@ -80,12 +87,27 @@ def test_no_step_begins_when_time_is_over(tmp_path: Path) -> None:
 
 def test_a_section_says_what_is_open_reached_and_missing() -> None:
     section = Section("About.", ("system", "theirs", "ours", "simulated"))
-    section.aims(("half", True, 1, 2), ("all", True, 2, 2), ("none", False))
+    says = ("ours", "+1", "0", False)
+    section.aims(Aim("half", True, *says, 1, 2), Aim("all", True, *says, 2, 2), Aim("none", False, *says))
     section.missing({"done": {}}, {"done": "this", "left": "that"})
+    rest = "Aim: ours. Headroom: +1. Random choices: 0."
     assert section.text().split("\n\n")[2:] == [
-        "- Open, 1 of 2 done: half.\n- Reached: all.\n- Not reached: none.",
+        f"- Open, 1 of 2 done: half. {rest}\n- Reached: all. {rest}\n- Not reached: none. {rest}",
         "Not done yet: that.\n",
     ]
+
+
+def test_an_aim_that_random_choices_reach_is_refused() -> None:
+    with pytest.raises(ValueError, match="random choices reach this aim too"):
+        Section("About.").aims(Aim("easy", True, "ours", "+9", "all of them", random_reaches=True))
+
+
+def test_random_choices_reach_none_of_the_aims_of_the_page() -> None:
+    verdict = re.compile(r"- (Reached|Not reached|Open)")
+    lines = list(filter(verdict.match, page.PAGE.read_text("utf-8").splitlines()))
+    assert lines
+    for line in lines:
+        assert re.search(r"\. Aim: \S.*\. Headroom: \S.*\. Random choices: \S", line), line
 
 
 def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:
@@ -106,6 +128,47 @@ def test_the_printed_space_of_the_accelerator_is_explained() -> None:
         "sequence in steps of 5, top values left out": 606_480,
         "as printed, top values left out": 14 * 38 * 8 * 38,
     }
+
+
+def test_the_collective_cases_of_the_neural_networks_are_not_contiguous(tmp_path: Path) -> None:
+    asked = ann.cases_campaign(quick=True)
+    campaign = load_campaign(str(write_toml(tmp_path / "cases.toml", asked)))
+    points = Points(campaign)
+    patterns = {(point.values["layout"], point.values["collective"]) for point in points.all}
+    assert patterns == {("segmented", False), ("strided", True)}
+    for point in points.of("read"):
+        # A model that chooses the call alone: the pattern follows it.
+        tuned = {**point.values, "collective": not point.values["collective"]}
+        assert points.point("read", tuned) is None
+        followed = _allowed(points, "read", tuned, {"layout"})
+        assert followed is not None and followed.values == {**tuned, "layout": followed.values["layout"]}
+        assert _allowed(points, "read", tuned, set()) is None
+    whole = ann.cases_campaign(quick=False)["tunable"]
+    assert 27 * math.prod(len(t["values"]) for t in whole if t["name"] not in ("layout",)) == 1458
+
+
+def test_what_an_oracle_cannot_gain_has_no_share(tmp_path: Path) -> None:
+    oracle = Oracle("kay", tmp_path)
+    at = {"nodes": 4, "processes_per_node": 1, "file_size": 64 * GIB, "stripe_count": 4, "stripe_size": MIB}
+    one, other = ({**at, "transfer_size": 2 * GIB, "collective": collective} for collective in (False, True))
+    same = oracle.judge([{"operation": "read", "default_settings": one, "tuned_settings": one}])
+    assert same["improvable"] == 0 and same["share_of_oracle_gain"] is None
+    gained = oracle.judge([{"operation": "read", "default_settings": other, "tuned_settings": one}])
+    assert gained["share_of_oracle_gain"] == pytest.approx(1.0, abs=0.01)
+    assert gained["random_share"] < 0.9
+
+
+def test_the_tree_of_the_hard_patterns_counts_every_pattern_once() -> None:
+    form = ai_for_io.schema("hard", ["write"], [512, 1024], [512])
+    form["parameter"] = form["parameter"][2:]
+    small, large, on, off = 0, 1, 0, 1
+    levels = np.array([[on], [off], [on], [off]])
+    contexts = np.array([[0, small, 0], [0, small, 0], [0, large, 0], [0, large, 0]])
+    table = Table(Schema.model_validate(form), levels, contexts, np.zeros(4, int), np.array([100.0, 1.0, 1.0, 100.0]))
+    leaves = [node for node in hard_patterns.tree(table, 4) if "chosen" in node]
+    assert [(leaf["if"], leaf["chosen"]["sieving"], leaf["patterns"]) for leaf in leaves] == [
+        ("piece size at most 512 B", "enable", 1), ("above", "disable", 1),
+    ]  # fmt: skip
 
 
 def test_campaigns_of_data_sieving_have_408_patterns_and_configurations(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.studies import at_scale
 from benchmarks.studies.sections.writing import Section, Steps, result, settings
 
+PUBLISHED_CLUSTERS = {"read": 6, "write": 5}
 ALLOWED = 1.15
 """Time of the online tuner over that of the best static setting."""
 
@@ -19,11 +21,12 @@ def section(steps: Steps) -> str:
         "H. Tang and others, *SCTuner: an autotuner addressing dynamic I/O needs on supercomputer I/O subsystems* (2021), measure each configuration at least 100 times and derive five-number "
         "summaries, clusters, and the settings that are good in all workloads.",
         ("system", "Summit with Alpine, Cori; 512 nodes for applications", "site `cori-haswell` with 512 nodes; this machine, small", "simulated; measured"),
-        ("configurations", "3,328 of IOR", "POSIX, MPI-IO and HDF5; two sizes (one for real); collective buffering, alignment, layout; for real also collective metadata writes", "partly assumed"),
+        ("configurations", "3,328 of IOR", "3,328 of each interface at four scales, simulated; and for what follows POSIX, MPI-IO and HDF5; two sizes (one for real); collective buffering, alignment, layout; for real also collective metadata writes", "partly assumed"),
         ("how it was chosen", "", "this is the third design. The first was `frontier-like` at 32 nodes (in a small trial, the setting found there halved HDF5 at 512), the second the same at 512 nodes (no gain over the default, 1.00). Both were dropped after their figures were seen", "chosen after trials"),
         ("load", "production", "the site's noise, fitted to a year of production runs; for real, whatever else this machine did", "simulated; measured"),
         ("pattern extractor, online tuner", "in HDF5; planned for a VOL connector", "in the preloaded [runtime](../explanation/runtime.md)", "measured"),
     )  # fmt: skip
+    _at_scale(page, steps)
     for name in ("simulated campaign", "real campaign"):
         told = result(steps, name)
         if told:
@@ -66,6 +69,68 @@ def section(steps: Steps) -> str:
     return page.text()
 
 
+def _at_scale(page: Section, steps: Steps) -> None:
+    told = result(steps, "3,328 configurations")
+    if not told:
+        return
+    axes = at_scale.AXES
+    shown = "; ".join(
+        f"{name.replace('_', ' ')} {', '.join(map(str, values)) if len(values) < 5 else f'{len(values)} values'}"
+        for name, values in axes.items()
+    )
+    count = told["operations"]["read"]["configurations"]
+    page.heading(
+        f"{count:,} configurations of each interface (simulated)",
+        f"As many as in the study, {told['repeats']} runs of each by POSIX, MPI-IO and HDF5, reads and writes: {told['runs']:,} runs on `{at_scale.SITE}`. The values are ours: {shown}. Files have {at_scale.STRIPES['stripe_count']} stripes of 1 MiB, as a site's staff sets large ones; "
+        f"a process moves {at_scale.EACH >> 20} MiB; HDF5 makes {at_scale.METADATA:,} accesses to its metadata (assumed). Five-number summaries of all three interfaces are clustered together (Ward, logarithms); the number of clusters is the one with the largest mean silhouette "
+        "among 2 to 10. The study does not state its criterion.",
+    )
+    rows = []
+    for operation, own in told["operations"].items():
+        published = PUBLISHED_CLUSTERS[operation]
+        score = own["silhouettes"]
+        rows.append(
+            (
+                operation, published, own["clusters"], f"{score[str(own['clusters'])]:.2f}", f"{score[str(published)]:.2f}",
+                ", ".join(f"{value:,}" for value in own["medians"]),
+                *("/".join(map(str, own["sizes"][api])) for api in ("posix", "mpiio", "hdf5")),
+            )
+        )  # fmt: skip
+    page.table(
+        ("operation", "published clusters", "ours", "silhouette of ours", "of the published number", "medians of the clusters, MiB/s", "members POSIX", "MPI-IO", "HDF5"),
+        rows,
+    )  # fmt: skip
+    page.say(
+        "A dependable setting has the best lower quartile over all workloads, found on half the runs and judged on the other half. Only settings that act are named: those of which another value moves the median by more than 5% in at least half of the workloads."
+    )
+    page.table(
+        ("operation, interface", "dependable setting", "its lower quartile over the best median", "a setting at random"),
+        [
+            (f"{operation}, {api}", settings(chosen["setting"]) if chosen["setting"] else "none acts", f"{100 * chosen['low']:.0f}%", f"{100 * chosen['random']:.0f}%")
+            for operation, own in told["operations"].items()
+            for api, chosen in own["chosen"].items()
+        ],
+    )  # fmt: skip
+    brings = result(steps, "what each setting brings")
+    if brings:
+        page.heading(
+            "What each setting brings to HDF5 (simulated, 512 nodes)",
+            "Speed-up over the default of one stripe, no alignment and independent metadata, without noise, over 13 sizes of a call (published for all together: 1.1 to 12). The lines *with striping* start from 72 stripes.",
+        )
+        page.table(
+            ("setting", *(f"{operation}: {what}" for operation in brings for what in ("least", "median", "most"))),
+            [(name, *(f"{value:.2f}" for own in brings.values() for value in own[name])) for name in brings["read"]],
+        )
+        page.say(
+            "Striping brings most, and then collective metadata, for reads. Alignment brings nothing, because aggregators write whole stripes in the simulation. Chunks are not simulated. With the staff's layout as the default, collective metadata bring "
+            + " and ".join(
+                f"{own['metadata, with striping'][0]:.2f} to {own['metadata, with striping'][2]:.2f} times for {operation}s"
+                for operation, own in brings.items()
+            )
+            + "; with one stripe as the default the speed-ups are far above the published ones, so the study's default is probably not one stripe."
+        )
+
+
 def _summary(page: Section, told: Mapping[str, Any]) -> None:
     page.heading(told["title"], told["text"])
     page.table(
@@ -75,14 +140,10 @@ def _summary(page: Section, told: Mapping[str, Any]) -> None:
             for operation, own in told["operations"].items()
         ],
     )  # fmt: skip
-    page.aims(
-        *(
-            (
-                f"{operation}: no other setting is in the best reached cluster of more workloads, so the clusters alone would not choose another setting",
-                own["picked_by_clusters"],
-            )
-            for operation, own in told["operations"].items()
-        )
+    alone = [operation for operation, own in told["operations"].items() if own["picked_by_clusters"]]
+    page.say(
+        f"For {' and '.join(alone) or 'no operation'}, no other setting is in the best reached cluster of more workloads, so the clusters alone would not choose another setting. "
+        "This is an observation and not an aim: many settings share the best cluster."
     )
 
 
@@ -110,9 +171,9 @@ def _online(page: Section, told: Mapping[str, Any]) -> None:
             for name in ("default", "best", "online")
         ],
     )
-    page.aims(
-        (
-            f"online takes at most {ALLOWED} times as long as the best static setting ({told['over_best']:.2f})",
-            told["over_best"] <= ALLOWED,
-        )
+    default = statistics.median(totals["default"] for totals in told["rounds"])
+    best = statistics.median(totals["best"] for totals in told["rounds"])
+    page.say(
+        f"Online takes {told['over_best']:.2f} times as long as the best static setting, which was to be at most {ALLOWED} (ours). The default takes {default / best:.2f} times as long, so on this machine no choice can miss "
+        "that aim, and it shows nothing: tuning does not matter for this program here."
     )

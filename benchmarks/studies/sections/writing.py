@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Steps = Mapping[str, Any]
@@ -36,6 +37,43 @@ def settings(configuration: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in known.items()) or "the defaults"
 
 
+@dataclass(frozen=True)
+class Aim:
+    """What was to be reached.
+
+    Attributes
+    ----------
+    words : str
+    reached : bool
+    source : str
+        Who set it: the study, with the place of the figure, or we.
+    headroom : str
+        How far above or below the aim the result is.
+    random : str
+        What random choices, or guesses without a model, get instead.
+    random_reaches : bool
+        Whether that reaches the aim.
+    done, of : int
+        How much of how much is done; in part it is open.
+    """
+
+    words: str
+    reached: bool
+    source: str
+    headroom: str
+    random: str
+    random_reaches: bool
+    done: int = 1
+    of: int = 1
+
+    def __str__(self) -> str:
+        open_still = self.done < self.of
+        verdict = f"Open, {self.done} of {self.of} done" if open_still else "Reached" if self.reached else "Not reached"
+        return (
+            f"- {verdict}: {self.words}. Aim: {self.source}. Headroom: {self.headroom}. Random choices: {self.random}."
+        )
+
+
 class Section:
     """A section of the page, piece by piece.
 
@@ -66,14 +104,19 @@ class Section:
         """A table, the first column to the left and figures to the right."""
         self._grid(head, ["---", *["---:"] * (len(head) - 1)], rows)
 
-    def aims(self, *aims: tuple[str, bool] | tuple[str, bool, int, int]) -> None:
-        """What was to be reached: words, whether it was, and how much of how much is done; in part it is open."""
-        lines = []
-        for words, reached, *part in aims:
-            done, of = part or (1, 1)
-            verdict = f"Open, {done} of {of} done" if done < of else "Reached" if reached else "Not reached"
-            lines.append(f"- {verdict}: {words}.")
-        self._pieces.append("\n".join(lines))
+    def aims(self, *aims: Aim) -> None:
+        """What was to be reached, and whether it was.
+
+        Raises
+        ------
+        ValueError
+            Where random choices reach an aim too: it would say nothing.
+        """
+        for aim in aims:
+            if aim.random_reaches:
+                raise ValueError(f"random choices reach this aim too, choose another: {aim.words} ({aim.random})")
+        if aims:
+            self._pieces.append("\n".join(map(str, aims)))
 
     def missing(self, steps: Steps, parts: Mapping[str, str]) -> None:
         """Name what has not been done."""

@@ -268,6 +268,9 @@ class Site(_SiteTable):
     name: str = Field(description="one word")
     description: str = Field(default="", description="one line")
     source: list[str] = Field(default_factory=list, description="where the figures are from, one text each")
+    fitted: list[str] = Field(
+        default_factory=list, description="published results that figures were fitted to, and which it cannot confirm"
+    )
     nodes: Count = Field(description="compute nodes")
     cores: Count = Field(description="cores of a node: most processes on it")
     network: Network

@@ -1,0 +1,44 @@
+"""Patterns over texts of others take time in proportion to the text's length: each of these took minutes before."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import pytest
+
+from stripewise.carriers.adios2 import changed
+from stripewise.errors import UserError
+from stripewise.measure.ior import parse_ior
+from stripewise.objectives.plain import own_figure
+from stripewise.runner.program.launchers import family
+
+_MANY = 20_000
+
+
+@pytest.fixture(autouse=True)
+def _soon():
+    begun = time.process_time()
+    yield
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("line", ["Command line : x{} x", "api: x{} x", "api{}\0", "clients = x{}\0"])
+def test_output_of_ior_with_many_blanks(line: str) -> None:
+    with pytest.raises(UserError, match="no result of IOR"):
+        parse_ior("IOR-4.0.0: MPI\n" + line.format(" " * _MANY))
+
+
+@pytest.mark.parametrize("line", ["- IO:{} #x\0\n", "- IO: a{} b\n", "- IO: a\n  a:{}\0\n"])
+def test_a_file_of_adios2_with_many_blanks(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(line.format(" " * _MANY))
+    with contextlib.suppress(ValueError):
+        changed(file, {"Threads": "2"})
+
+
+def test_names_and_figures_with_many_digits() -> None:
+    assert family("9" * _MANY + "x")
+    assert family("gdb-13.2") == "gdb" and family("python3.11") == "python"
+    assert own_figure("write " + "1" * _MANY + "x\n", "write_bandwidth") is None
