@@ -18,8 +18,10 @@ static bool beegfs_read(const char *path, struct sw_layout *layout) {
     if (targets)
         layout->numbers[0] = strtoll(targets + strlen("desired:"), NULL, 10);
     if (chunk) {
-        layout->numbers[1] = strtoll(chunk + strlen("Chunksize:"), &unit, 10);
-        layout->numbers[1] <<= *unit == 'K' ? 10 : *unit == 'M' ? 20 : *unit == 'G' ? 30 : 0;
+        int64_t size = strtoll(chunk + strlen("Chunksize:"), &unit, 10);
+        int shift = *unit == 'K' ? 10 : *unit == 'M' ? 20 : *unit == 'G' ? 30 : 0;
+        if (size >= 0 && size <= INT64_MAX >> shift)
+            layout->numbers[1] = size << shift;
     }
     return targets || chunk;
 }

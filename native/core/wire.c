@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "settings.h"
+
+/* A whole plan, and what the runtime decides on besides. */
+#define MOST_RESULTS (SW_MAX_SETTINGS + SW_MAX_DECIDED)
+
 static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
@@ -170,7 +175,7 @@ static const char *text(struct reader *reader) {
 /* The numbers are copied out, since packed ones are not aligned. */
 static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[], struct sw_posix posix[],
                                  struct sw_pattern patterns[]) {
-    static struct sw_result results[SW_MAX_SETTINGS]; /* only one thread, at finalize, ever reads */
+    static struct sw_result results[MOST_RESULTS]; /* only one thread, at finalize, ever reads */
     static struct sw_file file;
     file = (struct sw_file){.path = text(reader)};
     copy(reader, &file.facts, sizeof file.facts);
@@ -194,7 +199,7 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
     file.why = text(reader);
     file.application = text(reader);
     file.info = text(reader);
-    file.result_count = number(reader, SW_MAX_SETTINGS + 1);
+    file.result_count = number(reader, MOST_RESULTS + 1);
     file.results = results;
     for (uint32_t i = 0; i < file.result_count; i++) {
         struct sw_result *result = &results[i];

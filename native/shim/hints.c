@@ -96,6 +96,23 @@ uint32_t sw_matches_missed(struct sw_matches *matches, const struct sw_decided_s
     return missed;
 }
 
+uint32_t sw_hdf5_missed(struct sw_file *record, const struct sw_decided_set *set) {
+    uint32_t missed = 0;
+    sw_lock_take(&record->lock);
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct sw_decided *own = &set->settings[i];
+        bool acted = own->carrier != SW_HDF5;
+        for (uint32_t k = 0; k < record->result_count && !acted; k++) {
+            const struct sw_result *result = &record->results[k];
+            acted = result->carrier == SW_HDF5 && result->outcome == SW_APPLIED &&
+                    strcmp(result->key, own->key) == 0;
+        }
+        missed += !acted;
+    }
+    sw_lock_release(&record->lock);
+    return missed;
+}
+
 bool sw_info_get(MPI_Info info, const char *key, char value[MPI_MAX_INFO_VAL + 1]) {
     int found = 0;
     if (info == MPI_INFO_NULL || strlen(key) >= MPI_MAX_INFO_KEY ||

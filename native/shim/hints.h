@@ -33,6 +33,10 @@ void sw_matches_take(struct sw_matches *matches, bool hdf5, struct sw_decided_se
  * file's info says another value. */
 uint32_t sw_matches_missed(struct sw_matches *matches, const struct sw_decided_set *set);
 
+/* How many settings of HDF5 in the set acted neither on the file nor on a dataset in it, as its record tells.
+ */
+uint32_t sw_hdf5_missed(struct sw_file *record, const struct sw_decided_set *set);
+
 /* What is asked for this key, or NULL. */
 const char *sw_matches_get(const struct sw_matches *matches, enum sw_carrier carrier, const char *key);
 

@@ -240,7 +240,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
                          size_before, began);
     if (orders.decided) {
         sw_explain(request->path, &orders.decision.chosen, orders.decision.why);
-        struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle != NULL,
+        struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle ? record : NULL,
                                                       sw_order_missed(orders.order, &matches));
         if (handle)
             handle->tracking = tracking;
@@ -317,7 +317,7 @@ SW_EXPORT int MPI_File_close(MPI_File *fh) {
         sw_lock_release(&record->lock);
     }
     if (call.handle->tracking)
-        sw_phase_end(call.handle->tracking, record, call.handle->root);
+        sw_phase_end(call.handle->tracking, call.handle->root);
     sw_handle_end(call.handle, closed);
     return code;
 }

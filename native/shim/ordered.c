@@ -80,16 +80,26 @@ void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders)
     sw_lock_release(&ordered_lock);
 }
 
-uint32_t sw_order_missed(uint32_t number, struct sw_matches *matches) {
+static struct sw_decided_set settings_of(uint32_t number) {
     struct sw_decided_set set = {.count = 0};
     if (!number)
-        return 0;
+        return set;
     sw_lock_take(&ordered_lock);
     const struct sw_order *order = sw_orders_find(&ordered, number);
     if (order)
         sw_settings_parse(order->settings, &set);
     sw_lock_release(&ordered_lock);
+    return set;
+}
+
+uint32_t sw_order_missed(uint32_t number, struct sw_matches *matches) {
+    struct sw_decided_set set = settings_of(number);
     return sw_matches_missed(matches, &set);
+}
+
+uint32_t sw_order_missed_hdf5(uint32_t number, struct sw_file *record) {
+    struct sw_decided_set set = settings_of(number);
+    return sw_hdf5_missed(record, &set);
 }
 
 bool sw_order_begin(uint32_t number) {

@@ -14,6 +14,9 @@ void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders)
 /* How many hints and layout keys of an order the open did not pass on; 0 for no order. */
 uint32_t sw_order_missed(uint32_t number, struct sw_matches *matches);
 
+/* How many of its settings of HDF5 did not act on the file, as its record tells at the close. */
+uint32_t sw_order_missed_hdf5(uint32_t number, struct sw_file *record);
+
 /* The open has succeeded, and a phase that carries out an order begins. False if another one does so. */
 bool sw_order_begin(uint32_t number);
 

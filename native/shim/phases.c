@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "comms.h"
+#include "evidence.h"
 #include "journal.h"
 #include "ordered.h"
 #include "setup.h"
@@ -22,7 +23,9 @@
 static atomic_int open_phases;
 
 struct sw_tracking {
+    struct sw_file *record; /* held by the handle */
     struct sw_seen before;
+    struct sw_evidence evidence; /* in the mode orders: what was there before it */
     bool tracked, created, ordered, settle;
     bool doubled; /* it has the settings of an order that another thread's phase carries out */
     uint32_t site, candidate, missed, ranks, nodes;
@@ -37,6 +40,7 @@ static __thread struct sw_tracking *waiting __attribute__((tls_model("initial-ex
 /* What all ranks did in a phase, in one call: sums and maxima. */
 struct cost {
     double bytes[2], held, slowest[2]; /* below and of the datasets */
+    struct sw_evidence evidence;
 };
 #define COST_NUMBERS (sizeof(struct cost) / sizeof(double))
 
@@ -51,6 +55,7 @@ static void add_costs(void *from, void *into, int *count, MPI_Datatype *type) {
     (void)type;
     for (int i = 0; i < *count; i++) {
         all[i].held += one[i].held;
+        sw_evidence_add(&all[i].evidence, &one[i].evidence);
         for (int level = 0; level < 2; level++) {
             all[i].bytes[level] += one[i].bytes[level];
             all[i].slowest[level] = fmax(all[i].slowest[level], one[i].slowest[level]);
@@ -104,29 +109,36 @@ struct sw_seen sw_seen_of(struct sw_file *record) {
 
 /* On all ranks: the phase is measured from here on. */
 static void start(struct sw_tracking *tracking, MPI_Comm comm, int size) {
+    struct sw_file *record = tracking->record;
     if (size > 1)
         tracking->comm = sw_comm_own(comm, size, &tracking->root);
     tracking->tracked = size == 1 || tracking->comm != MPI_COMM_NULL;
     if (!tracking->tracked)
         return;
     atomic_fetch_add(&open_phases, 1);
+    if (tracking->ordered) {
+        sw_lock_take(&record->lock);
+        sw_evidence_from(record, &tracking->evidence);
+        sw_lock_release(&record->lock);
+    }
     tracking->doubled = tracking->wanted && !sw_order_begin(tracking->wanted);
     tracking->order = tracking->doubled ? 0 : tracking->wanted;
 }
 
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
-                                   struct sw_seen before, bool here_too, uint32_t missed) {
+                                   struct sw_seen before, struct sw_file *record, uint32_t missed) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, describe_costs);
     /* Of a file that is never closed it stays to the end of the process. */
     struct sw_tracking *tracking =
-        here_too && cost_known ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
+        record && cost_known ? sw_arena_take(&sw_runtime.files.arena, sizeof *tracking) : NULL;
     int here = tracking != NULL, everywhere = here;
     bool waits = orders->tracked && opening->led && opening->size > 1;
     if (orders->tracked && !waits && opening->size > 1) /* all ranks or none: at the close they meet again */
         sw_pmpi.Allreduce(&here, &everywhere, 1, MPI_INT, MPI_LAND, opening->comm);
     if (tracking)
-        *tracking = (struct sw_tracking){.before = before,
+        *tracking = (struct sw_tracking){.record = record,
+                                         .before = before,
                                          .created = opening->amode & MPI_MODE_CREATE,
                                          .site = orders->site,
                                          .candidate = orders->candidate,
@@ -182,7 +194,8 @@ static const char *program_name(char *path, size_t size) {
 
 /* On rank 0: the learner or its order, and the journal, receive the phase. */
 static void learn(const struct sw_tracking *tracking, const struct sw_seen *now, const struct sw_use *use,
-                  const struct sw_opening *again, double bytes, double seconds) {
+                  const struct sw_opening *again, const struct cost *all, int level) {
+    struct sw_file *record = tracking->record;
     struct sw_phase *phase = calloc(1, sizeof *phase);
     struct sw_workload workload;
     char exe[SW_MAX_PATH];
@@ -194,9 +207,15 @@ static void learn(const struct sw_tracking *tracking, const struct sw_seen *now,
     phase->write = use->write;
     phase->ranks = tracking->ranks;
     phase->nodes = tracking->nodes;
-    phase->bytes = bytes;
-    phase->seconds = seconds;
-    phase->missed = tracking->order ? tracking->missed : 0;
+    phase->bytes = all->bytes[level];
+    phase->seconds = all->slowest[level];
+    if (tracking->order)
+        phase->missed = tracking->missed + sw_order_missed_hdf5(tracking->order, record);
+    if (tracking->ordered) {
+        sw_lock_take(&record->lock);
+        sw_evidence_print(&all->evidence, record, phase->evidence, sizeof phase->evidence);
+        sw_lock_release(&record->lock);
+    }
     clock_gettime(CLOCK_REALTIME, &clock);
     phase->time = (double)clock.tv_sec + (double)clock.tv_nsec * 1e-9;
     print_layout(&now->layout, phase->layout, sizeof phase->layout);
@@ -267,16 +286,23 @@ static struct done in_hdf5(const struct sw_hdf5_moved *before, const struct sw_h
                                  .transfer_size = calls ? moved[write] / (double)calls : 0}};
 }
 
-void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool root) {
+void sw_phase_end(struct sw_tracking *tracking, bool root) {
+    struct sw_file *record = tracking->record;
     enum { BELOW, DATASETS, LEVELS };
     struct sw_seen now = sw_seen_of(record);
     struct done done[LEVELS] = {in_mpi_io(&tracking->before, &now),
                                 in_hdf5(&tracking->before.hdf5, &now.hdf5)};
     struct cost own = {.bytes = {done[BELOW].bytes, done[DATASETS].bytes},
                        .held = done[DATASETS].held,
-                       .slowest = {done[BELOW].seconds, done[DATASETS].seconds}},
-                all = own;
+                       .slowest = {done[BELOW].seconds, done[DATASETS].seconds}};
     bool tracked = tracking->tracked;
+    if (tracked && tracking->ordered) {
+        sw_lock_take(&record->lock);
+        sw_evidence_until(record, &own.evidence);
+        sw_lock_release(&record->lock);
+        sw_evidence_since(&own.evidence, &tracking->evidence);
+    }
+    struct cost all = own;
     if (waiting == tracking) /* the open failed above MPI-IO */
         waiting = NULL;
     if (tracked && tracking->comm != MPI_COMM_NULL) {
@@ -306,7 +332,7 @@ void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool roo
                                    .info = MPI_INFO_NULL,
                                    .hdf5 = level == DATASETS};
         if (tracked && !tracking->doubled)
-            learn(tracking, &now, use, &again, all.bytes[level], all.slowest[level]);
+            learn(tracking, &now, use, &again, &all, level);
     }
     if (tracking->order) /* the phase moved nothing, or could not be measured */
         sw_order_end(tracking->order, record->path, NULL);

@@ -27,11 +27,11 @@ struct sw_seen {
 struct sw_seen sw_seen_of(struct sw_file *record);
 
 /* Begins to follow a file that was opened: its use is remembered, and its cost if orders say so. before: the
- * record's state before the open; here: there is a handle to follow; missed: settings of
- * an order that were not passed on. NULL if there is none, or no memory.
+ * record's state before the open; record: NULL if there is no handle to follow; missed: settings of an order
+ * that were not passed on. NULL without a record, or without memory.
  * Collective over comm if orders->tracked, unless the layer above agrees: it then calls sw_phase_agree. */
 struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struct sw_orders *orders,
-                                   struct sw_seen before, bool here, uint32_t missed);
+                                   struct sw_seen before, struct sw_file *record, uint32_t missed);
 
 /* Is there a phase that this thread has begun and that waits for sw_phase_agree? */
 bool sw_phase_waits(void);
@@ -47,6 +47,6 @@ void sw_phase_within(int64_t began);
 bool sw_phase_settles(const struct sw_tracking *tracking);
 
 /* After the file was closed. Collective over the file's ranks if the phase is tracked. */
-void sw_phase_end(struct sw_tracking *tracking, struct sw_file *record, bool root);
+void sw_phase_end(struct sw_tracking *tracking, bool root);
 
 #endif

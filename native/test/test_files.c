@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
 #include "files.h"
 
 #include "check.h"
+#include "file_system.h"
 #include "paths.h"
+#include "settings.h"
 #include "wire.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void arena(void) {
@@ -134,6 +138,50 @@ static void wire(void) {
     sw_files_close(&merged);
 }
 
+/* A plan of the largest size, and what the runtime decided on besides. */
+static void many_results(void) {
+    enum { COUNT = SW_MAX_SETTINGS + SW_MAX_DECIDED };
+    struct sw_files here, merged;
+    struct sw_job job = {0}, total = {0};
+    struct sw_bytes bytes = {0};
+    CHECK(sw_files_open(&here, SW_MEMORY_BUDGET, 100, 10) &&
+          sw_files_open(&merged, SW_MEMORY_BUDGET, 100, 10));
+    struct sw_result *results = sw_file_results(&here, sw_files_get(&here, "/many"), COUNT);
+    CHECK(results);
+    for (int i = 0; results && i < COUNT; i++)
+        results[i] = (struct sw_result){.key = "cb_nodes", .requested = "2"};
+    sw_wire_pack(&bytes, &job, &here);
+    CHECK(sw_wire_merge(bytes.data, bytes.size, &total, &merged, SW_OTHER_NODE));
+    CHECK(sw_files_get(&merged, "/many")->result_count == COUNT);
+    free(bytes.data);
+    sw_files_close(&here);
+    sw_files_close(&merged);
+}
+
+/* A number that no file has, from a command that somebody else installed. */
+static void chunk_size_of_beegfs(void) {
+    static const struct {
+        const char *printed;
+        int64_t size;
+    } cases[] = {{"512K", 512 << 10}, {"9223372036854775807K", -1}, {"9007199254740993M", -1}, {"-5M", -1}};
+    char folder[] = "/tmp/stripewise-test-XXXXXX", script[64];
+    const char *path = getenv("PATH");
+    char *before = strdup(path ? path : "");
+    CHECK(mkdtemp(folder));
+    snprintf(script, sizeof script, "%s/beegfs-ctl", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FILE *file = fopen(script, "w");
+        fprintf(file, "#!/bin/sh\necho '+ Chunksize: %s'\n", cases[i].printed);
+        CHECK(fclose(file) == 0 && chmod(script, 0755) == 0 && setenv("PATH", folder, 1) == 0);
+        struct sw_layout layout = SW_NO_LAYOUT;
+        CHECK(sw_beegfs.read("/x", &layout) && layout.numbers[1] == cases[i].size);
+    }
+    setenv("PATH", before, 1);
+    free(before);
+    unlink(script);
+    rmdir(folder);
+}
+
 static void paths(void) {
     char path[64], here[64];
     CHECK_TEXT(sw_path_without_prefix("ufs:/a"), "/a");
@@ -177,6 +225,8 @@ int main(void) {
     limited_records();
     budget();
     wire();
+    many_results();
+    chunk_size_of_beegfs();
     paths();
     return failures;
 }

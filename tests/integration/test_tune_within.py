@@ -77,6 +77,9 @@ def test_a_gain_is_proven_and_used_within_one_launch(bench: Bench, tmp_path: Pat
     kept, missed = " ".join(result.confirmation.kept), " ".join(result.confirmation.not_kept)
     assert "writing" in kept and "chk.#" in kept and "carry-over" in kept + missed and "one launch" in missed
     assert "I/O time up to the last pair" in kept + missed
+    # Answers tell what acted, as reports of ordinary runs do.
+    (effect,) = result.effects
+    assert effect.status == "effective" and "piece by piece" in effect.evidence, effect
     # From the proof on, the program has what was proven.
     assert [phase.settings for phase in answers(tmp_path / "runs")[-10:]] == [{"romio_ds_write": "disable"}] * 10
     # Its files are those of a program that nobody tunes.

@@ -9,12 +9,14 @@ import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stripewise.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.measure.carryover import carry_over
 from stripewise.objectives import objective_of
+from stripewise.runner.base import Preflight
 from stripewise.runner.within import Loss, WithinRunner, _Launched, choose_kind
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
@@ -87,6 +89,39 @@ def test_an_order_is_written_as_the_runtime_reads_it(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"half a line")
     append_orders(path, [Order(8, "/a", "write", run=3), Order(9, "/a", "write")])
     assert path.read_text().startswith("stripewise-orders 1\n") and runs_of(path.read_text()) == ({3: 8}, 9)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "order=x",
+        "order=",
+        "order=-1",
+        "order=70000",
+        "order=" + "9" * 5000,
+        "order=4\trun=x",
+        "order=4\trun=-3",
+        "run=3",
+    ],
+)
+def test_lines_that_nobody_wrote_so_are_passed_over(tmp_path: Path, fields: str) -> None:
+    body = f"\tsite=/a\toperation=write\t{fields}"
+    runs, last = runs_of(f"{zlib.crc32(body.encode()):08x}{body}\n" + Order(9, "/a", "write", run=3).line())
+    assert (runs, last) == ({3: 9}, 9)
+
+
+def test_folders_of_launches_that_nobody_made_so_are_passed_over(tmp_path: Path, monkeypatch) -> None:
+    found = SimpleNamespace(library_for=bool, target=1, preflight=Preflight(), io="")
+    monkeypatch.setattr("stripewise.runner.within.find", lambda *_: found)
+    for name in ("launch-x", "launch-7", "launch-0", "launch-1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "launch-0" / "job.json").write_text("[" * 100_000)
+    (tmp_path / "launch-1" / "job.json").write_text('{"pid": []}')
+    (tmp_path / "launch-1" / "orders").write_bytes(b"\xff\0 order=x\n")
+    (tmp_path / "launch-1" / "answers").write_bytes(b"\xff\0\n")
+    runner = WithinRunner(Experiment(runner="within", objective="phase_bandwidth"), tmp_path)  # type: ignore[arg-type]
+    runner.prepare()
+    assert [one.folder.name for one in runner._launches] == ["launch-0", "launch-1"]
 
 
 class Program:

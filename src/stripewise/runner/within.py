@@ -38,6 +38,7 @@ from stripewise.spec.journal import JournalPhase, parse_journal
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.orders import Order, append_orders, runs_of
 from stripewise.spec.parameter import Parameter
+from stripewise.spec.phase_report import report_of
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack
@@ -208,7 +209,7 @@ class WithinRunner(Runner):
         if found.library_for(found.target) is None:
             why = found.target.why_not_preloaded or "it is not an MPI program"
             raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", "tune without --within")
-        for folder in sorted(self._folder.glob("launch-*"), key=lambda path: int(path.name.rpartition("-")[2])):
+        while (folder := self._folder / f"launch-{len(self._launches)}").is_dir():
             self._launches.append(_reopened(folder))
         if self._launches:
             self._choose()
@@ -420,6 +421,7 @@ class WithinRunner(Runner):
             phase.seconds,
             phase.time - phase.seconds,
             reason,
+            report=report_of(phase),
             folder=launched.folder,
             metrics={self._experiment.objective.name: phase.bandwidth},
             facts=RunFacts(
@@ -482,7 +484,7 @@ def parse_settings(plan: Plan) -> dict[str, str]:
 def _reopened(folder: Path) -> _Launched:
     """A launch of an earlier session, with its orders and answers so far."""
     launched = _Launched(folder)
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         launched.identity = Identity.read(json.loads((folder / "job.json").read_text("utf-8")))
     with contextlib.suppress(OSError):
         launched.given, launched.last = runs_of((folder / "orders").read_text("utf-8", "surrogateescape"))

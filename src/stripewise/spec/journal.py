@@ -49,9 +49,11 @@ class JournalPhase:
     order : int
         Number of the order that it carried out; 0 for none.
     missed : int
-        Hints and layout keys of the order that did not act.
+        Settings of the order that did not act.
     launch : float
         Seconds since 1970, when its program began.
+    evidence : str
+        What was seen of its calls; :func:`~stripewise.spec.phase_report.report_of` reads it.
     """
 
     site: str
@@ -71,6 +73,7 @@ class JournalPhase:
     order: int = 0
     missed: int = 0
     launch: float = 0.0
+    evidence: str = ""
 
     @property
     def kind(self) -> tuple[str, str, bool, bool]:
@@ -198,6 +201,7 @@ def _phase(line: str) -> JournalPhase | None:
             order=int(fields.get("order", "0")),
             missed=int(fields.get("missed", "0")),
             launch=float(fields.get("launch", "0")),
+            evidence=_plain(fields.get("evidence", "")),
         )
     except (KeyError, ValueError):
         return None

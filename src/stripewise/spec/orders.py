@@ -108,15 +108,23 @@ def append_orders(path: Path, orders: Iterable[Order]) -> None:
 
 
 def runs_of(text: str) -> tuple[dict[int, int], int]:
-    """Read from a file of orders which order each run was given last, and the last number of all."""
+    """Read from a file of orders which order each run was given last, and the last number of all.
+
+    Lines with numbers that no order has are passed over, as the runtime does.
+    """
     found, last = {}, 0
     for line in text.split("\n"):
-        fields = fields_of(line)
-        if fields is not None and "order" in fields:
-            last = max(last, int(fields["order"]))
-            if "run" in fields:
-                found[int(fields["run"])] = int(fields["order"])
+        fields = fields_of(line) or {}
+        number = _number(fields.get("order", ""))
+        if 0 < number < MAX_ORDERS:
+            last = max(last, number)
+            if (run := _number(fields.get("run", ""))) >= 0:
+                found[run] = number
     return found, last
+
+
+def _number(text: str) -> int:
+    return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else -1
 
 
 def _escaped(found: re.Match[str]) -> str:

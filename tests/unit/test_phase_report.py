@@ -1,0 +1,57 @@
+"""What an answer tells of a phase, read as a report: the rules of evidence judge it like that of a run."""
+
+from __future__ import annotations
+
+from stripewise.carriers import HDF5, Setting
+from stripewise.measure.effects import verdicts
+from stripewise.spec.journal import JournalPhase
+from stripewise.spec.phase_report import report_of
+from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
+from stripewise.spec.workload import Workload
+
+CALLS = (
+    "write.collective=8,524288,2,65536,16,0.5 write.independent=13,5376,2,1016,0,0.01 "
+    "write.system=21,529664,2,65536,0,0"
+)
+WITHIN = " write.within_collective=8,524288,2,65536,0,0.4 read.within_write=3,96,1,32,0,0.1 own.cb_nodes=4"
+
+
+def phase(evidence: str, **settings: str) -> JournalPhase:
+    return JournalPhase(
+        "/a#", "write", True, False, 2, 1, 524288.0, 1.0, settings=settings, driver="UFS: ROMIO", evidence=evidence
+    )
+
+
+def test_an_answer_is_read_as_a_report_of_one_file() -> None:
+    report = report_of(phase(CALLS + WITHIN, cb_nodes="2"))
+    assert report is not None and report.mpi.io == "romio" and report.totals.bytes_written == 529664
+    (file,) = report.files
+    assert file.collective.calls == 8 and file.calls("write", collective=False) == 13 and file.messages("write") == 16
+    assert file.posix.write.during_collective.max_size == 65536 and file.posix.write.ranks == 2
+    assert file.posix.read.during_write.count == 3 and file.application_info == {"cb_nodes": "4"}
+    assert [(one.key, one.given, one.outcome) for one in file.settings] == [("cb_nodes", "2", "applied")]
+    assert file.exchange_seconds("write") == (0.0, 0.5) and file.hdf5 is None
+
+
+def test_damaged_evidence_and_none_are_no_report() -> None:
+    for text in (
+        "",
+        "write.collective=8,1",
+        "write.collective=a,b,c,d,e,f",
+        CALLS + " dataset=1,2",
+        CALLS + " dataset=1,inf,,,a",
+        "noise",
+    ):
+        assert report_of(phase(text)) is None
+
+
+def test_rules_judge_phases_as_they_judge_runs() -> None:
+    parameters = [one.bind(Workload().words()) for one in load_stack("hdf5").parameters if one.carrier is HDF5]
+    space = Space(tuple(parameters))
+    usual = f"{CALLS} hdf5.alignment=1 hdf5.collective=8 dataset=2048,131072,,,/values_0 dataset=133120,131072,,,/b,c"
+    tuned = usual.replace("alignment=1", "alignment=65536").replace("=2048,", "=65536,").replace("=133120,", "=196608,")
+    settings = [Setting(HDF5, "alignment", "65536")]
+    reports = [report_of(phase(tuned, alignment="65536"))], [report_of(phase(usual))]
+    (effect,) = verdicts(space, settings, *reports)  # type: ignore[arg-type]
+    assert effect.status == "effective" and "2 of 2 datasets start at a multiple of 64 KiB, 0 of 2" in effect.evidence
