@@ -30,6 +30,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from stripewise.carriers import FILE
 from stripewise.carriers.adios2 import changed as changed_file
 from stripewise.diagnosis.causes.models import FORMAT as CALIBRATION
 from stripewise.diagnosis.causes.models import VERSION as CALIBRATION_VERSION
@@ -203,6 +204,14 @@ def adios2(data: bytes, folder: Path) -> None:
             changed_file(folder / name, {"NumAggregators": "4", "x/BufferChunkSize": "1"})
 
 
+def configuration(data: bytes, folder: Path) -> None:
+    """A configuration file of a program, in each form."""
+    for ending in ("toml", "yaml", "json", "ini", "nml"):
+        (folder / f"a.{ending}").write_bytes(data)
+        with contextlib.suppress(OSError, ValueError):  # promised
+            FILE.changed(folder / f"a.{ending}", {"io.a": "4", "b": "x"})
+
+
 def command(data: bytes, folder: Path) -> None:
     """A pattern of an allow-list, and a command: none of it may let another program through."""
     pattern, _, line = data.decode("utf-8", "surrogateescape").partition("\n")
@@ -285,6 +294,12 @@ ADIOS2 = [
     b'<adios-config><io name="x"><engine type="BP5"><parameter key="A" value="1"/></engine></io></adios-config>',
     b"- IO: x\n  Engine:\n    Type: BP5\n    NumAggregators: 2\n- IO: 'y'\n",
 ]
+CONFIGURATIONS = [
+    b"b = 1\n[io]\na = 2\n",
+    b"b: 1\nio:\n  a: 2\n",
+    b'{"b": 1, "io": {"a": 2}}',
+    b"&io\n a = 2\n c%d = 'x'\n/\n",
+]
 COMMANDS = [
     b"\nmpiexec -n 4 /opt/none/app : -n 1 /bin/sh -c id",
     b"srun -n * /opt/a/* ...\nsrun --export=ALL -n 2 /opt/a/b --mca x y",
@@ -317,6 +332,7 @@ TARGETS = {
         file(read_timings, "t.csv"), lambda: [b"operation,size,seconds,offset\nread,4KiB,0.1,0\nwrite,1,2,3\n"]
     ),
     "adios2": Target(adios2, lambda: ADIOS2, ()),
+    "configuration": Target(configuration, lambda: CONFIGURATIONS, ()),
     "command": Target(command, lambda: COMMANDS),
     "hdf5": Target(hdf5, hdf5_files, ()),
     "calibration": Target(file(load_calibration, "c.json"), lambda: CALIBRATIONS),

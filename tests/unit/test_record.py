@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.measure.faithful import Done, Faithfulness
+from stripewise.runner.native.replaying import make_replayer
+from stripewise.spec.experiment import Replay
 from stripewise.spec.formats import RECORD_LINES
 from stripewise.spec.record import Number, with_hashed_paths
 from stripewise.spec.record_reading import parse_record, read_record
@@ -105,3 +108,38 @@ def test_hashed_paths_tell_nothing_and_stay_apart() -> None:
     assert len(paths) == 5 + 5 * 4
     assert other.inputs[0][1] == other.groups[0].path(0, 1)
     assert with_hashed_paths(text) != hashed
+
+
+@pytest.mark.parametrize(
+    ("launcher", "why"),
+    [("mpiexec -n 3 x", "4 ranks, and the launcher starts 3"), ("mpiexec -n 2 x : -n 2 y", "starts several")],
+)
+def test_a_launcher_that_does_not_fit_the_record_is_refused(launcher: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        make_replayer(Replay(record=str(STEPS)), read_record(STEPS), launcher.split(), {})
+
+
+def test_a_replay_does_not_take_the_place_of_the_program_s_files() -> None:
+    with pytest.raises(UserError, match="delete the program's own files"):
+        make_replayer(Replay(record=str(STEPS), folder="/scratch/x/../run1/"), read_record(STEPS), ["mpiexec", "x"], {})
+
+
+def test_an_incomplete_record_is_not_replayed() -> None:
+    record = parse_record(sealed(HEAD + "incomplete calls failed\n"), "x.record")
+    with pytest.raises(UserError, match="calls failed"):
+        make_replayer(Replay(record="x.record"), record, ["mpiexec", "-n", "4", "x"], {})
+
+
+def test_what_a_replay_did_otherwise_is_said() -> None:
+    program = Done({"write_at_all": 100}, 0, 1000, 2.0)
+    assert Faithfulness(program, Done({"write_at_all": 100}, 0, 1000, 2.2), whole=True).differences == []
+    half = Done({"write_at_all": 50}, 0, 500, 1.1)
+    assert Faithfulness(program, half, whole=False).differences == []
+    said = " ".join(Faithfulness(program, half, whole=True).differences)
+    assert "50 calls of MPI_File_write_at_all, and the program 100" in said and "wrote 500 bytes" in said
+    slow = Faithfulness(program, Done({"write_at_all": 100}, 0, 1000, 9.0), whole=True)
+    assert "4.50 times" in " ".join(slow.differences)
+
+
+def test_the_folder_of_a_record_holds_all_its_files() -> None:
+    assert read_record(STEPS).folder == "/scratch/run1"

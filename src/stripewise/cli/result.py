@@ -71,6 +71,9 @@ def print_result(result: Result, report: Path | None = None) -> None:
         console.print(f"  reference  {_measured(result.reference, unit)}  (without the component)")
     console.print(f"  default    {_measured(result.default, unit)}")
     console.print(f"  best       {_measured(result.best, unit)}{'' if result.confirmed else '  (the default)'}")
+    if (replays := result.replays) is not None:
+        values = f"default {number(replays.default, unit)}, best found {number(replays.candidate, unit)}"
+        prose(f"  searched on {replays.runs} replays of {replays.record}: {values} (of replays, not of the program)")
     if result.candidate is not None:
         shown = number(result.candidate.value, unit)
         console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")

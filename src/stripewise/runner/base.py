@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from stripewise.runner.replayer import Replayer
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Parameter
@@ -44,6 +45,8 @@ class Preflight:
         ``stripe_count``: larger values act as it does, and are not searched.
     space, objective : Space or None, Objective or None
         Given by runners that bring their own (a replayed table, a Python function).
+    replayer : Replayer or None
+        What the search launches in place of the program, where it is to replay a record.
     """
 
     warnings: tuple[str, ...] = ()
@@ -56,6 +59,7 @@ class Preflight:
     largest: Mapping[str, int] = field(default_factory=dict)
     space: Space | None = None
     objective: Objective | None = None
+    replayer: Replayer | None = None
 
 
 class Runner(ABC):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import posixpath
 import re
 import secrets
 import zlib
@@ -85,6 +86,8 @@ class RankGroup:
         Path, and for each run of digits in it what a rank more adds.
     types : tuple of tuple of Number
         Lower bound and extent.
+    blocks : tuple of tuple of (int, int)
+        Of each type the length of each block on the first rank, and how often it is there.
     body : tuple of Call or Loop
     """
 
@@ -93,6 +96,7 @@ class RankGroup:
     comms: tuple[tuple[Number, ...], ...] = ()
     files: tuple[tuple[str, tuple[int, ...]], ...] = ()
     types: tuple[tuple[Number, ...], ...] = ()
+    blocks: tuple[tuple[tuple[int, int], ...], ...] = ()
     body: tuple[Call | Loop, ...] = ()
 
     def path(self, file: int, rank: int) -> str:
@@ -130,6 +134,16 @@ class Record:
     gaps: tuple[str, ...] = ()
     groups: tuple[RankGroup, ...] = ()
     inputs: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The folder in which all its files lie, however deep."""
+        ends = {0, -1}
+        paths = {path for _, path in self.inputs}
+        for group in self.groups:
+            ranks = [range(group.first, group.first + group.count)[end] for end in ends]
+            paths |= {group.path(file, rank) for file in range(len(group.files)) for rank in ranks}
+        return posixpath.commonpath([posixpath.dirname(path) for path in paths]) if paths else "/"
 
     def calls(self, rank: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Give the calls of a rank in their order, each with its numbers."""

@@ -32,6 +32,7 @@ class _Group:
     comms: list[tuple[Number, ...]] = field(default_factory=list)
     files: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     types: list[tuple[Number, ...]] = field(default_factory=list)
+    blocks: list[list[tuple[int, int]]] = field(default_factory=list)
     open: list[tuple[int, list[Call | Loop]]] = field(default_factory=lambda: [(1, [])])
     last: str = "ranks"
     lines: int = 0
@@ -46,7 +47,8 @@ class _Group:
         if len(self.open) > 1:
             raise ValueError("a loop has no end")
         body = tuple(self.open[0][1])
-        return RankGroup(self.first, self.count, tuple(self.comms), tuple(self.files), tuple(self.types), body)
+        blocks = tuple(map(tuple, self.blocks))
+        return RankGroup(self.first, self.count, tuple(self.comms), tuple(self.files), tuple(self.types), blocks, body)
 
 
 def parse_record(text: str, origin: str) -> Record:
@@ -183,8 +185,14 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
             group.comms.append(_in_job(numbers))
         elif name == "type":
             group.types.append(numbers)
+            group.blocks.append([])
         elif group.last not in (("type", "block", "dim") if name == "block" else ("block", "dim")):
             raise ValueError(f"{name} without what it belongs to")
+        elif name == "block":
+            group.blocks[-1].append((numbers[1].base, 1))
+        else:
+            length, copies = group.blocks[-1][-1]
+            group.blocks[-1][-1] = (length, copies * numbers[0].base)
     else:
         raise ValueError(f"{name} stands among the lines of ranks")
     group.last = name

@@ -345,6 +345,20 @@ class MachineLevel(_ResultPart):
     runs: tuple[LevelOfRun, ...] = ()
 
 
+class Replays(_ResultPart):
+    """What was searched on replays of a record, and not proven on the program.
+
+    ``runs`` are launches of replays. ``default`` and ``candidate`` are values of replays, not of the program, and
+    ``faithful`` says how replays compare with the program under the default.
+    """
+
+    record: str = ""
+    runs: int = 0
+    default: float | None = None
+    candidate: float | None = None
+    faithful: dict[str, Any] = {}
+
+
 class Result(_ResultPart):
     """All that an experiment has shown; see the reference of the result document."""
 
@@ -375,6 +389,7 @@ class Result(_ResultPart):
     model: dict[str, Any] | None = None
     confirmation: Proof = Proof()
     candidate: Candidate | None = None
+    replays: Replays | None = None
     cheapest: Alternative | None = None
     preferred_over: Alternative | None = None
     level: MachineLevel = MachineLevel()

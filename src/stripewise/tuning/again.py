@@ -11,6 +11,7 @@ from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment
 from stripewise.store.base import Record
 from stripewise.tuning.confirm import HOPELESS_PAIRS
+from stripewise.tuning.definition import LONGEST_NAME
 from stripewise.tuning.folders import runs_folder, working_folder
 
 USUAL_PAIRS = 12
@@ -69,7 +70,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     return Experiment.model_validate(
         {
             **fields,
-            "name": f"{own.name} (confirm {record.id})",
+            "name": f"{own.name[:LONGEST_NAME]} (confirm {record.id})",
             "parameters": parameters,
             "constraints": [*own.constraints, *held, f"({together}) or ({apart})"],
             "sampler": "exhaustive",

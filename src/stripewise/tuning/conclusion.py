@@ -117,6 +117,8 @@ def verdict(
     bounds = conclusion.interval
     span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
     where = " within one launch" if experiment.in_one_launch else ""
+    if experiment.replay is not None:
+        where = " on the program, after a search on replays"
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
             return f"Proven{where} in {pairs}: {_failures(conclusion)}."

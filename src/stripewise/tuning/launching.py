@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from stripewise.carriers import ENVIRONMENT, Setting
 from stripewise.objectives import ended_run
+from stripewise.runner.replayer import Replayer
 from stripewise.search.pruning import Bound
+from stripewise.shell import quote_all
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
@@ -31,8 +34,9 @@ def make_launch(
     timeout: float | None = None,
     pruned: Bound | None = None,
     attempt: int = 0,
+    replayer: Replayer | None = None,
 ) -> Launch:
-    """Make the launch of a run.
+    """Make the launch of a run; with a replayer all but those of the confirmation replay the record.
 
     The default sets nothing but the environment that switches a component on; the reference switches it off.
     """
@@ -41,7 +45,7 @@ def make_launch(
     if bound is not None and trial.role is not Role.CANDIDATE:
         configuration = bound.space.default
     off = switched_off(bound) if reference else OffEntry()
-    return Launch(
+    launch = Launch(
         experiment=identifier,
         number=run.number,
         configuration=configuration,
@@ -57,6 +61,10 @@ def make_launch(
         pair=run.pair,
         program=experiment.objective.program,
     )
+    if replayer is None or run.phase is Phase.CONFIRMATION:
+        return launch
+    prepare = quote_all(replayer.words("prepare"))
+    return replace(launch, command=quote_all(replayer.words("calls")), before=(prepare,), program="")
 
 
 def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, trial: Trial) -> Plan:
@@ -77,7 +85,9 @@ def switched_off(bound: BoundSpace | None) -> OffEntry:
     return all_off([stack.off for stack in bound.stacks if stack.off is not None] if bound is not None else [])
 
 
-def run_timeout(experiment: Experiment, trials: Sequence[Trial], spent_seconds: float | None) -> float:
+def run_timeout(
+    experiment: Experiment, trials: Sequence[Trial], spent_seconds: float | None, phase: Phase = Phase.SEARCH
+) -> float:
     """Seconds after which a run counts as hung.
 
     Parameters
@@ -88,8 +98,12 @@ def run_timeout(experiment: Experiment, trials: Sequence[Trial], spent_seconds: 
         where the runs of one configuration differed by more than those of the default did.
     spent_seconds : float or None
         Wall time used so far; no run may outlive the time budget. None where time is simulated.
+    phase : Phase
+        Of the run. Where the search runs replays, they say nothing of how long the program takes.
     """
     limit = experiment.timeout
+    if experiment.replay is not None:
+        trials = of_the_program(trials) if phase is Phase.CONFIRMATION else of_replays(trials)
     if limit is None:
         elapsed = [run.elapsed for t in trials for run in t.runs if t.role is Role.DEFAULT and run.elapsed]
         slowest = max([*elapsed, *(_noise(t) * statistics.median(elapsed) for t in trials if elapsed)], default=0.0)
@@ -97,6 +111,20 @@ def run_timeout(experiment: Experiment, trials: Sequence[Trial], spent_seconds: 
     if experiment.budget.seconds is not None and spent_seconds is not None:
         limit = min(limit, max(1.0, experiment.budget.seconds - spent_seconds))
     return limit
+
+
+def of_replays(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Give trials without the runs of the confirmation, which are the program's where others are replays."""
+    return tuple(_with_runs(trial, lambda run: run.phase is not Phase.CONFIRMATION) for trial in trials)
+
+
+def of_the_program(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Give trials with the runs of the confirmation alone."""
+    return tuple(_with_runs(trial, lambda run: run.phase is Phase.CONFIRMATION) for trial in trials)
+
+
+def _with_runs(trial: Trial, wanted: Callable[[Run], bool]) -> Trial:
+    return replace(trial, runs=tuple(run for run in trial.runs if wanted(run)))
 
 
 def _noise(trial: Trial) -> float:

@@ -32,6 +32,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, provable_pairs, reserved_pairs
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
+from stripewise.tuning.launching import of_replays
 from stripewise.tuning.try_first import configurations
 
 _TRIES_OF_DEFAULT = 2
@@ -133,6 +134,8 @@ class Planner:
         """What the sampler sees: the reference left out, the default as the configuration that it is."""
         assert self.space is not None
         default = self.space.default
+        if self.experiment.replay is not None:
+            trials = of_replays(trials)
         return History(
             self.objective,
             tuple(

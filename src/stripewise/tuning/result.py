@@ -30,6 +30,7 @@ from stripewise.spec.result import (
     LevelOfRun,
     MachineLevel,
     Reference,
+    Replays,
     Result,
     Summary,
     Validity,
@@ -45,7 +46,7 @@ from stripewise.tuning.conclusion import (
     verdict,
 )
 from stripewise.tuning.confirm import against, pairs_of
-from stripewise.tuning.launching import plan_of, switched_off
+from stripewise.tuning.launching import of_replays, plan_of, switched_off
 from stripewise.tuning.space import BoundSpace, describe_space
 
 _MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes"
@@ -126,6 +127,7 @@ def conclude(
         model=facts.model,
         confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
+        replays=_replays(experiment, trials, default, shown, facts),
         cheapest=cheapest(bound, history, best, tested),
         preferred_over=preferred_over(bound, history, shown),
         level=machine_level(history),
@@ -143,6 +145,25 @@ def conclude(
         ),
         space=describe_space(bound),
         workload=workload,
+    )
+
+
+def _replays(
+    experiment: Experiment, trials: Sequence[Trial], default: Trial, shown: Trial | None, facts: Facts
+) -> Replays | None:
+    if experiment.replay is None:
+        return None
+    runs = [run for trial in of_replays(trials) for run in trial.runs]
+
+    def value(trial: Trial | None) -> float | None:
+        return statistics.median(trial.values) if trial is not None and trial.values else None
+
+    return Replays(
+        record=experiment.replay.record,
+        runs=len(runs),
+        default=value(default),
+        candidate=value(shown),
+        faithful=facts.replay or {},
     )
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import NothingWorks, StripewiseError, UserError
+from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.measure.observed import layout_of, observed_workload
 from stripewise.model.registry import load_model
 from stripewise.objectives import kind_of, objective_of
 from stripewise.objectives.plain import own_figure
 from stripewise.prescribe.prior import Expecting
 from stripewise.runner.base import Preflight, Runner
+from stripewise.runner.replayer import Replayer
 from stripewise.search.base import Sampler
 from stripewise.search.pruning import Bound, censored_value, make_pruner
 from stripewise.search.registry import make_sampler
@@ -104,6 +106,7 @@ class Session:
         self._promised: dict[int, float] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
+        self._preflight = Preflight()
         self._changes: int | None = None
 
     def run(self) -> Result:
@@ -162,6 +165,8 @@ class Session:
             raise
         finally:
             self._runner.close()
+            if self._preflight.replayer is not None:
+                self._preflight.replayer.delete_folders(self._identifier)
         self._ledger.release()
         self._tell("finished", result=result)
         return result
@@ -214,9 +219,10 @@ class Session:
             self._bound,
             trial,
             run,
-            timeout=self._timeout(),
+            timeout=self._timeout(run.phase),
             pruned=self._bound_of(planner, run),
             attempt=attempt,
+            replayer=self._replayer(run),
         )
         self._running[run.number] = launch
         self._promised[run.number] = (launch.timeout or 0.0) * self._nodes() / 3600
@@ -238,12 +244,19 @@ class Session:
             return None
         return planner.pruner.bound(planner.history(self._ledger.trials))
 
-    def _timeout(self) -> float:
+    def _replayer(self, run: Run) -> Replayer | None:
+        """What replays the record, in a folder that no other run uses at the same time."""
+        found = self._preflight.replayer
+        own = self._identifier if self._runner.capacity == 1 else f"{self._identifier}.{run.number}"
+        return None if found is None else found.within(own)
+
+    def _timeout(self, phase: Phase = Phase.SEARCH) -> float:
         experiment, trials = self._ledger.experiment, self._ledger.trials
         if self._runner.simulated:
             return run_timeout(experiment, trials, None)
         # As with the time budget: a run that hangs ends where the node-hours do.
-        return min(run_timeout(experiment, trials, self._ledger.spent().seconds), max(1.0, self._seconds_left()))
+        limit = run_timeout(experiment, trials, self._ledger.spent().seconds, phase)
+        return min(limit, max(1.0, self._seconds_left()))
 
     def _seconds_left(self) -> float:
         """How long the next run may last by the node-hours that are left; 0 if it must wait for one that runs.
@@ -279,6 +292,7 @@ class Session:
             run = run_of(planned, outcome, self._objective, nodes, censored)
             self._ledger.accept(run)
             self._check_program(run)
+            self._check_replay(run, outcome.report)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
 
@@ -290,6 +304,23 @@ class Session:
             raise UserError(
                 f"the first run cannot be measured: {missing}",
                 "name one of the MPI programs of the command, or leave the program out to measure all of them",
+            )
+
+    def _check_replay(self, run: Run, report: Report | None) -> None:
+        """Refuse to search on replays that are not faithful to the program, once they ran with the default."""
+        replayer, default = self._preflight.replayer, self._ledger.trials[run.trial].role is Role.DEFAULT
+        if replayer is None or not default or run.phase is Phase.CONFIRMATION or report is None:
+            return
+        known = self._ledger.facts.replay
+        if known is not None and known["faithful"]:
+            return
+        now = Faithfulness(Done.by_record(replayer.record), Done.by_report(report), replayer.replay.whole)
+        self._ledger.remember(replay=now.as_json())
+        if now.differences and run.phase is not Phase.WARMUP:
+            raise UserError(
+                f"replays of {replayer.replay.record} are not faithful to the program: {'; '.join(now.differences)}",
+                "record the program again on this machine as it is now, set think = true in [replay], or tune the "
+                "program itself",
             )
 
     def _tell_changes(self, planner: Planner) -> None:
@@ -439,9 +470,12 @@ class Session:
             if first.insisted(self._ledger.experiment):
                 self._tell("note", text=f"{first.idle}: the search continues because the experiment names its stacks")
                 first = FirstRun()
-        if self._ledger.facts.workload is None and report is not None:
+        if self._ledger.facts.workload is None and (seen := self._runner.seen) is not None:
+            workload = self._ledger.experiment.workload.merged(seen[0]).merged(workload)
+            layout = dict(seen[1])
+        elif self._ledger.facts.workload is None and report is not None:
             workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
-            io = report.mpi.io
+            io = None if report.job.interface else report.mpi.io
             run_bytes = report.totals.bytes_read + report.totals.bytes_written
             layout = layout_of(report)
             if report.programs:
@@ -453,9 +487,6 @@ class Session:
                     "them, and what the runtime measures is "
                     + (f"that of {named} alone" if named else "summed over all; --program NAME measures one alone"),
                 )
-        elif self._ledger.facts.workload is None and (seen := self._runner.seen) is not None:
-            workload = self._ledger.experiment.workload.merged(seen[0]).merged(workload)
-            layout = dict(seen[1])
         mpi = self._preflight.environment.get("mpi")
         largest = self._preflight.largest
 

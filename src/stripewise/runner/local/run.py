@@ -97,7 +97,9 @@ class LocalRun:
         self._sessions: dict[str, str] = {}
         if isinstance(target, Target):
             library = surroundings.found.library_for(target)
-            self._assembled = assemble(launch, target.line, target.program, library, place, surroundings.cwd)
+            self._assembled = assemble(
+                launch, target.line, target.program, library, place, surroundings.cwd, surroundings.found.observer
+            )
 
     def start(self) -> None:
         """Write the run's folder and begin.

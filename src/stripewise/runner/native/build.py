@@ -21,8 +21,8 @@ from typing import Any
 
 import stripewise
 from stripewise.errors import StripewiseError, UserError
-from stripewise.ownership import check_own, make_folder, take_from_others
-from stripewise.runner.native.compiler import Compiler, find_compiler
+from stripewise.ownership import check_above, check_own, make_folder, take_from_others
+from stripewise.runner.native.compiler import PLAIN, Compiler, find_compiler, find_plain_compiler
 from stripewise.runner.program.mpi import Mpi
 from stripewise.spec.policy import load_policy
 
@@ -59,22 +59,40 @@ class BuildTarget:
     variables: tuple[str, ...] = ()
 
 
+_NO_RUNTIME, _NO_OBSERVER = "-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_OBSERVER=OFF"
 RUNTIME_PARTS = ("native/include", "native/core", "native/shim", "native/vol")
 KERNEL_PARTS = ("native/include", "native/kernel")
-RUNTIME = BuildTarget("runtime", RUNTIME_PARTS, "lib/libstripewise.so", ("-DSTRIPEWISE_KERNEL=OFF",), shared=True)
+RUNTIME = BuildTarget(
+    "runtime",
+    RUNTIME_PARTS,
+    "lib/libstripewise.so",
+    ("-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_OBSERVER=OFF"),
+    shared=True,
+)
+OBSERVER = BuildTarget(
+    "observer",
+    ("native/observer",),
+    "lib/libstripewise-observer.so",
+    ("-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_RUNTIME=OFF"),
+    shared=True,
+)
+"""What is preloaded into programs without MPI."""
 _PROGRAM = "bin/stripewise-kernel"
 KERNEL = BuildTarget(
-    "kernel", KERNEL_PARTS, _PROGRAM, ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=OFF"), shared=False
+    "kernel", KERNEL_PARTS, _PROGRAM, (_NO_RUNTIME, _NO_OBSERVER, "-DSTRIPEWISE_HDF5=OFF"), shared=False
 )
 KERNEL_HDF5 = BuildTarget(
     "kernel-hdf5",
     KERNEL_PARTS,
     _PROGRAM,
-    ("-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_HDF5=ON"),
+    (_NO_RUNTIME, _NO_OBSERVER, "-DSTRIPEWISE_HDF5=ON"),
     shared=False,
     variables=("HDF5_ROOT", "HDF5_DIR", "HDF5_HOME", "CPATH", "LIBRARY_PATH"),
 )
 """The same program, linked with a parallel HDF5 of its MPI: only who measures HDF5 needs one."""
+REPLAYER = BuildTarget(
+    "replayer", (*KERNEL_PARTS, "native/core"), "bin/stripewise-replay", KERNEL.options, shared=False
+)
 
 
 @dataclass(frozen=True)
@@ -146,7 +164,8 @@ def build(
         If the build fails, with the compiler's last lines, or cannot be kept.
     """
     sources = sources or source_folder()
-    cache = cache or cache_folder()
+    # Without links, which others may be able to exchange.
+    cache = (cache or cache_folder()).resolve()
     final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, environment, sources)}"
     result = final / target.file
     if _intact(target, final):
@@ -154,6 +173,7 @@ def build(
     try:
         make_folder(cache)
         check_own(cache, "the folder of built libraries")
+        check_above(cache, "the folder of built libraries")
         with _locked(cache / f".{final.name}.lock"):
             if _intact(target, final):
                 return Built(result, compiler, reused=True)
@@ -177,7 +197,7 @@ def find_built(target: BuildTarget, abi: str, cache: Path | None = None, sources
     if not target.shared:
         return None
     wanted = source_hash(sources or source_folder(), target.parts)
-    for about in sorted((cache or cache_folder()).glob(f"{target.name}-{abi}-*/build.json")):
+    for about in sorted((cache or cache_folder()).resolve().glob(f"{target.name}-{abi}-*/build.json")):
         try:
             found = json.loads(about.read_text("utf-8"))
         except (OSError, ValueError):
@@ -200,6 +220,8 @@ def _intact(target: BuildTarget, folder: Path) -> bool:
         about = json.loads((folder / "build.json").read_text("utf-8"))
         for place in (folder.parent, folder, path.parent, path):
             check_own(place, "the built library's")
+        # It is loaded hours after this check.
+        check_above(folder, "the built library's")
         return isinstance(about, dict) and about.get("digest") == file_digest(path)
     except (OSError, ValueError):
         return False
@@ -345,6 +367,20 @@ def source_hash(folder: Path, parts: Sequence[str]) -> str:
         digest.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
+
+
+def observer_for(environment: Mapping[str, str]) -> Path:
+    """Give the observer of programs without MPI, built if it is not in the cache.
+
+    Raises
+    ------
+    UserError
+        If there is no C compiler, and nobody has built it elsewhere.
+    StripewiseError
+        If the build fails.
+    """
+    found = find_built(OBSERVER, PLAIN)
+    return found or build(OBSERVER, find_plain_compiler(environment), environment).path
 
 
 def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str]) -> Path:

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import ask
-from stripewise.runner.program.mpi import Mpi
+from stripewise.runner.program.mpi import Mpi, describe, library_of_launcher
 
 _SECONDS = 60.0
 _MACRO = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
+PLAIN = "plain"
+"""Stands for the interface of an MPI where none is used."""
 _ABI_NAMES = {"mpich": "MPICH", "openmpi": "Open MPI", "standard": "the MPI 5 standard ABI", "other": "another MPI"}
 
 
@@ -123,6 +125,41 @@ def find_compiler(mpi: Mpi | None, launcher: Path | None, environment: Mapping[s
         f"no compiler wrapper found for {wanted}{reason}",
         "load the module that has its mpicc, or run stripewise native build --mpicc PATH where there is one",
     )
+
+
+def compiler_of_launcher(launcher: str | None, environment: Mapping[str, str]) -> Compiler:
+    """Find a compiler wrapper for what a launcher starts; without one, as :func:`find_compiler` does.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    named = shutil.which(launcher, path=environment.get("PATH")) if launcher else None
+    # Debian's mpiexec.mpich stands beside an mpicc of whichever MPI was chosen as the system's.
+    library = library_of_launcher(Path(named)) if named else None
+    mpi = describe(library, environment) if library is not None else None
+    beside = Path(named).parent / "mpicc" if named else None
+    if mpi is None and beside is not None and beside.is_file():
+        return ask_compiler(beside, environment)
+    return find_compiler(mpi, Path(named) if named else None, environment)
+
+
+def find_plain_compiler(environment: Mapping[str, str]) -> Compiler:
+    """Find a C compiler for what needs no MPI.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    found = next(
+        (path for name in ("cc", "gcc", "clang") if (path := shutil.which(name, path=environment.get("PATH")))), ""
+    )
+    if not found:
+        raise UserError("no C compiler was found", "install gcc, or load the module of a compiler")
+    version = _run([found, "--version"], environment).stdout.splitlines()
+    return Compiler(Path(found).absolute(), PLAIN, "", version[0].strip() if version else "unknown")
 
 
 def _candidates(mpi: Mpi | None, launcher: Path | None, environment: Mapping[str, str]) -> Iterator[Path]:

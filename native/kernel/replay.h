@@ -1,0 +1,87 @@
+/* stripewise-replay: carries out what a record says that a program did in MPI-IO, with data of its own. */
+#ifndef STRIPEWISE_REPLAY_H
+#define STRIPEWISE_REPLAY_H
+
+#include <mpi.h>
+
+#include "../core/record.h"
+
+#define REPLAY_NAME "stripewise-replay"
+#define REPLAY_PATH 4096
+#define REPLAY_SLOTS 1024
+
+enum replay_exit { REPLAY_DONE = 0, REPLAY_FAILED = 1, REPLAY_WRONG_USE = 2 };
+
+/* The parts of a replay; all of them unless one is chosen. */
+enum replay_part { REPLAY_PREPARE = 1, REPLAY_CALLS = 2, REPLAY_CLEAN = 4 };
+
+struct replay_options {
+    char record[REPLAY_PATH], directory[REPLAY_PATH];
+    bool think, keep, quiet;
+    int parts;                  /* of enum replay_part */
+    int64_t steps, repetitions; /* 0: all */
+};
+
+/* A file that this rank opens. */
+struct replay_file {
+    char *path;      /* where the replay has it */
+    uint64_t family; /* a hash of the program's path without its numbers */
+    MPI_Info hints;
+    bool own; /* this rank deletes it */
+};
+
+struct replay_input {
+    char *path;
+    int64_t size;
+};
+
+struct replay_comm {
+    int64_t leader, size; /* as in the record */
+    MPI_Comm comm;
+};
+
+/* What one rank is to do. */
+struct replay {
+    struct replay_options options;
+    int rank, ranks;
+    struct sw_items calls;
+    int64_t largest; /* bytes of a call */
+    struct replay_file *files;
+    struct replay_comm *comms;
+    MPI_Datatype *types;
+    struct replay_input *inputs; /* of all ranks, in the order of their paths */
+    int64_t file_count, comm_count, type_count, input_count;
+};
+
+/* Ends the job with what was wrong. */
+void replay_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Memory that is there, or the end of the job. Grows what may be NULL by one element at a time. */
+void *replay_grow(void *list, int64_t count, size_t size);
+
+/* replay_read.c: the text, which is changed, and its own rank's part of it. */
+void replay_read(struct replay *replay, char *text);
+void replay_free(struct replay *replay);
+
+/* replay_types.c */
+struct replay_type; /* while its lines are read */
+struct replay_type *replay_type_begin(int64_t lower, int64_t extent);
+void replay_type_block(struct replay_type *type, int64_t offset, int64_t length);
+void replay_type_dim(struct replay_type *type, int64_t count, int64_t stride);
+MPI_Datatype replay_type_end(struct replay_type *type);
+
+/* So many bytes as a count of a datatype, which replay_bytes_free frees. */
+MPI_Datatype replay_bytes(int64_t bytes, int *count);
+void replay_bytes_free(MPI_Datatype *type);
+
+/* replay_files.c: collective over all ranks. */
+void replay_prepare(const struct replay *replay);
+void replay_clean(const struct replay *replay);
+
+/* replay_calls.c */
+struct replay_done {
+    int64_t calls, read, written;
+};
+struct replay_done replay_calls(struct replay *replay);
+
+#endif

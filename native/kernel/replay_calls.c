@@ -1,0 +1,316 @@
+/* Carries out the calls of a record, one after the other. */
+#include "replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "kernel.h"
+
+#define WAITING 64  /* requests of a file that may be under way */
+#define SPUN 100000 /* nanoseconds of a pause that are not slept, because a sleep takes longer than asked */
+#define SECOND 1000000000
+
+struct slot {
+    bool open, left_out;
+    MPI_File file;
+    const char *path;
+    int waiting;
+    MPI_Request requests[WAITING];
+    int64_t made[SW_LINES]; /* calls of each function since it was opened */
+};
+
+/* Files whose names differ in numbers only, that ranks open together. */
+struct family {
+    uint64_t key;
+    int64_t opened;
+};
+
+struct run {
+    struct replay *replay;
+    struct slot *slots[REPLAY_SLOTS];
+    char *data; /* what is written comes from here, and what is read goes here */
+    struct family *families;
+    int64_t family_count;
+    struct replay_done done;
+};
+
+static void check(int code, enum sw_line line, const char *path) {
+    if (code == MPI_SUCCESS)
+        return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    replay_die("MPI_File_%s of %s: %s", sw_line_forms[line].name, path, text);
+}
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static void think(int64_t nanoseconds) {
+    const int64_t end = now() + nanoseconds;
+    if (nanoseconds > SPUN) {
+        const int64_t wake = end - SPUN;
+        const struct timespec time = {.tv_sec = wake / SECOND, .tv_nsec = wake % SECOND};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+    }
+    while (now() < end)
+        ;
+}
+
+/* A record does not say when requests were waited for: before the next call that is not one of their kind. */
+static void finish_requests(struct slot *slot) {
+    /* One by one: clang-tidy 23 crashes on MPI_Waitall here, and does not see the calls that began the
+     * requests. */
+    for (int i = 0; i < slot->waiting; i++)
+        MPI_Wait(&slot->requests[i], MPI_STATUS_IGNORE); /* NOLINT(clang-analyzer-optin.mpi.MPI-Checker) */
+    slot->waiting = 0;
+}
+
+/* ---- fewer calls: what all ranks leave out together hangs on counts that are the same for them ---- */
+
+static int64_t opened_before(struct run *run, uint64_t key) {
+    for (int64_t i = 0; i < run->family_count; i++)
+        if (run->families[i].key == key)
+            return run->families[i].opened++;
+    run->families = replay_grow(run->families, run->family_count, sizeof *run->families);
+    run->families[run->family_count++] = (struct family){key, 1};
+    return 0;
+}
+
+static bool opens_too_many(struct run *run, const struct replay_file *file, const struct replay_comm *comm,
+                           int amode) {
+    const int64_t steps = run->replay->options.steps;
+    if (steps == 0)
+        return false;
+    const bool creates = amode & MPI_MODE_CREATE;
+    const uint64_t key =
+        mix64(file->family ^ mix64((uint64_t)comm->leader ^ mix64((uint64_t)comm->size + creates)));
+    if (opened_before(run, key) >= steps)
+        return true;
+    int missing = 0;
+    if (!creates) { /* perhaps it was left out when the program wrote it */
+        struct stat status;
+        int rank;
+        MPI_Comm_rank(comm->comm, &rank);
+        missing = rank == 0 && stat(file->path, &status) != 0;
+        MPI_Bcast(&missing, 1, MPI_INT, 0, comm->comm);
+    }
+    return missing;
+}
+
+static bool repeats_too_often(const struct run *run, struct slot *slot, enum sw_line line) {
+    const int64_t most = run->replay->options.repetitions;
+    return most != 0 && slot->made[line]++ >= most;
+}
+
+/* ---- calls ---- */
+
+static int amode_of(int64_t bits) {
+    const int modes[] = {MPI_MODE_CREATE, MPI_MODE_RDONLY,          MPI_MODE_WRONLY,
+                         MPI_MODE_RDWR,   MPI_MODE_DELETE_ON_CLOSE, MPI_MODE_UNIQUE_OPEN,
+                         MPI_MODE_EXCL,   MPI_MODE_APPEND,          MPI_MODE_SEQUENTIAL};
+    int amode = 0;
+    for (int i = 0; i < (int)(sizeof modes / sizeof *modes); i++)
+        amode |= bits & 1 << i ? modes[i] : 0;
+    return amode;
+}
+
+static const struct replay_file *file_at(const struct run *run, int64_t number) {
+    if (number < 0 || number >= run->replay->file_count)
+        replay_die("the record is damaged: file %lld is not defined", (long long)number);
+    return &run->replay->files[number];
+}
+
+static bool open_file(struct run *run, const int64_t *numbers) {
+    const struct replay *replay = run->replay;
+    if (numbers[0] < 0 || numbers[0] >= REPLAY_SLOTS || numbers[2] < 0 || numbers[2] >= replay->comm_count)
+        replay_die("the record is damaged: an open names what is not defined");
+    const struct replay_file *file = file_at(run, numbers[1]);
+    const struct replay_comm *comm = &replay->comms[numbers[2]];
+    const int amode = amode_of(numbers[3]);
+    struct slot *slot = run->slots[numbers[0]];
+    if (slot == NULL)
+        slot = run->slots[numbers[0]] = replay_grow(NULL, 0, sizeof *slot);
+    memset(slot, 0, sizeof *slot);
+    slot->open = true;
+    slot->path = file->path;
+    slot->left_out = opens_too_many(run, file, comm, amode);
+    if (!slot->left_out)
+        check(MPI_File_open(comm->comm, file->path, amode, file->hints, &slot->file), SW_LINE_open,
+              file->path);
+    return !slot->left_out;
+}
+
+static void set_view(const struct run *run, const struct slot *slot, const int64_t *numbers) {
+    if (numbers[3] < 0 || numbers[3] >= run->replay->type_count)
+        replay_die("the record is damaged: a view names a type that is not defined");
+    int count;
+    MPI_Datatype bytes = replay_bytes(numbers[2], &count), etype = bytes;
+    if (count != 1) {
+        MPI_Type_contiguous(count, bytes, &etype);
+        MPI_Type_commit(&etype);
+    }
+    check(MPI_File_set_view(slot->file, numbers[1], etype, run->replay->types[numbers[3]], "native",
+                            MPI_INFO_NULL),
+          SW_LINE_set_view, slot->path);
+    replay_bytes_free(&etype);
+}
+
+#define POINTER(OP)                                                                                          \
+    case SW_LINE_##OP:                                                                                       \
+        return MPI_File_##OP(slot->file, data, count, type, MPI_STATUS_IGNORE)
+#define EXPLICIT(OP)                                                                                         \
+    case SW_LINE_##OP:                                                                                       \
+        return MPI_File_##OP(slot->file, offset, data, count, type, MPI_STATUS_IGNORE)
+#define POINTER_REQUEST(OP)                                                                                  \
+    case SW_LINE_##OP:                                                                                       \
+        return MPI_File_##OP(slot->file, data, count, type, &slot->requests[slot->waiting++])
+#define EXPLICIT_REQUEST(OP)                                                                                 \
+    case SW_LINE_##OP:                                                                                       \
+        return MPI_File_##OP(slot->file, offset, data, count, type, &slot->requests[slot->waiting++])
+#define POINTER_BEGIN(OP)                                                                                    \
+    case SW_LINE_##OP##_begin:                                                                               \
+        return MPI_File_##OP##_begin(slot->file, data, count, type);                                         \
+    case SW_LINE_##OP##_end:                                                                                 \
+        return MPI_File_##OP##_end(slot->file, data, MPI_STATUS_IGNORE)
+#define EXPLICIT_BEGIN(OP)                                                                                   \
+    case SW_LINE_##OP##_begin:                                                                               \
+        return MPI_File_##OP##_begin(slot->file, offset, data, count, type);                                 \
+    case SW_LINE_##OP##_end:                                                                                 \
+        return MPI_File_##OP##_end(slot->file, data, MPI_STATUS_IGNORE)
+
+static int move_data(struct slot *slot, enum sw_line line, MPI_Offset offset, char *data, int count,
+                     MPI_Datatype type) {
+    switch (line) {
+        POINTER(read);
+        POINTER(read_shared);
+        POINTER(read_all);
+        POINTER(read_ordered);
+        POINTER(write);
+        POINTER(write_shared);
+        POINTER(write_all);
+        POINTER(write_ordered);
+        EXPLICIT(read_at);
+        EXPLICIT(read_at_all);
+        EXPLICIT(write_at);
+        EXPLICIT(write_at_all);
+        POINTER_REQUEST(iread);
+        POINTER_REQUEST(iread_shared);
+        POINTER_REQUEST(iread_all);
+        POINTER_REQUEST(iwrite);
+        POINTER_REQUEST(iwrite_shared);
+        POINTER_REQUEST(iwrite_all);
+        EXPLICIT_REQUEST(iread_at);
+        EXPLICIT_REQUEST(iread_at_all);
+        EXPLICIT_REQUEST(iwrite_at);
+        EXPLICIT_REQUEST(iwrite_at_all);
+        POINTER_BEGIN(read_all);
+        POINTER_BEGIN(read_ordered);
+        POINTER_BEGIN(write_all);
+        POINTER_BEGIN(write_ordered);
+        EXPLICIT_BEGIN(read_at_all);
+        EXPLICIT_BEGIN(write_at_all);
+    default:
+        replay_die("%s cannot be replayed", sw_line_forms[line].name);
+    }
+}
+
+static void transfer(struct run *run, struct slot *slot, enum sw_line line, const int64_t *numbers) {
+    const char *word = sw_line_forms[line].name;
+    const int arguments = sw_line_forms[line].numbers;
+    const int64_t bytes = arguments > 1 ? numbers[arguments - 1] : 0;
+    int count;
+    if (bytes < 0 || bytes > run->replay->largest)
+        replay_die("the record is damaged: a call of %lld bytes", (long long)bytes);
+    MPI_Datatype type = replay_bytes(bytes, &count);
+    check(move_data(slot, line, arguments > 2 ? numbers[1] : 0, run->data, count, type), line, slot->path);
+    replay_bytes_free(&type);
+    if (strstr(word, "write") != NULL)
+        run->done.written += bytes;
+    else
+        run->done.read += bytes;
+}
+
+/* Whether the call was made. */
+static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers) {
+    struct slot *slot = numbers[0] >= 0 && numbers[0] < REPLAY_SLOTS ? run->slots[numbers[0]] : NULL;
+    if (slot == NULL || !slot->open)
+        replay_die("the record is damaged: a call on a file that is not open");
+    const bool left_out = slot->left_out;
+    const bool requests = sw_line_forms[line].name[0] == 'i';
+    if (line == SW_LINE_close)
+        slot->open = false;
+    if (left_out)
+        return false;
+    if (slot->waiting > 0 && (!requests || slot->waiting == WAITING))
+        finish_requests(slot);
+    switch (line) {
+    case SW_LINE_close:
+        check(MPI_File_close(&slot->file), line, slot->path);
+        break;
+    case SW_LINE_set_view:
+        set_view(run, slot, numbers);
+        break;
+    case SW_LINE_seek:
+        check(MPI_File_seek(slot->file, numbers[1], MPI_SEEK_SET), line, slot->path);
+        break;
+    case SW_LINE_set_size:
+        check(MPI_File_set_size(slot->file, numbers[1]), line, slot->path);
+        break;
+    case SW_LINE_preallocate:
+        check(MPI_File_preallocate(slot->file, numbers[1]), line, slot->path);
+        break;
+    case SW_LINE_sync:
+        check(MPI_File_sync(slot->file), line, slot->path);
+        break;
+    default:
+        if (repeats_too_often(run, slot, line))
+            return false;
+        transfer(run, slot, line, numbers);
+    }
+    return true;
+}
+
+static bool delete_file(const struct run *run, const struct replay_file *file) {
+    const int code = MPI_File_delete(file->path, MPI_INFO_NULL);
+    int class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS)
+        MPI_Error_class(code, &class);
+    const bool gone = class == MPI_ERR_NO_SUCH_FILE && run->replay->options.steps != 0;
+    if (!gone)
+        check(code, SW_LINE_delete, file->path);
+    return !gone;
+}
+
+static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers) {
+    if (line == SW_LINE_open)
+        return open_file(run, numbers);
+    if (line == SW_LINE_delete)
+        return delete_file(run, file_at(run, numbers[0]));
+    return call_file(run, line, numbers);
+}
+
+struct replay_done replay_calls(struct replay *replay) {
+    struct run run = {.replay = replay};
+    struct sw_walk walk = {.items = replay->calls.items, .count = replay->calls.count};
+    int64_t numbers[SW_RECORD_NUMBERS];
+    const struct sw_item *item;
+    run.data = replay_grow(NULL, replay->largest, 1);
+    for (int64_t i = 0; i < replay->largest; i++)
+        run.data[i] = (char)mix64((uint64_t)replay->rank << 40 ^ (uint64_t)i);
+    while ((item = sw_walk_next(&walk, numbers)) != NULL) {
+        if (replay->options.think)
+            think(item->pause);
+        run.done.calls += carry_out(&run, item->line, numbers);
+    }
+    for (int slot = 0; slot < REPLAY_SLOTS; slot++)
+        free(run.slots[slot]);
+    free(run.families);
+    free(run.data);
+    return run.done;
+}

@@ -1,0 +1,111 @@
+/* The files of a replay: those that the program found are made before it, and all are deleted after it. */
+#include "replay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernel.h"
+
+#define CHUNK (1u << 20)
+
+static bool is_input(const struct replay *replay, const char *path) {
+    int64_t low = 0, high = replay->input_count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const int order = strcmp(path, replay->inputs[middle].path);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return false;
+}
+
+/* The folders of a path below the replay's own. */
+static void make_folders(const struct replay *replay, const char *path) {
+    char folder[REPLAY_PATH];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + strlen(replay->options.directory) + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+            replay_die("cannot make the folder %s: %s", folder, strerror(errno));
+        *slash = '/';
+    }
+}
+
+static void delete_folders(const struct replay *replay, const char *path) {
+    char folder[REPLAY_PATH];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash;
+    const size_t own = strlen(replay->options.directory);
+    while ((slash = strrchr(folder, '/')) != NULL && (size_t)(slash - folder) > own) {
+        *slash = '\0';
+        if (rmdir(folder) != 0)
+            return; /* another file is in it */
+    }
+}
+
+/* Data that do not shrink where a file system compresses. */
+static void make_input(const struct replay_input *input) {
+    struct stat status;
+    if (stat(input->path, &status) == 0 && status.st_size == input->size)
+        return;
+    uint64_t *data = replay_grow(NULL, CHUNK, 1);
+    int fd = open(input->path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666);
+    bool good = fd >= 0;
+    for (int64_t at = 0; good && at < input->size;) {
+        for (size_t i = 0; i < CHUNK / sizeof *data; i++)
+            data[i] = mix64((uint64_t)at + i);
+        const int64_t left = input->size - at;
+        const ssize_t wrote = write(fd, data, left < CHUNK ? (size_t)left : CHUNK);
+        good = wrote > 0;
+        at += wrote;
+    }
+    if (fd >= 0)
+        good &= close(fd) == 0;
+    if (!good)
+        replay_die("cannot write the input file %s: %s", input->path, strerror(errno));
+    free(data);
+}
+
+static void delete_files(const struct replay *replay, bool inputs) {
+    for (int64_t i = 0; i < replay->file_count; i++)
+        if (replay->files[i].own && !is_input(replay, replay->files[i].path) &&
+            unlink(replay->files[i].path) != 0 && errno != ENOENT && errno != ENOTDIR)
+            replay_die("cannot delete %s: %s", replay->files[i].path, strerror(errno));
+    for (int64_t i = replay->rank; inputs && i < replay->input_count; i += replay->ranks)
+        if (unlink(replay->inputs[i].path) != 0 && errno != ENOENT && errno != ENOTDIR)
+            replay_die("cannot delete %s: %s", replay->inputs[i].path, strerror(errno));
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void replay_prepare(const struct replay *replay) {
+    if (replay->rank == 0 && mkdir(replay->options.directory, 0777) != 0 && errno != EEXIST)
+        replay_die("cannot make the folder %s: %s", replay->options.directory, strerror(errno));
+    delete_files(replay, false);
+    for (int64_t i = 0; i < replay->file_count; i++)
+        if (replay->files[i].own)
+            make_folders(replay, replay->files[i].path);
+    for (int64_t i = replay->rank; i < replay->input_count; i += replay->ranks) {
+        make_folders(replay, replay->inputs[i].path);
+        make_input(&replay->inputs[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void replay_clean(const struct replay *replay) {
+    delete_files(replay, true);
+    for (int64_t i = 0; i < replay->file_count; i++)
+        if (replay->files[i].own)
+            delete_folders(replay, replay->files[i].path);
+    for (int64_t i = replay->rank; i < replay->input_count; i += replay->ranks)
+        delete_folders(replay, replay->inputs[i].path);
+    MPI_Barrier(MPI_COMM_WORLD);
+}

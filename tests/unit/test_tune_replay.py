@@ -1,0 +1,113 @@
+"""Searching on replays of a record, and proving on the program."""
+
+from pathlib import Path
+
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.measure.faithful import Done
+from stripewise.runner.base import AnsweringRunner, Preflight
+from stripewise.runner.replayer import Replayer
+from stripewise.spec.experiment import Budget, Experiment, Replay
+from stripewise.spec.from_python import space_of
+from stripewise.spec.launch import Launch, Outcome
+from stripewise.spec.objective import Objective
+from stripewise.spec.record_reading import read_record
+from stripewise.spec.report import Report, parse_report
+from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.store.opening import open_store
+from stripewise.tuning.definition import with_options
+from stripewise.tuning.launching import run_timeout
+from stripewise.tuning.session import Session
+
+STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
+RECORD = read_record(STEPS)
+REPLAY = Replay(record=str(STEPS), folder="/nowhere/stripewise-replay")
+EXPERIMENT = Experiment(command=["mpiexec", "-n", "4", "./x"], replay=REPLAY, budget=Budget(runs=20), sampler="random")
+
+
+def report_of(done: Done, io_time: float) -> Report:
+    return parse_report(
+        {
+            "format": "stripewise-report",
+            "version": 1,
+            "job": {"ranks": 4, "nodes": 1, "elapsed": 9.0, "io_time": io_time},
+            "totals": {"bytes_read": done.read, "bytes_written": done.written},
+            "files": [{"path": "/a", "operations": {name: {"count": n} for name, n in done.calls.items()}}],
+        }
+    )
+
+
+class Cluster(AnsweringRunner):
+    """A program of 100 s and its replays of 1 s; the better of two settings saves half of either."""
+
+    name = "cluster"
+
+    def __init__(self, slower: float = 1.0) -> None:
+        super().__init__()
+        self.slower = slower
+        self.launches: list[Launch] = []
+
+    def prepare(self) -> Preflight:
+        replayer = Replayer(("mpiexec", "-n", "4"), Path("/bin/stripewise-replay"), REPLAY, RECORD)
+        return Preflight(
+            space=space_of({"x": [1, 2]}, {"x": 1}, []),
+            objective=Objective("elapsed", "minimize", "s"),
+            replayer=replayer,
+        )
+
+    def answer(self, launch: Launch) -> Outcome:
+        self.launches.append(launch)
+        faster = 0.5 if launch.configuration.get("x") == 2 else 1.0
+        seconds = (1.0 if launch.command else 100.0) * faster * (1 + 0.001 * (launch.number % 5))
+        report = report_of(Done.by_record(RECORD), RECORD.io_time * self.slower) if launch.command else None
+        return Outcome(
+            launch.number, State.FINISHED, seconds, 0.0, exit_code=0, report=report, metrics={"elapsed": seconds}
+        )
+
+
+def test_the_search_launches_replays_and_the_proof_the_program(tmp_path: Path) -> None:
+    store, runner = open_store(f"sqlite:///{tmp_path}/s.db"), Cluster()
+    found = Session(store, store.create(EXPERIMENT), runner, "test").run()
+    replays = [launch for launch in runner.launches if launch.phase is not Phase.CONFIRMATION]
+    proof = [launch for launch in runner.launches if launch.phase is Phase.CONFIRMATION]
+    assert replays and proof and not any(launch.command or launch.before for launch in proof)
+    for launch in replays:
+        assert launch.command is not None and launch.command.endswith("--only calls")
+        assert launch.before[0].endswith("--only prepare") and "/nowhere/stripewise-replay-" in launch.before[0]
+    assert found.confirmed and found.speedup == pytest.approx(2, rel=0.02)
+    assert found.default.value == pytest.approx(100, rel=0.01) and "on the program, after a search" in found.verdict
+    assert found.replays is not None and found.replays.runs == len(replays)
+    assert found.replays.candidate == pytest.approx(0.5, rel=0.01) and found.replays.faithful["faithful"]
+    # The program takes longer than its replays; the machine did not change.
+    assert found.level.changes == ()
+
+
+def test_no_search_on_replays_that_are_not_faithful(tmp_path: Path) -> None:
+    store, runner = open_store(f"sqlite:///{tmp_path}/s.db"), Cluster(slower=3.0)
+    with pytest.raises(UserError, match=r"not faithful to the program: its I/O took 3\.00 times"):
+        Session(store, store.create(EXPERIMENT), runner, "test").run()
+    assert len(runner.launches) == 2
+
+
+def test_the_time_limit_of_the_program_does_not_follow_from_its_replays() -> None:
+    runs = [Run(0, 0, Phase.SEARCH, state=State.FINISHED, elapsed=1.0)]
+    trials = (Trial(0, {}, Role.DEFAULT, tuple(runs)),)
+    assert run_timeout(EXPERIMENT, trials, None) == 60
+    assert run_timeout(EXPERIMENT, trials, None, Phase.CONFIRMATION) == 3600
+    runs.append(Run(1, 0, Phase.CONFIRMATION, state=State.FINISHED, elapsed=100.0))
+    trials = (Trial(0, {}, Role.DEFAULT, tuple(runs)),)
+    assert run_timeout(EXPERIMENT, trials, None) == 60
+    assert run_timeout(EXPERIMENT, trials, None, Phase.CONFIRMATION) == 3000
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"runner": "within"}, "runner within launches no replays"),
+        ({"objective": {"name": "regex:t=([0-9.]+)", "direction": "minimize"}}, "cannot be measured on replays"),
+    ],
+)
+def test_what_replays_cannot_measure_is_refused(given: dict[str, object], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        with_options(Experiment(), command=["./x"], replay={"record": str(STEPS)}, **given)
